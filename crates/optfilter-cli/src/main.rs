@@ -1,0 +1,2 @@
+//! The program `optfilter`.
+fn main() {}

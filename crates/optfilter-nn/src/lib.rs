@@ -1,0 +1,1 @@
+//! Network weights as the state.
