@@ -1,0 +1,146 @@
+//! The numbers a model may be evaluated in.
+//!
+//! A model is written once over any [`Scalar`] and then runs as
+//!
+//! | kind | meaning |
+//! |---|---|
+//! | `f64`, `f32` | one trajectory |
+//! | [`Lanes<L>`] | `L` trajectories side by side, one per vector lane |
+//! | [`Dual<S, D>`] | a value with `D` directional derivatives, over any other kind |
+//!
+//! num-dual and nalgebra's field traits were considered for this: both ask for an order
+//! (`PartialOrd`), which lanes cannot have, so neither can hold a dual number of lanes. That is why
+//! comparison appears here only as [`Scalar::select_lt`], which chooses lane by lane.
+//!
+//! ```
+//! use optfilter::scalar::{Dual, Lanes, Scalar};
+//! fn square_plus_one<S: Scalar>(x: S) -> S {
+//!     x * x + S::ONE
+//! }
+//! assert_eq!(square_plus_one(3.0), 10.0);
+//! let d = square_plus_one(Dual::<f64, 1>::variable(3.0, 0));
+//! assert_eq!((d.re, d.eps[0]), (10.0, 6.0));
+//! assert_eq!(square_plus_one(Lanes([1.0, 2.0])), Lanes([2.0, 5.0]));
+//! ```
+
+mod dual;
+mod lanes;
+mod real;
+
+pub use dual::Dual;
+pub use lanes::Lanes;
+
+use core::fmt::Debug;
+use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+/// A function of plain numbers that can be lifted to every scalar kind: it reads a point, writes the
+/// value and, when asked, the row-major Jacobian (outputs x inputs).
+pub type Liftable<'a> = dyn FnMut(&[f64], &mut [f64], Option<&mut [f64]>) + 'a;
+
+/// A number that state-space models, likelihoods and optimizers are written over.
+///
+/// All operations act lane by lane. Nothing reorders or fuses operations, so every lane is bit for
+/// bit what `f64` alone would give.
+pub trait Scalar:
+    Copy
+    + Debug
+    + PartialEq
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+{
+    /// The number zero, with zero derivatives.
+    const ZERO: Self;
+    /// The number one, with zero derivatives.
+    const ONE: Self;
+
+    /// A constant, the same in every lane.
+    fn from_f64(value: f64) -> Self;
+    /// Whether every lane of the value and of every derivative is finite.
+    fn is_finite(self) -> bool;
+    /// `then` where `a < b`, else `otherwise`; a NaN on either side chooses `otherwise`.
+    fn select_lt(a: Self, b: Self, then: Self, otherwise: Self) -> Self;
+
+    /// Square root.
+    fn sqrt(self) -> Self;
+    /// Exponential.
+    fn exp(self) -> Self;
+    /// Natural logarithm.
+    fn ln(self) -> Self;
+    /// `ln(1 + x)`, exact for small `x`.
+    fn ln_1p(self) -> Self;
+    /// Sine of radians.
+    fn sin(self) -> Self;
+    /// Cosine of radians.
+    fn cos(self) -> Self;
+    /// Tangent of radians.
+    fn tan(self) -> Self;
+    /// Inverse sine, in radians.
+    fn asin(self) -> Self;
+    /// Inverse cosine, in radians.
+    fn acos(self) -> Self;
+    /// Inverse tangent, in radians.
+    fn atan(self) -> Self;
+    /// The angle of the point (`other`, `self`), in radians.
+    fn atan2(self, other: Self) -> Self;
+    /// Hyperbolic sine.
+    fn sinh(self) -> Self;
+    /// Hyperbolic cosine.
+    fn cosh(self) -> Self;
+    /// Hyperbolic tangent.
+    fn tanh(self) -> Self;
+    /// Absolute value; its derivative at zero is that of the positive side.
+    fn abs(self) -> Self;
+    /// Largest whole number not above; its derivative is zero.
+    fn floor(self) -> Self;
+    /// An integer power.
+    fn powi(self, n: i32) -> Self;
+    /// A real power; the base must be positive for a real derivative.
+    fn powf(self, p: Self) -> Self;
+
+    /// Multiplication by a plain number. For duals and lanes this is cheaper than [`from_f64`]
+    /// followed by a product of two full numbers.
+    ///
+    /// [`from_f64`]: Scalar::from_f64
+    #[inline(always)]
+    fn scale(self, k: f64) -> Self {
+        self * Self::from_f64(k)
+    }
+    /// The larger of the two, lane by lane.
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        Self::select_lt(self, other, other, self)
+    }
+    /// The smaller of the two, lane by lane.
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        Self::select_lt(other, self, other, self)
+    }
+    /// The square.
+    #[inline(always)]
+    fn square(self) -> Self {
+        self * self
+    }
+    /// The angle brought into [-pi, pi) by whole turns. The derivative passes through unchanged.
+    #[inline(always)]
+    fn wrap_angle(self) -> Self {
+        let turn = core::f64::consts::TAU;
+        self - (self.scale(1.0 / turn) + Self::from_f64(0.5)).floor().scale(turn)
+    }
+
+    /// Evaluates a function of plain numbers in this kind of number.
+    ///
+    /// Duals apply the chain rule with the Jacobian that `f` writes; lanes call `f` once per lane.
+    /// Second derivatives (duals of duals) of `f` are taken as zero, since `f` cannot give them.
+    /// If `jacobian` is given it receives the row-major Jacobian as constants of this kind.
+    fn lift(x: &[Self], f: &mut Liftable<'_>, out: &mut [Self], jacobian: Option<&mut [Self]>);
+}
