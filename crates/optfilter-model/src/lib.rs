@@ -1,1 +1,3 @@
 //! State-space models written as text.
+pub mod diagnostic;
+pub mod expr;

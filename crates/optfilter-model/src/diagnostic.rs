@@ -1,0 +1,174 @@
+//! Errors that point at the text that caused them.
+//!
+//! A [`Diagnostic`] holds a message, the place (file, line, column) and, where one can be guessed, a
+//! suggestion. Its display form is that of a compiler:
+//!
+//! ```text
+//! error: unknown name `omgea`
+//!   --> pendulum.toml:12:21
+//!    |
+//! 12 | theta = "theta + dt*omgea"
+//!    |                     ^^^^^ did you mean `omega`?
+//! ```
+
+use std::fmt;
+use std::ops::Range;
+
+/// A text and the name under which errors show it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// File name, or a description such as `built-in system lorenz63`.
+    pub name: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// What is wrong with a model file, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// File name.
+    pub file: String,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+    /// The line that holds the place.
+    pub line_text: String,
+    /// The number of characters to underline.
+    pub width: usize,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error at the bytes `span` of `source`.
+    pub fn new(source: &Source, span: Range<usize>, message: impl Into<String>) -> Self {
+        let text = source.text.as_str();
+        let start = floor_boundary(text, span.start.min(text.len()));
+        let end = floor_boundary(text, span.end.clamp(start, text.len()));
+        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let line = text[..start].matches('\n').count() + 1;
+        let column = text[line_start..start].chars().count() + 1;
+        let width = text[start..end.min(line_end).max(start)].chars().count().max(1);
+        Self {
+            message: message.into(),
+            file: source.name.clone(),
+            line,
+            column,
+            line_text: text[line_start..line_end].trim_end().to_owned(),
+            width,
+            help: None,
+        }
+    }
+
+    /// The same error with a suggestion.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same error, with a suggestion if some name among `known` resembles `given`.
+    pub fn suggest<'a>(self, given: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match closest(given, known) {
+            Some(name) => self.help(format!("did you mean `{name}`?")),
+            None => self,
+        }
+    }
+
+    /// The error on one line, for programs that read messages.
+    pub fn one_line(&self) -> String {
+        let help = self.help.as_ref().map(|h| format!(" ({h})")).unwrap_or_default();
+        format!("{}:{}:{}: {}{help}", self.file, self.line, self.column, self.message)
+    }
+}
+
+/// The nearest character boundary at or below `at`.
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        // Tabs are shown as one blank, so that the underline stands below the right characters.
+        let shown: String =
+            self.line_text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        writeln!(f, "{}", self.message)?;
+        writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
+        writeln!(f, "{margin} |")?;
+        writeln!(f, "{number} | {shown}")?;
+        let indent = " ".repeat(self.column - 1);
+        write!(f, "{margin} | {indent}{}", "^".repeat(self.width))?;
+        match &self.help {
+            Some(help) => write!(f, " {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+/// The name among `known` nearest to `given` in edits (insert, delete, replace, swap neighbours),
+/// if it is near enough to be a slip of the finger: a third of the letters, at least one.
+pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (given.chars().count() / 3).max(1);
+    known
+        .into_iter()
+        .map(|name| (edit_distance(&given.to_lowercase(), &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= limit && *distance < name.chars().count().max(2))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Optimal string alignment distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > 8 || a.len() > 64 {
+        return usize::MAX;
+    }
+    let mut before: Vec<usize> = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replace = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replace.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_finger_are_recognised_and_other_words_are_not() {
+        assert_eq!(closest("omgea", ["theta", "omega"]), Some("omega"));
+        assert_eq!(closest("sine", ["sin", "cos"]), Some("sin"));
+        assert_eq!(closest("velocity", ["x", "y"]), None);
+    }
+
+    #[test]
+    fn the_underline_stands_below_the_text() {
+        let text = "a = 1\nb = \"θ + foo\"\n".to_owned();
+        let source = Source { name: "m.toml".into(), text: text.clone() };
+        let at = text.find("foo").unwrap();
+        let shown = Diagnostic::new(&source, at..at + 3, "unknown name `foo`").to_string();
+        assert!(shown.contains("m.toml:2:10"), "{shown}");
+        let lines: Vec<&str> = shown.lines().collect();
+        let column = lines[3].chars().position(|c| c == 'f').unwrap();
+        assert_eq!(lines[4].chars().position(|c| c == '^'), Some(column));
+    }
+}
