@@ -1,0 +1,241 @@
+//! The implicit MAP filter with the five optimizers of the published program.
+//!
+//! At each measurement the state is carried by the filter's dynamics, then moved by `K` optimizer steps on `|y - h(x)|^2 / 2`
+//! (R is ignored, as the paper says it may be). The optimizer starts afresh every time. All quantities are per component; eps = 1e-8.
+//!
+//! A block of lanes holds (configuration, run) pairs of one rule and one `K`, so that every lane does the same work.
+
+use super::lanes::{Kernel, V, dispatch};
+use super::model::Model;
+use super::quirks::Quirks;
+use super::simulate::Data;
+use crate::grid::{Optimizer, Rule};
+use crate::stats::Summary;
+use crate::systems::STEPS;
+use rayon::prelude::*;
+
+const EPS: f64 = 1e-8;
+const ADADELTA_DECAY: f64 = 0.9;
+/// Trajectories per block: enough to hide the latency of division and square root.
+const W: usize = 32;
+
+/// Per-lane hyper-parameters.
+struct Parameters<'a, const W: usize> {
+    lr: V<W>,
+    decay: V<W>,
+    rest: V<W>,
+    /// `lr sqrt(1 - b) / (1 - b)`: Adam's rate with the bias correction of the first step.
+    adam_rate: V<W>,
+    quirks: &'a Quirks,
+}
+
+impl<'a, const W: usize> Parameters<'a, W> {
+    #[inline(always)]
+    fn new(lr: V<W>, decay: V<W>, quirks: &'a Quirks) -> Self {
+        let rest = 1.0 - decay;
+        Self { lr, decay, rest, adam_rate: lr * rest.sqrt() / rest, quirks }
+    }
+}
+
+/// One optimizer: the state of one component, and the amount to add to it.
+trait Update<const W: usize>: Copy {
+    fn start() -> Self;
+    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W>;
+}
+
+#[derive(Clone, Copy)]
+struct Gd;
+impl<const W: usize> Update<W> for Gd {
+    #[inline(always)]
+    fn start() -> Self {
+        Self
+    }
+    #[inline(always)]
+    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        -(p.lr * g)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Adam<const W: usize> {
+    mean: V<W>,
+    square: V<W>,
+}
+impl<const W: usize> Update<W> for Adam<W> {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { mean: V::splat(0.0), square: V::splat(0.0) }
+    }
+    #[inline(always)]
+    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        self.mean = p.decay * self.mean + p.rest * g;
+        self.square = p.decay * self.square + p.rest * (g * g);
+        if p.quirks.adam_correction_frozen {
+            -(p.adam_rate * self.mean / (self.square.sqrt() + EPS))
+        } else {
+            let mut correction = p.decay;
+            for v in &mut correction.0 {
+                *v = 1.0 - v.powi(k as i32 + 1);
+            }
+            -(p.lr * (self.mean / correction) / ((self.square / correction).sqrt() + EPS))
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RmsProp<const W: usize> {
+    square: V<W>,
+}
+impl<const W: usize> Update<W> for RmsProp<W> {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { square: V::splat(0.0) }
+    }
+    #[inline(always)]
+    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        if k == 0 && p.quirks.rmsprop_starts_at_gradient {
+            self.square = g * g;
+        }
+        self.square = p.decay * self.square + p.rest * (g * g);
+        -(p.lr * g / (self.square + EPS).sqrt())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Adagrad<const W: usize> {
+    sum: V<W>,
+}
+impl<const W: usize> Update<W> for Adagrad<W> {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { sum: V::splat(0.0) }
+    }
+    #[inline(always)]
+    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        self.sum = self.sum + g * g;
+        -(p.lr * g / (self.sum + EPS).sqrt())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Adadelta<const W: usize> {
+    square: V<W>,
+    moves: V<W>,
+}
+impl<const W: usize> Update<W> for Adadelta<W> {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { square: V::splat(0.0), moves: V::splat(0.0) }
+    }
+    #[inline(always)]
+    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        const REST: f64 = 1.0 - ADADELTA_DECAY;
+        if k == 0 && p.quirks.adadelta_warm_start {
+            self.square = g * g;
+            self.moves = V::splat(1.0);
+        }
+        self.square = ADADELTA_DECAY * self.square + REST * (g * g);
+        let delta = if p.quirks.adadelta_without_roots {
+            -self.moves * g / self.square
+        } else {
+            -((self.moves + EPS).sqrt() / (self.square + EPS).sqrt()) * g
+        };
+        self.moves = ADADELTA_DECAY * self.moves + REST * (delta * delta);
+        delta
+    }
+}
+
+/// `W` lanes, beginning with the `first` (configuration, run) pair.
+struct Block<'a, const N: usize, M> {
+    model: M,
+    data: &'a Data<N>,
+    configurations: &'a [Optimizer],
+    first: usize,
+    quirks: &'a Quirks,
+}
+
+impl<const N: usize, M: Model<N>> Block<'_, N, M> {
+    #[inline(always)]
+    fn filter<U: Update<W>>(&self) -> V<W> {
+        let runs = self.data.runs;
+        let last = self.configurations.len() * runs - 1;
+        let mut run = [0; W];
+        let (mut lr, mut decay) = (V::<W>::splat(0.0), V::<W>::splat(0.0));
+        let mut x = [V::<W>::splat(0.0); N];
+        for l in 0..W {
+            // Lanes beyond the end repeat the last pair; their results are dropped.
+            let pair = (self.first + l).min(last);
+            let configuration = &self.configurations[pair / runs];
+            run[l] = pair % runs;
+            lr.0[l] = configuration.lr.unwrap_or(0.0);
+            decay.0[l] = configuration.decay.unwrap_or(0.0);
+            for c in 0..N {
+                x[c].0[l] = self.data.start[c * runs + run[l]];
+            }
+        }
+        let p = Parameters::new(lr, decay, self.quirks);
+        let steps = self.configurations[0].steps;
+        let mut sum = V::<W>::splat(0.0);
+        for t in 0..STEPS {
+            let mut y = [V::<W>::splat(0.0); N];
+            let mut truth = [V::<W>::splat(0.0); N];
+            for c in 0..N {
+                let base = self.data.at(t, c, 0);
+                let (ys, xs) = (&self.data.y[base..base + runs], &self.data.x[base..base + runs]);
+                for l in 0..W {
+                    y[c].0[l] = ys[run[l]];
+                    truth[c].0[l] = xs[run[l]];
+                }
+            }
+            self.model.predict(&mut x, t);
+            let mut state = [U::start(); N];
+            for k in 0..steps {
+                let g = self.model.gradient(&x, &y);
+                for c in 0..N {
+                    x[c] = x[c] + state[c].step(k, g[c], &p);
+                }
+            }
+            for c in 0..N {
+                let error = x[c] - truth[c];
+                sum = sum + error * error;
+            }
+        }
+        (sum / (STEPS * N) as f64).sqrt()
+    }
+}
+
+impl<const N: usize, M: Model<N>> Kernel for Block<'_, N, M> {
+    type Output = V<W>;
+    #[inline(always)]
+    fn run(self) -> V<W> {
+        match self.configurations[0].rule {
+            Rule::Gd => self.filter::<Gd>(),
+            Rule::Adam => self.filter::<Adam<W>>(),
+            Rule::RmsProp => self.filter::<RmsProp<W>>(),
+            Rule::Adagrad => self.filter::<Adagrad<W>>(),
+            Rule::Adadelta => self.filter::<Adadelta<W>>(),
+        }
+    }
+}
+
+/// Run configurations that share their rule and number of steps on all runs of a system; a summary for each.
+pub fn imap<const N: usize, M: Model<N>>(
+    model: M,
+    data: &Data<N>,
+    configurations: &[Optimizer],
+    quirks: &Quirks,
+) -> Vec<Summary> {
+    debug_assert!(
+        configurations.windows(2).all(|w| w[0].rule == w[1].rule && w[0].steps == w[1].steps)
+    );
+    let pairs = configurations.len() * data.runs;
+    let rmses: Vec<f64> = (0..pairs.div_ceil(W))
+        .into_par_iter()
+        .flat_map_iter(|block| {
+            let first = block * W;
+            let out = dispatch(Block { model, data, configurations, first, quirks });
+            out.0.into_iter().take(pairs - first)
+        })
+        .collect();
+    rmses.chunks(data.runs).map(Summary::of).collect()
+}
