@@ -3,6 +3,32 @@
 
 extern crate alloc;
 
+pub mod derivative;
 pub mod linalg;
+pub mod model;
 pub mod optim;
+pub mod rng;
 pub mod scalar;
+pub mod simd;
+
+use nalgebra::Dim;
+use nalgebra::allocator::Allocator;
+
+/// Storage for every vector and matrix of a model with `N` states and `M` measurements.
+///
+/// nalgebra's `DefaultAllocator` has it for all `Const` and `Dyn` sizes; the trait only gathers the
+/// bounds under one name.
+pub trait Shapes<N: Dim, M: Dim>:
+    Allocator<N> + Allocator<M> + Allocator<N, N> + Allocator<N, M> + Allocator<M, N> + Allocator<M, M>
+{
+}
+
+impl<N: Dim, M: Dim, T> Shapes<N, M> for T where
+    T: Allocator<N>
+        + Allocator<M>
+        + Allocator<N, N>
+        + Allocator<N, M>
+        + Allocator<M, N>
+        + Allocator<M, M>
+{
+}

@@ -1,0 +1,185 @@
+//! Differential equations as discrete models: Euler, fourth-order Runge-Kutta, Euler-Maruyama.
+//!
+//! ```text
+//! Euler   x + dt f(x, t)
+//! RK4     x + dt/6 (k1 + 2 k2 + 2 k3 + k4)
+//! Euler-Maruyama, for dx = f dt + alpha dW:   x + dt f(x, t) + alpha sqrt(dt) z,   z ~ N(0, I)
+//! ```
+
+use super::{Dynamics, JacobianMut, Observation, Step};
+use crate::rng::Stream;
+use crate::scalar::Scalar;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OVector, U1};
+use serde::{Deserialize, Serialize};
+
+/// The right-hand side of a differential equation dx/dt = f(x, u, t).
+pub trait Drift {
+    /// The dimension of the state.
+    type State: Dim;
+    /// The dimension of the state.
+    fn state_dim(&self) -> Self::State;
+    /// The number of control inputs that the equation reads.
+    fn input_dim(&self) -> usize {
+        0
+    }
+    /// Writes dx/dt at `x` and `time` to `out`.
+    fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]);
+    /// Whether a component of the state is an angle in radians.
+    fn is_state_angle(&self, _component: usize) -> bool {
+        false
+    }
+}
+
+/// A way to step a differential equation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Method {
+    /// Euler's method, first order.
+    Euler,
+    /// The classical fourth-order Runge-Kutta method.
+    Rk4,
+}
+
+/// A differential equation made discrete: each filter step is `substeps` integration steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Integrated<D> {
+    /// The equation.
+    pub drift: D,
+    /// The method.
+    pub method: Method,
+    /// Integration steps per filter step, at least 1.
+    pub substeps: u32,
+}
+
+impl<D> Integrated<D> {
+    /// One integration step per filter step.
+    pub fn new(drift: D, method: Method) -> Self {
+        Self { drift, method, substeps: 1 }
+    }
+}
+
+impl<D: Drift> Dynamics for Integrated<D>
+where
+    DefaultAllocator: Allocator<D::State>,
+{
+    type State = D::State;
+    #[inline(always)]
+    fn state_dim(&self) -> D::State {
+        self.drift.state_dim()
+    }
+    fn input_dim(&self) -> usize {
+        self.drift.input_dim()
+    }
+    #[inline(always)]
+    fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        let substeps = self.substeps.max(1);
+        let dt = step.dt / f64::from(substeps);
+        let start = step.time - step.dt;
+        out.copy_from_slice(x);
+        for k in 0..substeps {
+            let time = start + f64::from(k) * dt;
+            match self.method {
+                Method::Euler => euler(&self.drift, out, u, time, dt),
+                Method::Rk4 => rk4(&self.drift, out, u, time, dt),
+            }
+        }
+    }
+    fn is_state_angle(&self, component: usize) -> bool {
+        self.drift.is_state_angle(component)
+    }
+}
+
+/// An integrated equation is seen the way its drift says, if it says so.
+impl<D: Observation> Observation for Integrated<D> {
+    type Output = D::Output;
+    const HAS_PULL_BACK: bool = D::HAS_PULL_BACK;
+    #[inline(always)]
+    fn output_dim(&self) -> D::Output {
+        self.drift.output_dim()
+    }
+    #[inline(always)]
+    fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        self.drift.observe(x, u, step, out);
+    }
+    #[inline(always)]
+    fn observation_jacobian(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut JacobianMut<'_>,
+    ) -> bool {
+        self.drift.observation_jacobian(x, u, step, out)
+    }
+    #[inline(always)]
+    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
+        self.drift.pull_back(x, u, step, r, out);
+    }
+    fn is_angle(&self, component: usize) -> bool {
+        self.drift.is_angle(component)
+    }
+}
+
+/// One Euler step in place.
+#[inline(always)]
+pub fn euler<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, dt: f64)
+where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let mut k = OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
+    drift.drift(x, u, time, k.as_mut_slice());
+    for (x, k) in x.iter_mut().zip(k.as_slice()) {
+        *x += k.scale(dt);
+    }
+}
+
+/// One fourth-order Runge-Kutta step in place.
+#[inline(always)]
+pub fn rk4<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, dt: f64)
+where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let zeros = || OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
+    let (mut k1, mut k2, mut k3, mut k4, mut at) = (zeros(), zeros(), zeros(), zeros(), zeros());
+    let half = 0.5 * dt;
+    drift.drift(x, u, time, k1.as_mut_slice());
+    for i in 0..x.len() {
+        at[i] = x[i] + k1[i].scale(half);
+    }
+    drift.drift(at.as_slice(), u, time + half, k2.as_mut_slice());
+    for i in 0..x.len() {
+        at[i] = x[i] + k2[i].scale(half);
+    }
+    drift.drift(at.as_slice(), u, time + half, k3.as_mut_slice());
+    for i in 0..x.len() {
+        at[i] = x[i] + k3[i].scale(dt);
+    }
+    drift.drift(at.as_slice(), u, time + dt, k4.as_mut_slice());
+    for i in 0..x.len() {
+        let middle = k2[i] + k3[i];
+        x[i] += (k1[i] + middle + middle + k4[i]).scale(dt / 6.0);
+    }
+}
+
+/// Steps the stochastic equation dx = f dt + alpha dW over `step` by `substeps` Euler-Maruyama steps.
+pub fn euler_maruyama<D: Drift>(
+    drift: &D,
+    diffusion_std: f64,
+    x: &mut [f64],
+    u: &[f64],
+    step: &Step,
+    substeps: u32,
+    stream: &mut Stream,
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let substeps = substeps.max(1);
+    let dt = step.dt / f64::from(substeps);
+    let increment_std = diffusion_std * Scalar::sqrt(dt);
+    for k in 0..substeps {
+        euler(drift, x, u, step.time - step.dt + f64::from(k) * dt, dt);
+        for x in x.iter_mut() {
+            *x += increment_std * stream.normal();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Gaussian likelihoods: any covariance R, and the R = I form of the paper.
+//!
+//! ```text
+//! loss = 1/2 (y - eta)' R^-1 (y - eta),     score = R^-1 (eta - y)
+//! ```
+//!
+//! R is factored once, R = L L', and never inverted. A missing component's row and column of R become
+//! those of the identity and its residual zero, which is exactly the marginal over the others.
+
+use super::{Likelihood, Observed};
+use crate::linalg;
+use crate::model::NoiseError;
+use crate::scalar::Scalar;
+use nalgebra::allocator::Allocator;
+use nalgebra::{Cholesky, DefaultAllocator, Dim, OMatrix, OVector, U1};
+
+/// Half the squared distance between measurement and prediction: a Gaussian with R = I.
+///
+/// The paper's default. An optimizer that fits it well makes up for the true R in its learning rate;
+/// see [`crate::equivalence::compensated_cov`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SquaredError;
+
+impl Likelihood for SquaredError {
+    #[inline(always)]
+    fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
+        let mut sum = S::ZERO;
+        for i in observed.indices(y.len()) {
+            sum += (y[i] - eta[i]).square();
+        }
+        sum.scale(0.5)
+    }
+    #[inline(always)]
+    fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
+        for i in 0..y.len() {
+            out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
+        }
+    }
+    fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
+        half_ln_tau() * observed.count(y.len()) as f64
+    }
+}
+
+pub(crate) fn half_ln_tau() -> f64 {
+    0.5 * Scalar::ln(core::f64::consts::TAU)
+}
+
+/// A Gaussian likelihood with measurement covariance R.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gaussian<M: Dim>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    cov: OMatrix<f64, M, M>,
+    /// L of R = L L'.
+    factor: OMatrix<f64, M, M>,
+    /// 1 / variances, where R is diagonal: then no triangular solves are needed.
+    precision: Option<OVector<f64, M>>,
+}
+
+impl<M: Dim> Gaussian<M>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    /// With measurement covariance R (symmetric positive definite).
+    pub fn new(cov: OMatrix<f64, M, M>) -> Result<Self, NoiseError> {
+        if !linalg::is_symmetric_pd(&cov) {
+            return Err(NoiseError::MeasurementCov);
+        }
+        let factor = factor(&cov).ok_or(NoiseError::MeasurementCov)?;
+        let m = cov.nrows();
+        let diagonal = (0..m).all(|i| (0..m).all(|j| i == j || cov[(i, j)] == 0.0));
+        let precision = diagonal.then(|| cov.diagonal().map(|v| 1.0 / v));
+        Ok(Self { cov, factor, precision })
+    }
+
+    /// With independent components of the given variances.
+    pub fn diagonal(variances: OVector<f64, M>) -> Result<Self, NoiseError> {
+        Self::new(OMatrix::from_diagonal(&variances))
+    }
+
+    /// The measurement covariance R.
+    pub fn cov(&self) -> &OMatrix<f64, M, M> {
+        &self.cov
+    }
+
+    /// R with the rows and columns of missing components replaced by the identity's, factored.
+    fn factor_of_observed(&self, observed: Observed<'_>) -> OMatrix<f64, M, M> {
+        if observed == Observed::All {
+            return self.factor.clone();
+        }
+        // A principal block of a positive definite matrix is positive definite, so the factor exists;
+        // the full factor is only a fallback that keeps this function total.
+        factor(&masked_cov(&self.cov, observed)).unwrap_or_else(|| self.factor.clone())
+    }
+}
+
+/// The lower Cholesky factor with zeros above the diagonal.
+fn factor<M: Dim>(cov: &OMatrix<f64, M, M>) -> Option<OMatrix<f64, M, M>>
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    Cholesky::new(cov.clone()).map(|c| c.unpack())
+}
+
+/// A covariance with the rows and columns of missing components replaced by the identity's.
+pub(crate) fn masked_cov<M: Dim>(
+    cov: &OMatrix<f64, M, M>,
+    observed: Observed<'_>,
+) -> OMatrix<f64, M, M>
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    let mut out = cov.clone();
+    let m = out.nrows();
+    for i in 0..m {
+        for j in 0..m {
+            if !observed.has(i) || !observed.has(j) {
+                out[(i, j)] = if i == j { 1.0 } else { 0.0 };
+            }
+        }
+    }
+    out
+}
+
+/// Solves L z = r in place (forward substitution).
+#[inline(always)]
+fn solve_lower<S: Scalar, M: Dim>(l: &OMatrix<f64, M, M>, r: &mut [S])
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    for i in 0..r.len() {
+        let mut v = r[i];
+        for j in 0..i {
+            v -= r[j].scale(l[(i, j)]);
+        }
+        r[i] = v.scale(1.0 / l[(i, i)]);
+    }
+}
+
+/// Solves L' z = r in place (back substitution).
+#[inline(always)]
+fn solve_upper<S: Scalar, M: Dim>(l: &OMatrix<f64, M, M>, r: &mut [S])
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    for i in (0..r.len()).rev() {
+        let mut v = r[i];
+        for j in i + 1..r.len() {
+            v -= r[j].scale(l[(j, i)]);
+        }
+        r[i] = v.scale(1.0 / l[(i, i)]);
+    }
+}
+
+impl<M: Dim> Likelihood for Gaussian<M>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    #[inline(always)]
+    fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
+        let mut sum = S::ZERO;
+        if let Some(precision) = &self.precision {
+            for i in observed.indices(y.len()) {
+                sum += (y[i] - eta[i]).square().scale(precision[i]);
+            }
+            return sum.scale(0.5);
+        }
+        let m = self.cov.shape_generic().0;
+        let mut r = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
+        for i in observed.indices(y.len()) {
+            r[i] = y[i] - eta[i];
+        }
+        solve_lower(&self.factor_of_observed(observed), r.as_mut_slice());
+        for z in r.as_slice() {
+            sum += z.square();
+        }
+        sum.scale(0.5)
+    }
+
+    #[inline(always)]
+    fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
+        for i in 0..y.len() {
+            out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
+        }
+        if let Some(precision) = &self.precision {
+            for (out, &p) in out.iter_mut().zip(precision.as_slice()) {
+                *out = out.scale(p);
+            }
+            return;
+        }
+        let l = self.factor_of_observed(observed);
+        solve_lower(&l, out);
+        solve_upper(&l, out);
+    }
+
+    fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
+        let l = self.factor_of_observed(observed);
+        let half_ln_det: f64 = (0..l.nrows()).map(|i| Scalar::ln(l[(i, i)])).sum();
+        half_ln_tau() * observed.count(y.len()) as f64 + half_ln_det
+    }
+}

@@ -1,0 +1,102 @@
+//! Likelihoods as losses: what an implicit filter descends and a particle filter weighs by.
+//!
+//! A likelihood p(y | eta) of the measurement y given eta = h(x) enters as its negative logarithm,
+//! less what does not depend on eta ([`Likelihood::log_normalizer`] has that part).
+//!
+//! | likelihood | loss | eta is |
+//! |---|---|---|
+//! | [`SquaredError`] | half the squared distance, that is R = I | the mean |
+//! | [`Gaussian`] | half the squared Mahalanobis distance | the mean |
+//! | [`StudentT`] | (dof+1)/2 ln(1 + z^2/dof) | the centre |
+//! | [`Huber`] | z^2/2, linear beyond delta | the centre |
+//! | [`Poisson`] | rate - y ln rate | the rate or its logarithm |
+//! | [`Bernoulli`] | cross-entropy | the probability or its logit |
+//!
+//! A user's own likelihood needs only [`Likelihood::loss`]; its derivative is automatic:
+//!
+//! ```
+//! use optfilter::model::likelihood::{Likelihood, Observed};
+//! use optfilter::scalar::Scalar;
+//! struct Laplace { scale: f64 }
+//! impl Likelihood for Laplace {
+//!     fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
+//!         let mut sum = S::ZERO;
+//!         for i in observed.indices(y.len()) {
+//!             sum += (y[i] - eta[i]).abs().scale(1.0 / self.scale);
+//!         }
+//!         sum
+//!     }
+//! }
+//! let mut slope = [0.0];
+//! Laplace { scale: 2.0 }.score(&[1.0], &[4.0], Observed::All, &mut slope);
+//! assert_eq!(slope, [0.5]);
+//! ```
+
+mod component;
+mod gaussian;
+
+pub use component::{
+    Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
+};
+pub use gaussian::{Gaussian, SquaredError};
+
+use crate::scalar::{Dual, Scalar};
+use alloc::vec::Vec;
+
+/// Which components of a measurement are there; the others are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed<'a> {
+    /// All of them.
+    All,
+    /// Those marked `true`.
+    Some(&'a [bool]),
+}
+
+impl<'a> Observed<'a> {
+    /// Whether component `i` is there.
+    #[inline(always)]
+    pub fn has(&self, i: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(mask) => mask.get(i).copied().unwrap_or(false),
+        }
+    }
+
+    /// The components that are there, of `m`.
+    #[inline(always)]
+    pub fn indices(self, m: usize) -> impl Iterator<Item = usize> + 'a {
+        (0..m).filter(move |&i| self.has(i))
+    }
+
+    /// How many of `m` components are there.
+    pub fn count(self, m: usize) -> usize {
+        self.indices(m).count()
+    }
+}
+
+/// A likelihood, as a loss of the predicted parameter eta.
+pub trait Likelihood {
+    /// -ln p(y | eta) over the observed components, less what does not depend on eta.
+    fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S;
+
+    /// Writes the derivative of the loss by each component of eta (zero where unobserved).
+    fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
+        let y: Vec<Dual<S, 1>> = y.iter().map(|&v| Dual::constant(v)).collect();
+        let mut point: Vec<Dual<S, 1>> = eta.iter().map(|&v| Dual::constant(v)).collect();
+        for i in 0..eta.len() {
+            point[i] = Dual::variable(eta[i], 0);
+            out[i] = self.loss(&y, &point, observed).eps[0];
+            point[i] = Dual::constant(eta[i]);
+        }
+    }
+
+    /// What must be added to the loss to make it -ln p(y | eta).
+    fn log_normalizer(&self, _y: &[f64], _observed: Observed<'_>) -> f64 {
+        0.0
+    }
+
+    /// Whether `value` is a possible measurement of component `component` (counts are whole, say).
+    fn admits(&self, _component: usize, value: f64) -> bool {
+        value.is_finite()
+    }
+}

@@ -1,0 +1,373 @@
+//! State-space models: how the state moves and how it is seen.
+//!
+//! ```text
+//! x_t = f(x_{t-1}, u_t, t) + q_t          Dynamics
+//! y_t ~ p(y | h(x_t, u_t, t))             Observation, Likelihood
+//! ```
+//!
+//! A model is written once over slices of any [`Scalar`]; derivatives come by themselves. Noise is
+//! kept apart ([`Noise`]): the implicit filter never reads it.
+//!
+//! ```
+//! use nalgebra::Const;
+//! use optfilter::model::{Dynamics, Observation, Step};
+//! use optfilter::scalar::Scalar;
+//!
+//! /// A pendulum of unit length: angle and angular speed, of which the angle is measured.
+//! struct Pendulum;
+//! impl Dynamics for Pendulum {
+//!     type State = Const<2>;
+//!     fn state_dim(&self) -> Const<2> { Const }
+//!     fn transition<S: Scalar>(&self, x: &[S], _u: &[f64], step: &Step, out: &mut [S]) {
+//!         out[0] = x[0] + x[1].scale(step.dt);
+//!         out[1] = x[1] - x[0].sin().scale(9.81 * step.dt);
+//!     }
+//! }
+//! impl Observation for Pendulum {
+//!     type Output = Const<1>;
+//!     fn output_dim(&self) -> Const<1> { Const }
+//!     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
+//!         out[0] = x[0];
+//!     }
+//!     fn is_angle(&self, _component: usize) -> bool { true }
+//! }
+//! ```
+
+pub mod growth;
+pub mod integrator;
+pub mod likelihood;
+pub mod linear;
+pub mod lorenz63;
+pub mod lorenz96;
+pub mod noise;
+pub mod random_walk;
+
+pub use growth::Growth;
+pub use integrator::{Drift, Integrated, Method};
+pub use likelihood::Likelihood;
+pub use linear::Linear;
+pub use lorenz63::Lorenz63;
+pub use lorenz96::Lorenz96;
+pub use noise::{GaussianNoise, Noise, NoiseError};
+pub use random_walk::RandomWalk;
+
+use crate::derivative::{self, VectorFunction};
+use crate::scalar::Scalar;
+use core::ops::{Index, IndexMut};
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+
+/// The time step that a transition crosses or at whose end an observation is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The number of the step, from 1.
+    pub index: u64,
+    /// The time at the end of the step.
+    pub time: f64,
+    /// The length of the step.
+    pub dt: f64,
+}
+
+impl Step {
+    /// Step number `index` of a series with even spacing `dt` that starts at time 0.
+    pub fn even(index: u64, dt: f64) -> Self {
+        Self { index, time: index as f64 * dt, dt }
+    }
+}
+
+/// How the state moves over one step.
+pub trait Dynamics {
+    /// The dimension of the state, known at compile time (`Const<N>`) or not (`Dyn`).
+    type State: Dim;
+
+    /// The dimension of the state.
+    fn state_dim(&self) -> Self::State;
+
+    /// The number of control inputs that the model reads.
+    fn input_dim(&self) -> usize {
+        0
+    }
+
+    /// Writes the expected next state to `out`.
+    fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// Writes a hand-written Jacobian of [`transition`](Dynamics::transition) and returns `true`, or
+    /// returns `false` to have it derived automatically. [`check_derivatives`] compares the two.
+    fn transition_jacobian(
+        &self,
+        _x: &[f64],
+        _u: &[f64],
+        _step: &Step,
+        _out: &mut JacobianMut<'_>,
+    ) -> bool {
+        false
+    }
+
+    /// Whether a component of the state is an angle in radians, to be compared modulo whole turns.
+    fn is_state_angle(&self, _component: usize) -> bool {
+        false
+    }
+}
+
+/// How the state is seen: the parameter of the likelihood, which for Gaussian noise is the expected
+/// measurement.
+pub trait Observation {
+    /// The dimension of the measurement.
+    type Output: Dim;
+
+    /// The dimension of the measurement.
+    fn output_dim(&self) -> Self::Output;
+
+    /// Writes h(x) to `out`.
+    fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// Writes a hand-written Jacobian of [`observe`](Observation::observe) and returns `true`, or
+    /// returns `false` to have it derived automatically.
+    fn observation_jacobian(
+        &self,
+        _x: &[f64],
+        _u: &[f64],
+        _step: &Step,
+        _out: &mut JacobianMut<'_>,
+    ) -> bool {
+        false
+    }
+
+    /// Whether [`pull_back`](Observation::pull_back) is hand-written.
+    const HAS_PULL_BACK: bool = false;
+
+    /// Writes the transposed Jacobian of [`observe`](Observation::observe) at `x` times `r`. Used in
+    /// place of the automatic one only where [`HAS_PULL_BACK`](Observation::HAS_PULL_BACK) says so.
+    fn pull_back<S: Scalar>(&self, _x: &[S], _u: &[f64], _step: &Step, _r: &[S], _out: &mut [S]) {}
+
+    /// Whether a component of the measurement is an angle in radians, to be compared modulo whole turns.
+    fn is_angle(&self, _component: usize) -> bool {
+        false
+    }
+}
+
+/// A whole model: dynamics and observation of the same state.
+pub trait Model: Dynamics + Observation {}
+impl<T: Dynamics + Observation> Model for T {}
+
+/// A model put together from dynamics and an observation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair<D, O> {
+    /// How the state moves.
+    pub dynamics: D,
+    /// How it is seen.
+    pub observation: O,
+}
+
+impl<D: Dynamics, O> Dynamics for Pair<D, O> {
+    type State = D::State;
+    #[inline(always)]
+    fn state_dim(&self) -> D::State {
+        self.dynamics.state_dim()
+    }
+    fn input_dim(&self) -> usize {
+        self.dynamics.input_dim()
+    }
+    #[inline(always)]
+    fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        self.dynamics.transition(x, u, step, out);
+    }
+    #[inline(always)]
+    fn transition_jacobian(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut JacobianMut<'_>,
+    ) -> bool {
+        self.dynamics.transition_jacobian(x, u, step, out)
+    }
+    fn is_state_angle(&self, component: usize) -> bool {
+        self.dynamics.is_state_angle(component)
+    }
+}
+
+impl<D, O: Observation> Observation for Pair<D, O> {
+    type Output = O::Output;
+    const HAS_PULL_BACK: bool = O::HAS_PULL_BACK;
+    #[inline(always)]
+    fn output_dim(&self) -> O::Output {
+        self.observation.output_dim()
+    }
+    #[inline(always)]
+    fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        self.observation.observe(x, u, step, out);
+    }
+    #[inline(always)]
+    fn observation_jacobian(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut JacobianMut<'_>,
+    ) -> bool {
+        self.observation.observation_jacobian(x, u, step, out)
+    }
+    #[inline(always)]
+    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
+        self.observation.pull_back(x, u, step, r, out);
+    }
+    fn is_angle(&self, component: usize) -> bool {
+        self.observation.is_angle(component)
+    }
+}
+
+/// A Jacobian being written: `out[(i, j)]` is the derivative of output i by input j. Starts at zero.
+#[derive(Debug)]
+pub struct JacobianMut<'a> {
+    column_major: &'a mut [f64],
+    rows: usize,
+}
+
+impl Index<(usize, usize)> for JacobianMut<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn index(&self, (i, j): (usize, usize)) -> &f64 {
+        &self.column_major[i + j * self.rows]
+    }
+}
+
+impl IndexMut<(usize, usize)> for JacobianMut<'_> {
+    #[inline(always)]
+    fn index_mut(&mut self, (i, j): (usize, usize)) -> &mut f64 {
+        &mut self.column_major[i + j * self.rows]
+    }
+}
+
+/// The transition of a model at a given input and step, as a function of the state alone.
+pub(crate) struct TransitionAt<'a, D> {
+    pub(crate) dynamics: &'a D,
+    pub(crate) u: &'a [f64],
+    pub(crate) step: &'a Step,
+}
+
+impl<D: Dynamics> VectorFunction for TransitionAt<'_, D> {
+    #[inline(always)]
+    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
+        self.dynamics.transition(x, self.u, self.step, out);
+    }
+}
+
+/// The observation of a model at a given input and step, as a function of the state alone.
+pub(crate) struct ObservationAt<'a, O> {
+    pub(crate) observation: &'a O,
+    pub(crate) u: &'a [f64],
+    pub(crate) step: &'a Step,
+}
+
+impl<O: Observation> VectorFunction for ObservationAt<'_, O> {
+    #[inline(always)]
+    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
+        self.observation.observe(x, self.u, self.step, out);
+    }
+}
+
+/// A transition's value with its Jacobian (n x n), hand-written where there is one.
+#[inline(always)]
+pub fn linearize_transition<D: Dynamics>(
+    dynamics: &D,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, D::State>, OMatrix<f64, D::State, D::State>)
+where
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+{
+    let n = dynamics.state_dim();
+    let mut matrix = OMatrix::zeros_generic(n, n);
+    let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: n.value() };
+    if dynamics.transition_jacobian(x, u, step, &mut target) {
+        let mut value = OVector::zeros_generic(n, U1);
+        dynamics.transition(x, u, step, value.as_mut_slice());
+        return (value, matrix);
+    }
+    derivative::jacobian(&TransitionAt { dynamics, u, step }, x, n, n)
+}
+
+/// An observation's value with its Jacobian (m x n), hand-written where there is one.
+#[inline(always)]
+pub fn linearize_observation<O: Observation, N: Dim>(
+    observation: &O,
+    n: N,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, O::Output>, OMatrix<f64, O::Output, N>)
+where
+    DefaultAllocator: Allocator<N> + Allocator<O::Output> + Allocator<O::Output, N>,
+{
+    let m = observation.output_dim();
+    let mut matrix = OMatrix::zeros_generic(m, n);
+    let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: m.value() };
+    if observation.observation_jacobian(x, u, step, &mut target) {
+        let mut value = OVector::zeros_generic(m, U1);
+        observation.observe(x, u, step, value.as_mut_slice());
+        return (value, matrix);
+    }
+    derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m)
+}
+
+/// A hand-written derivative that disagrees with the automatic one.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{function}: derivative of output {row} by state {column} is {hand} by hand but {automatic} automatically"
+)]
+pub struct DerivativeMismatch {
+    /// Which function's derivative it is.
+    pub function: &'static str,
+    /// The output.
+    pub row: usize,
+    /// The state component.
+    pub column: usize,
+    /// The hand-written value.
+    pub hand: f64,
+    /// The automatic value.
+    pub automatic: f64,
+}
+
+/// Compares every hand-written derivative of a model with the automatic one at a point, to a relative
+/// difference of 1e-9 of the largest entry.
+pub fn check_derivatives<M: Model>(
+    model: &M,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> Result<(), DerivativeMismatch>
+where
+    DefaultAllocator: crate::Shapes<M::State, M::Output>,
+{
+    let (n, m) = (model.state_dim(), model.output_dim());
+    let compare = |function, hand: &[f64], automatic: &[f64], rows: usize| {
+        let scale = automatic.iter().fold(1e-300f64, |s, v| s.max(v.abs()));
+        for (k, (&hand, &automatic)) in hand.iter().zip(automatic).enumerate() {
+            if (hand - automatic).abs() > 1e-9 * scale || hand.is_nan() != automatic.is_nan() {
+                let (row, column) = (k % rows, k / rows);
+                return Err(DerivativeMismatch { function, row, column, hand, automatic });
+            }
+        }
+        Ok(())
+    };
+    let (_, hand) = linearize_transition(model, x, u, step);
+    let (_, automatic) = derivative::jacobian(&TransitionAt { dynamics: model, u, step }, x, n, n);
+    compare("transition", hand.as_slice(), automatic.as_slice(), n.value())?;
+    let (_, hand) = linearize_observation(model, n, x, u, step);
+    let (_, automatic) =
+        derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);
+    compare("observation", hand.as_slice(), automatic.as_slice(), m.value())?;
+    if M::HAS_PULL_BACK {
+        for i in 0..m.value() {
+            let mut r = OVector::<f64, M::Output>::zeros_generic(m, U1);
+            r[i] = 1.0;
+            let mut row = OVector::<f64, M::State>::zeros_generic(n, U1);
+            model.pull_back(x, u, step, r.as_slice(), row.as_mut_slice());
+            let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
+            compare("pull_back", row.as_slice(), expected.as_slice(), n.value())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Gaussian process and measurement noise, for the filters that state it explicitly.
+
+use super::Step;
+use crate::linalg;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix};
+
+/// The covariances of process and measurement noise.
+pub trait Noise<N: Dim, M: Dim>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
+{
+    /// Q of the transition over `step` (n x n).
+    fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N>;
+    /// R of the measurement at the end of `step` (m x m).
+    fn measurement_cov(&self, step: &Step) -> OMatrix<f64, M, M>;
+}
+
+/// Noise covariances that do not change, or a process covariance that grows with the step's length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GaussianNoise<N: Dim, M: Dim>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
+{
+    process_cov: OMatrix<f64, N, N>,
+    measurement_cov: OMatrix<f64, M, M>,
+    per_time: bool,
+}
+
+/// A covariance that cannot be one.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoiseError {
+    /// Q is not a covariance.
+    #[error("process_cov (Q) must be square, finite, symmetric and positive semi-definite")]
+    ProcessCov,
+    /// R is not a covariance that can be factored.
+    #[error("measurement_cov (R) must be square, finite, symmetric and positive definite")]
+    MeasurementCov,
+}
+
+impl<N: Dim, M: Dim> GaussianNoise<N, M>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
+{
+    /// Q per step (positive semi-definite) and R per measurement (positive definite).
+    pub fn new(
+        process_cov: OMatrix<f64, N, N>,
+        measurement_cov: OMatrix<f64, M, M>,
+    ) -> Result<Self, NoiseError> {
+        if !linalg::is_symmetric_psd(&process_cov) {
+            return Err(NoiseError::ProcessCov);
+        }
+        if !linalg::is_symmetric_pd(&measurement_cov) {
+            return Err(NoiseError::MeasurementCov);
+        }
+        Ok(Self { process_cov, measurement_cov, per_time: false })
+    }
+
+    /// Like [`new`](Self::new), with Q per unit of time: a step of length dt has covariance Q dt.
+    pub fn per_time(
+        process_cov_rate: OMatrix<f64, N, N>,
+        measurement_cov: OMatrix<f64, M, M>,
+    ) -> Result<Self, NoiseError> {
+        Ok(Self { per_time: true, ..Self::new(process_cov_rate, measurement_cov)? })
+    }
+}
+
+impl<N: Dim, M: Dim> Noise<N, M> for GaussianNoise<N, M>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
+{
+    #[inline(always)]
+    fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
+        if self.per_time { &self.process_cov * step.dt } else { self.process_cov.clone() }
+    }
+    #[inline(always)]
+    fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
+        self.measurement_cov.clone()
+    }
+}
