@@ -1,0 +1,364 @@
+//! The steps in which a network is evaluated: layers joined where one kernel does several, with their working memory.
+
+use crate::kernel::{
+    Aligned, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward, conv_pool_forward,
+    dense_backward, dense_forward, pool_backward, pool_forward, round_up,
+};
+use crate::layer::{Layer, Shape};
+use crate::network::Network;
+
+/// How a sample lies in memory: images with a border of one pixel, channels and vectors padded to whole lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub shape: Shape,
+    /// Channels of a pixel, or elements of the vector, with padding.
+    pub padded: usize,
+}
+
+impl Form {
+    pub fn len(&self) -> usize {
+        match self.shape {
+            Shape::Image { height, width, .. } => (height + 2) * (width + 2) * self.padded,
+            Shape::Vector(_) => self.padded,
+        }
+    }
+
+    /// Copies a plain sample in.
+    pub fn read<E: Real>(&self, sample: &[E], out: &mut [E]) {
+        self.rows(|plain, formed, n| {
+            out[formed..formed + n].copy_from_slice(&sample[plain..plain + n])
+        });
+    }
+
+    /// Copies a plain sample out.
+    pub fn write<E: Real>(&self, x: &[E], sample: &mut [E]) {
+        self.rows(|plain, formed, n| {
+            sample[plain..plain + n].copy_from_slice(&x[formed..formed + n])
+        });
+    }
+
+    /// Calls `f(place in the plain sample, place in the form, length)` for each contiguous run.
+    fn rows(&self, mut f: impl FnMut(usize, usize, usize)) {
+        match self.shape {
+            Shape::Vector(n) => f(0, 0, n),
+            Shape::Image { height, width, channels } if channels == self.padded => {
+                for y in 0..height {
+                    f(
+                        y * width * channels,
+                        ((y + 1) * (width + 2) + 1) * channels,
+                        width * channels,
+                    );
+                }
+            }
+            Shape::Image { height, width, channels } => {
+                for y in 0..height {
+                    for x in 0..width {
+                        f(
+                            (y * width + x) * channels,
+                            ((y + 1) * (width + 2) + x + 1) * self.padded,
+                            channels,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Applied to a stage's output in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activation {
+    None,
+    Relu,
+    Tanh,
+}
+
+impl Activation {
+    fn forward<E: Real>(self, out: &mut [E]) {
+        match self {
+            Self::None => {}
+            Self::Relu => out.iter_mut().for_each(|v| *v = v.max(E::zero())),
+            Self::Tanh => out.iter_mut().for_each(|v| *v = v.tanh()),
+        }
+    }
+    /// Turns the derivative by the output into the one by what came before the activation.
+    fn backward<E: Real>(self, out: &[E], g: &mut [E]) {
+        match self {
+            Self::None => {}
+            Self::Relu => g
+                .iter_mut()
+                .zip(out)
+                .for_each(|(g, y)| *g = if *y > E::zero() { *g } else { E::zero() }),
+            Self::Tanh => g.iter_mut().zip(out).for_each(|(g, y)| *g = *g * (E::one() - *y * *y)),
+        }
+    }
+}
+
+/// Weights of one layer in the kernels' layouts.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed<E: Real> {
+    /// Places in the flat vector.
+    bias_at: usize,
+    kernel_at: usize,
+    /// Window places (9 or 1), inputs and outputs without padding, and with it.
+    taps: usize,
+    inputs: (usize, usize),
+    outputs: (usize, usize),
+    pub w: Aligned<E>,
+    pub wt: Aligned<E>,
+    pub bias: Aligned<E>,
+    pub dwt: Aligned<E>,
+    pub dbias: Aligned<E>,
+}
+
+impl<E: Real> Packed<E> {
+    fn new(
+        at: (usize, usize),
+        taps: usize,
+        inputs: (usize, usize),
+        outputs: (usize, usize),
+    ) -> Self {
+        let len = taps * inputs.1 * outputs.1;
+        Self {
+            bias_at: at.0,
+            kernel_at: at.1,
+            taps,
+            inputs,
+            outputs,
+            w: Aligned::zeros(len),
+            wt: Aligned::zeros(len),
+            bias: Aligned::zeros(outputs.1),
+            dwt: Aligned::zeros(len),
+            dbias: Aligned::zeros(outputs.1),
+        }
+    }
+
+    /// Copies the weights in; the transpose only where the way back will need it.
+    pub fn load(&mut self, flat: &[E], transpose: bool) {
+        self.bias[..self.outputs.0].copy_from_slice(&flat[self.bias_at..][..self.outputs.0]);
+        let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
+        for (row, values) in kernel.chunks_exact(self.outputs.0).enumerate() {
+            let (k, i) = (row / self.inputs.0, row % self.inputs.0);
+            self.w[(k * self.inputs.1 + i) * self.outputs.1..][..self.outputs.0]
+                .copy_from_slice(values);
+            if transpose {
+                let wt = &mut self.wt[k * self.inputs.1 + i..];
+                for (o, v) in values.iter().enumerate() {
+                    wt[o * self.taps * self.inputs.1] = *v;
+                }
+            }
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.dwt.fill(E::zero());
+        self.dbias.fill(E::zero());
+    }
+
+    /// Writes the accumulated derivative to its places in the flat vector, times `scale`.
+    pub fn unload(&self, scale: E, flat: &mut [E]) {
+        for o in 0..self.outputs.0 {
+            flat[self.bias_at + o] = self.dbias[o] * scale;
+        }
+        let kernel = &mut flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
+        for (row, values) in kernel.chunks_exact_mut(self.outputs.0).enumerate() {
+            let (k, i) = (row / self.inputs.0, row % self.inputs.0);
+            let dwt = &self.dwt[k * self.inputs.1 + i..];
+            for (o, v) in values.iter_mut().enumerate() {
+                *v = dwt[o * self.taps * self.inputs.1] * scale;
+            }
+        }
+    }
+}
+
+/// What a stage computes.
+#[derive(Clone, Debug)]
+pub(crate) enum Work<E: Real> {
+    Conv { shape: ConvShape, pool: bool, weights: Packed<E>, scratch: ConvScratch<E> },
+    Dense { weights: Packed<E> },
+    Pool,
+    Copy,
+}
+
+/// One step of the evaluation with its output and the derivative by it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage<E: Real> {
+    pub work: Work<E>,
+    pub activation: Activation,
+    pub input: Form,
+    pub output: Form,
+    pub out: Aligned<E>,
+    pub dout: Aligned<E>,
+    /// Places of the maxima, after pooling.
+    which: Aligned<E>,
+}
+
+/// Joins layers into stages.
+pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage<E>>) {
+    let lane = E::lane(level);
+    let input = match network.input() {
+        // A grey or colour image keeps its few channels: the convolution has a kernel for that.
+        shape @ Shape::Image { channels, .. } => Form { shape, padded: channels },
+        shape @ Shape::Vector(n) => Form { shape, padded: round_up(n, lane) },
+    };
+    let (layers, shapes) = (network.layers(), network.shapes());
+    let mut tensors = network.parameters().chunks_exact(2);
+    let (mut stages, mut form, mut at) = (Vec::new(), input, 0);
+    while at < layers.len() {
+        let first = at;
+        at += 1;
+        let mut activation = Activation::None;
+        let mut pool = false;
+        if matches!(layers[first], Layer::Conv { .. } | Layer::Dense { .. }) {
+            if layers.get(at) == Some(&Layer::Relu) {
+                activation = Activation::Relu;
+                at += 1;
+            } else if layers.get(at) == Some(&Layer::Tanh) {
+                activation = Activation::Tanh;
+                at += 1;
+            }
+        }
+        // ReLU and the maximum commute, so pooling joins either way; tanh is kept apart and pooled by a stage of its own.
+        if matches!(layers[first], Layer::Conv { .. })
+            && activation != Activation::Tanh
+            && layers.get(at) == Some(&Layer::MaxPool)
+        {
+            pool = true;
+            at += 1;
+        }
+        let shape = shapes[at];
+        let padded = match (layers[first], shape) {
+            (Layer::Conv { .. } | Layer::MaxPool, Shape::Image { channels, .. }) => {
+                match layers[first] {
+                    Layer::MaxPool => form.padded,
+                    _ => round_up(channels, lane),
+                }
+            }
+            (_, Shape::Image { .. }) => form.padded,
+            (_, Shape::Vector(n)) => round_up(n, lane),
+        };
+        let output = Form { shape, padded };
+        let mut tensor = || tensors.next().map_or((0, 0), |pair| (pair[0].offset, pair[1].offset));
+        let work = match (layers[first], form.shape) {
+            (Layer::Conv { channels }, Shape::Image { height, width, channels: cin }) => {
+                let shape = ConvShape { height, width, cin: form.padded, cout: padded };
+                let weights = Packed::new(tensor(), 9, (cin, form.padded), (channels, padded));
+                Work::Conv { shape, pool, weights, scratch: ConvScratch::new() }
+            }
+            (Layer::Dense { outputs }, _) => Work::Dense {
+                weights: Packed::new(
+                    tensor(),
+                    1,
+                    (form.shape.len(), form.padded),
+                    (outputs, padded),
+                ),
+            },
+            (Layer::MaxPool, _) => Work::Pool,
+            (layer, _) => {
+                activation = match layer {
+                    Layer::Relu => Activation::Relu,
+                    Layer::Tanh => Activation::Tanh,
+                    _ => Activation::None,
+                };
+                Work::Copy
+            }
+        };
+        let which = if pool || matches!(work, Work::Pool) { output.len() } else { 0 };
+        let (out, dout) = (Aligned::zeros(output.len()), Aligned::zeros(output.len()));
+        stages.push(Stage {
+            work,
+            activation,
+            input: form,
+            output,
+            out,
+            dout,
+            which: Aligned::zeros(which),
+        });
+        form = output;
+    }
+    (input, stages)
+}
+
+impl<E: Real> Stage<E> {
+    /// Computes `out` from `x`; remembers what the way back needs when `keep` is set.
+    pub fn forward(&mut self, level: Level, x: &[E], keep: bool) {
+        let relu = self.activation == Activation::Relu;
+        match &mut self.work {
+            Work::Conv { shape, pool: true, weights: p, .. } => {
+                let which = if keep { Some(&mut self.which[..]) } else { None };
+                conv_pool_forward(level, *shape, x, &p.w, &p.bias, relu, &mut self.out, which);
+            }
+            Work::Conv { shape, weights: p, .. } => {
+                conv_forward(level, *shape, x, &p.w, &p.bias, relu, &mut self.out);
+                if !relu {
+                    // The border would become f(0), which is 0 for every activation here.
+                    self.activation.forward(&mut self.out);
+                }
+            }
+            Work::Dense { weights: p } => {
+                dense_forward(level, x, &p.w, &p.bias, &mut self.out);
+                self.activation.forward(&mut self.out);
+            }
+            Work::Pool => {
+                if let Shape::Image { height, width, .. } = self.input.shape {
+                    pool_forward(
+                        x,
+                        height,
+                        width,
+                        self.input.padded,
+                        &mut self.out,
+                        &mut self.which,
+                    );
+                }
+            }
+            Work::Copy => {
+                if self.input == self.output {
+                    self.out.copy_from_slice(x);
+                } else {
+                    self.input.write(x, &mut self.out);
+                }
+                self.activation.forward(&mut self.out);
+            }
+        }
+    }
+
+    /// Adds the derivatives by the weights and, where wanted, writes those by the input, from `self.dout`.
+    pub fn backward(&mut self, level: Level, x: &[E], mut dx: Option<&mut [E]>) {
+        self.activation.backward(&self.out, &mut self.dout);
+        if let Some(dx) = dx.as_deref_mut() {
+            dx.fill(E::zero());
+        }
+        match &mut self.work {
+            Work::Conv { shape, pool, weights: p, scratch } => {
+                let which = pool.then_some(&self.which[..]);
+                let (dwt, dbias) = (&mut p.dwt, &mut p.dbias);
+                conv_backward(level, *shape, x, &p.wt, &self.dout, which, dwt, dbias, dx, scratch);
+            }
+            Work::Dense { weights: p } => {
+                dense_backward(level, x, &p.wt, &self.dout, &mut p.dwt, &mut p.dbias, dx)
+            }
+            Work::Pool => {
+                if let (Shape::Image { height, width, .. }, Some(dx)) = (self.input.shape, dx) {
+                    pool_backward(&self.dout, &self.which, height, width, self.input.padded, dx);
+                }
+            }
+            Work::Copy => {
+                if let Some(dx) = dx {
+                    if self.input == self.output {
+                        dx.copy_from_slice(&self.dout);
+                    } else {
+                        self.input.read(&self.dout, dx);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The weights, where the stage has some.
+    pub fn weights(&mut self) -> Option<&mut Packed<E>> {
+        match &mut self.work {
+            Work::Conv { weights, .. } | Work::Dense { weights } => Some(weights),
+            _ => None,
+        }
+    }
+}
