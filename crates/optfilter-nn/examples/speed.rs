@@ -3,9 +3,9 @@
 //! `cargo run --release -p optfilter-nn --example speed`
 
 use optfilter::optim::{Adam, Optimizer, descend};
+use optfilter::rng::Stream;
 use optfilter_nn::kernel::Level;
 use optfilter_nn::{Batch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
-use rand::SeedableRng;
 use std::time::Instant;
 
 /// Multiply-adds of one forward pass of one image, times two.
@@ -13,7 +13,7 @@ const FLOP: f64 = 2.0 * 9.0 * 32.0 * (1024.0 + 32.0 * (256.0 + 64.0 + 16.0)) + 2
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let network = Network::paper_cnn();
-    let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut stream = Stream::new(1, 0, "weights");
     let x: Vec<f32> = (0..32 * 1024).map(|i| ((i * 37 % 101) as f32) / 101.0).collect();
     let y: Vec<u32> = (0..32).map(|i| i % 2).collect();
     let batch =
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let adam = Adam::new(1e-3)?;
     for level in Level::available() {
         let mut evaluator = Evaluator::at_level(&network, level);
-        let mut w: Vec<f32> = network.init(&mut rng);
+        let mut w: Vec<f32> = network.init(&mut stream);
         let mut state = adam.init(&w);
         let mut steps = Vec::new();
         for _ in 0..10 {

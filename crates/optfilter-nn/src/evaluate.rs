@@ -96,6 +96,11 @@ impl<E: Real> Evaluator<E> {
         }
     }
 
+    /// Number of samples in a batch.
+    pub fn count(&self, batch: &Batch<'_, E>) -> usize {
+        batch.samples.len() / self.sample_len.max(1)
+    }
+
     fn load(&mut self, weights: &[E], transpose: bool) {
         for stage in &mut self.stages {
             if let Some(packed) = stage.weights() {

@@ -10,10 +10,12 @@
 //! - [`filter`], the filters over weights, and [`yearbook`], the paper's experiment with them.
 
 mod evaluate;
+pub mod filter;
 pub mod kernel;
 mod layer;
 mod network;
 mod objective;
+pub mod safetensors;
 mod stage;
 
 pub use evaluate::{Batch, Evaluator};

@@ -14,7 +14,7 @@
 
 use crate::kernel::Real;
 use crate::layer::{Layer, Shape};
-use rand_distr::{Distribution, StandardNormal};
+use optfilter::rng::Stream;
 
 /// A tensor of weights inside the flat vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,7 +257,7 @@ impl Network {
 
     /// Initial weights as Flax draws them: kernels LeCun normal (a normal cut at two deviations, scaled so that the
     /// variance after the cut is 1 / inputs), biases zero.
-    pub fn init<E: Real>(&self, rng: &mut impl rand::Rng) -> Vec<E> {
+    pub fn init<E: Real>(&self, stream: &mut Stream) -> Vec<E> {
         /// Standard deviation of a standard normal cut at -2 and 2.
         const CUT_STD: f64 = 0.879_625_661_034_239_8;
         let mut weights = vec![E::zero(); self.len()];
@@ -265,7 +265,7 @@ impl Network {
             let std = (1.0 / p.fan_in as f64).sqrt() / CUT_STD;
             for w in &mut weights[p.offset..p.offset + p.len()] {
                 let z = loop {
-                    let z: f64 = StandardNormal.sample(rng);
+                    let z = stream.normal();
                     if z.abs() <= 2.0 {
                         break z;
                     }

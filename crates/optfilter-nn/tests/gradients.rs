@@ -1,14 +1,12 @@
 //! Gradients against finite differences for every layer and loss, and the instruction sets against each other.
 
+use optfilter::rng::Stream;
 use optfilter_nn::kernel::{Level, Real};
 use optfilter_nn::{Batch, Evaluator, Layer, Loss, Network, Reduction, Shape, Targets};
-use rand::SeedableRng;
-use rand_distr::{Distribution, StandardNormal};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 fn normals<E: Real>(n: usize, seed: u64) -> Vec<E> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    (0..n).map(|_| E::of(StandardNormal.sample(&mut rng))).collect()
+    let mut stream = Stream::new(seed, 0, "test");
+    (0..n).map(|_| E::of(stream.normal())).collect()
 }
 
 fn image(height: usize, width: usize, channels: usize) -> Shape {

@@ -192,7 +192,7 @@ impl<E: Real> Back<'_, E> {
     }
 
     /// `dw` with the output channels as vector axis, for images with fewer channels than a lane; result transposed
-    /// into `dwt`. `din` of such an image is scattered to element by element.
+    /// into `dwt`, and the bias. `din` of such an image is scattered to element by element.
     ///
     /// # Safety
     /// The instruction set of `V`; slices checked; `cout` is a multiple of the lane.
@@ -205,7 +205,9 @@ impl<E: Real> Back<'_, E> {
                 // SAFETY: all pixel windows lie inside the bordered image; channel blocks are whole lanes.
                 unsafe {
                     let zero = V::splat(E::zero());
+                    let one = V::splat(E::one());
                     let mut acc = [zero; 9];
+                    let mut sum = zero;
                     match self.arriving {
                         Arriving::Pooled { g, which } => {
                             let width = s.width / 2;
@@ -217,6 +219,7 @@ impl<E: Real> Back<'_, E> {
                                     );
                                     let wv =
                                         V::load(which.as_ptr().add((y * width + x) * s.cout + c));
+                                    sum = gv.mul_add(one, sum);
                                     for p in 0..4 {
                                         let gp =
                                             V::select_eq(wv, V::splat(E::of(p as f64)), gv, zero);
@@ -239,6 +242,7 @@ impl<E: Real> Back<'_, E> {
                                     let gp = V::load(
                                         g.as_ptr().add(((y + 1) * wide + x + 1) * s.cout + c),
                                     );
+                                    sum = gp.mul_add(one, sum);
                                     let at = (y * wide + x) * s.cin + i;
                                     for k in 0..9 {
                                         let v = *self
@@ -251,8 +255,14 @@ impl<E: Real> Back<'_, E> {
                             }
                         }
                     }
+                    let mut lane = [E::zero(); 16];
+                    if i == 0 {
+                        sum.store(lane.as_mut_ptr());
+                        for (l, v) in lane[..V::N].iter().enumerate() {
+                            self.dbias[c + l] += *v;
+                        }
+                    }
                     for k in 0..9 {
-                        let mut lane = [E::zero(); 16];
                         acc[k].store(lane.as_mut_ptr());
                         for (l, v) in lane[..V::N].iter().enumerate() {
                             self.dwt[((c + l) * 9 + k) * s.cin + i] += *v;
@@ -304,14 +314,16 @@ impl<E: Real> Op<E> for Back<'_, E> {
         };
         let whole = s.cin.is_multiple_of(V::N);
         let strip = self.strip_rows();
+        // A narrow image needs the lists only for its own derivative, which the first layer of a network is not asked for.
+        let rows = if whole || self.dx.is_some() { rows } else { 0 };
         for first in (0..rows).step_by(strip) {
             self.list(first..(first + strip).min(rows));
-            let cap = self.scratch.capacity;
-            for o in 0..s.cout {
-                self.dbias[o] +=
-                    self.scratch.g[o * cap..][..self.scratch.len[o]].iter().copied().sum::<E>();
-            }
             if whole {
+                let cap = self.scratch.capacity;
+                for o in 0..s.cout {
+                    self.dbias[o] +=
+                        self.scratch.g[o * cap..][..self.scratch.len[o]].iter().copied().sum::<E>();
+                }
                 let mut i = 0;
                 while V::N == 16 && i + 32 <= s.cin {
                     // SAFETY: two lanes from i on exist; the list holds windows of this image.

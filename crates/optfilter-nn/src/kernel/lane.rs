@@ -63,8 +63,6 @@ pub unsafe trait Lane: Copy {
     const N: usize;
     /// Pooling windows of 2x2 pixels whose accumulators fit in the registers together.
     const WINDOWS: usize;
-    /// Lanes of channels per block: what fits beside them.
-    const BLOCK: usize;
     /// All elements equal to `x`.
     unsafe fn splat(x: Self::E) -> Self;
     /// Reads `N` elements.
@@ -118,7 +116,6 @@ unsafe impl<E: Real> Lane for Plain<E> {
     type E = E;
     const N: usize = 4;
     const WINDOWS: usize = 1;
-    const BLOCK: usize = 2;
     #[inline(always)]
     unsafe fn splat(x: E) -> Self {
         Self([x; 4])
@@ -167,7 +164,6 @@ mod x86 {
         type E = f32;
         const N: usize = 16;
         const WINDOWS: usize = 2;
-        const BLOCK: usize = 2;
         #[inline(always)]
         unsafe fn splat(x: f32) -> Self {
             // SAFETY: AVX-512F by contract.
@@ -218,7 +214,6 @@ mod x86 {
         type E = f32;
         const N: usize = 8;
         const WINDOWS: usize = 1;
-        const BLOCK: usize = 2;
         #[inline(always)]
         unsafe fn splat(x: f32) -> Self {
             // SAFETY: AVX by contract.

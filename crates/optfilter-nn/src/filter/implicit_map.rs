@@ -1,0 +1,87 @@
+//! The implicit MAP filter over weights: K steps of an optimizer on the loss of the time step.
+//!
+//! ```text
+//! predict   w <- f(w)
+//! update    K times: w <- optimizer step with the gradient of the loss of the labels of this time step
+//! ```
+//!
+//! K and the optimizer take the place of the process and measurement noise: few steps keep the weights near their
+//! prediction, many steps believe the labels. Requires a loss with a gradient, nothing else.
+//!
+//! Reference: the paper's Algorithm 2 with the weights as state.
+
+use super::{Transition, Weight, WeightFilter};
+use crate::evaluate::{Batch, Evaluator};
+use crate::objective::NetworkObjective;
+use optfilter::optim::{Optimizer, descend};
+
+/// What happens to the optimizer's memory (momentum and the like) between time steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// Begun anew at each time step, as in the paper.
+    #[default]
+    Restart,
+    /// Carried on.
+    Carry,
+}
+
+/// Implicit MAP filter with optimizer `O`.
+#[derive(Debug)]
+pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
+    optimizer: O,
+    steps: u32,
+    memory: Memory,
+    transition: Transition<E>,
+    weights: Vec<E>,
+    state: O::State<Vec<E>>,
+}
+
+impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
+    /// `steps` steps of `optimizer` per time step from the initial `weights`; memory restarted, identity transition.
+    pub fn new(optimizer: O, steps: u32, weights: Vec<E>) -> Self {
+        let state = optimizer.init(&weights);
+        Self {
+            optimizer,
+            steps,
+            memory: Memory::Restart,
+            transition: Transition::Identity,
+            weights,
+            state,
+        }
+    }
+
+    /// The paper's direct fit: 1000 steps, near convergence on the labels of each time step alone.
+    pub fn direct_fit(optimizer: O, weights: Vec<E>) -> Self {
+        Self::new(optimizer, 1000, weights)
+    }
+
+    /// With another treatment of the optimizer's memory.
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// With another transition function.
+    pub fn with_transition(mut self, transition: Transition<E>) -> Self {
+        self.transition = transition;
+        self
+    }
+}
+
+impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
+    fn predict(&mut self) {
+        self.transition.apply(&mut self.weights);
+    }
+
+    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Batch<'_, E>) {
+        if self.memory == Memory::Restart {
+            self.state = self.optimizer.init(&self.weights);
+        }
+        let mut objective = NetworkObjective::new(evaluator, *batch);
+        descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, self.steps);
+    }
+
+    fn weights(&self) -> &[E] {
+        &self.weights
+    }
+}
