@@ -3,13 +3,23 @@
 
 extern crate alloc;
 
+pub mod batch;
+pub mod checkpoint;
 pub mod derivative;
+pub mod equivalence;
+pub mod filter;
 pub mod linalg;
+pub mod metrics;
 pub mod model;
 pub mod optim;
 pub mod rng;
 pub mod scalar;
+mod series;
 pub mod simd;
+pub mod simulate;
+pub mod uncertainty;
+
+pub use series::Series;
 
 use nalgebra::Dim;
 use nalgebra::allocator::Allocator;

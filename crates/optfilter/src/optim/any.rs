@@ -2,29 +2,29 @@
 
 use super::{
     Adadelta, AdadeltaState, Adagrad, AdagradState, Adam, AdamState, Buffer, GradientDescent,
-    GradientDescentState, Optimizer, OptimizerError, RmsProp, RmsPropState,
+    GradientDescentState, Hyper, Momentum, Optimizer, OptimizerError, RmsProp, RmsPropState,
 };
-use crate::scalar::Scalar;
+use crate::scalar::{Lanes, Scalar};
 use serde::{Deserialize, Serialize};
 
 /// One of the element-wise optimizers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum AnyOptimizer {
+pub enum AnyOptimizer<H = f64> {
     /// Gradient descent, with or without momentum.
-    GradientDescent(GradientDescent),
+    GradientDescent(GradientDescent<H>),
     /// Adagrad.
-    Adagrad(Adagrad),
+    Adagrad(Adagrad<H>),
     /// Adadelta.
-    Adadelta(Adadelta),
+    Adadelta(Adadelta<H>),
     /// RMSprop.
-    RmsProp(RmsProp),
+    RmsProp(RmsProp<H>),
     /// Adam.
-    Adam(Adam),
+    Adam(Adam<H>),
 }
 
 /// The state of an [`AnyOptimizer`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum AnyState<V> {
+pub enum AnyState<V, H = f64> {
     /// Of gradient descent.
     GradientDescent(GradientDescentState<V>),
     /// Of Adagrad.
@@ -34,7 +34,7 @@ pub enum AnyState<V> {
     /// Of RMSprop.
     RmsProp(RmsPropState<V>),
     /// Of Adam.
-    Adam(AdamState<V>),
+    Adam(AdamState<V, H>),
 }
 
 impl AnyOptimizer {
@@ -64,6 +64,81 @@ impl AnyOptimizer {
         })
     }
 
+    /// One optimizer whose lane `k` has the hyper-parameters of `group[k]`, or `None` if the group is
+    /// empty, has more than `L` members, or they are not of one kind (with one eps). Lanes beyond the
+    /// group repeat its first member.
+    pub fn to_lanes<const L: usize>(group: &[Self]) -> Option<AnyOptimizer<Lanes<L>>> {
+        let first = group.first()?;
+        if group.len() > L {
+            return None;
+        }
+        let mut hyper = [Lanes([0.0; L]); 3];
+        for lane in 0..L {
+            let member = group.get(lane).unwrap_or(first);
+            if member.kind() != first.kind() {
+                return None;
+            }
+            for (lanes, value) in hyper.iter_mut().zip(member.hyper_parameters()) {
+                lanes.0[lane] = value;
+            }
+        }
+        let [lr, a, b] = hyper;
+        Some(match *first {
+            Self::GradientDescent(o) => AnyOptimizer::GradientDescent(GradientDescent {
+                lr,
+                momentum: match o.momentum {
+                    Momentum::None => Momentum::None,
+                    Momentum::Heavy(_) => Momentum::Heavy(a),
+                    Momentum::Nesterov(_) => Momentum::Nesterov(a),
+                },
+            }),
+            Self::Adagrad(o) => {
+                let Adagrad { initial_accumulator, eps, .. } = o;
+                AnyOptimizer::Adagrad(Adagrad { lr, initial_accumulator, eps })
+            }
+            Self::Adadelta(o) => AnyOptimizer::Adadelta(Adadelta { lr, rho: a, eps: o.eps }),
+            Self::RmsProp(o) => {
+                let RmsProp { eps, eps_in_sqrt, .. } = o;
+                AnyOptimizer::RmsProp(RmsProp { lr, gamma: a, eps, eps_in_sqrt })
+            }
+            Self::Adam(o) => AnyOptimizer::Adam(Adam { lr, beta1: a, beta2: b, eps: o.eps }),
+        })
+    }
+
+    /// Learning rate and up to two decays, zero where there is none.
+    fn hyper_parameters(&self) -> [f64; 3] {
+        match *self {
+            Self::GradientDescent(o) => match o.momentum {
+                Momentum::None => [o.lr, 0.0, 0.0],
+                Momentum::Heavy(decay) | Momentum::Nesterov(decay) => [o.lr, decay, 0.0],
+            },
+            Self::Adagrad(o) => [o.lr, 0.0, 0.0],
+            Self::Adadelta(o) => [o.lr, o.rho, 0.0],
+            Self::RmsProp(o) => [o.lr, o.gamma, 0.0],
+            Self::Adam(o) => [o.lr, o.beta1, o.beta2],
+        }
+    }
+
+    /// What optimizers must share to be lanes of one: the rule, and the numbers that are not lanes.
+    fn kind(&self) -> (u8, u64, u64) {
+        match *self {
+            Self::GradientDescent(o) => match o.momentum {
+                Momentum::None => (0, 0, 0),
+                Momentum::Heavy(_) => (1, 0, 0),
+                Momentum::Nesterov(_) => (2, 0, 0),
+            },
+            Self::Adagrad(o) => (3, o.eps.to_bits(), o.initial_accumulator.to_bits()),
+            Self::Adadelta(o) => (4, o.eps.to_bits(), 0),
+            Self::RmsProp(o) => (5, o.eps.to_bits(), u64::from(o.eps_in_sqrt)),
+            Self::Adam(o) => (6, o.eps.to_bits(), 0),
+        }
+    }
+
+    /// Whether two optimizers may be lanes of one.
+    pub fn same_kind(&self, other: &Self) -> bool {
+        self.kind() == other.kind()
+    }
+
     /// The learning rate.
     pub fn lr(&self) -> f64 {
         match self {
@@ -76,11 +151,11 @@ impl AnyOptimizer {
     }
 }
 
-impl<S: Scalar> Optimizer<S> for AnyOptimizer {
-    type State<V: Buffer<Elem = S>> = AnyState<V>;
+impl<S: Scalar, H: Hyper<S>> Optimizer<S> for AnyOptimizer<H> {
+    type State<V: Buffer<Elem = S>> = AnyState<V, H>;
 
     #[inline(always)]
-    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> AnyState<V> {
+    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> AnyState<V, H> {
         match self {
             Self::GradientDescent(o) => AnyState::GradientDescent(o.init(x)),
             Self::Adagrad(o) => AnyState::Adagrad(o.init(x)),
@@ -91,7 +166,7 @@ impl<S: Scalar> Optimizer<S> for AnyOptimizer {
     }
 
     #[inline(always)]
-    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AnyState<V>) {
+    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AnyState<V, H>) {
         match (self, state) {
             (Self::GradientDescent(o), AnyState::GradientDescent(s)) => o.step(x, g, s),
             (Self::Adagrad(o), AnyState::Adagrad(s)) => o.step(x, g, s),

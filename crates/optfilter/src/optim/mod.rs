@@ -106,10 +106,31 @@ pub fn descend<S, V, O, F>(
     O: Optimizer<S>,
     F: Objective<S> + ?Sized,
 {
+    descend_within(optimizer, objective, x, state, steps, None);
+}
+
+/// [`descend`], projected onto a box after every step.
+#[inline(always)]
+pub fn descend_within<S, V, O, F>(
+    optimizer: &O,
+    objective: &mut F,
+    x: &mut V,
+    state: &mut O::State<V>,
+    steps: u32,
+    bounds: Option<&Bounds>,
+) where
+    S: Scalar,
+    V: Buffer<Elem = S>,
+    O: Optimizer<S>,
+    F: Objective<S> + ?Sized,
+{
     let mut g = x.zeros_like();
     for _ in 0..steps {
         objective.gradient(x.as_slice(), g.as_mut_slice());
         optimizer.step(x, &g, state);
+        if let Some(bounds) = bounds {
+            bounds.project(x.as_mut_slice());
+        }
     }
 }
 

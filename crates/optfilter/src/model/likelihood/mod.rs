@@ -38,6 +38,7 @@ mod gaussian;
 pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };
+pub(crate) use gaussian::masked_cov;
 pub use gaussian::{Gaussian, SquaredError};
 
 use crate::scalar::{Dual, Scalar};

@@ -1,0 +1,299 @@
+//! Section 3 of the paper: every Kalman filter is K gradient steps, and K gradient steps are a prior.
+//!
+//! For a measurement y = H x + r, r ~ N(0, R), and a prediction mu with covariance Sigma, the Kalman
+//! mean minimises
+//!
+//! ```text
+//! 1/2 (y - H x)' R^-1 (y - H x) + 1/2 (x - mu)' Sigma^-1 (x - mu).
+//! ```
+//!
+//! Santos (1996) shows that K steps x <- x + M H' R^-1 (y - H x) from mu, on the likelihood alone, end at
+//! the same point for the right learning-rate matrix M, and that every M is the right one for some Sigma.
+//!
+//! - [`learning_rate_matrix`]: Sigma, K -> M. With B such that B' Sigma^-1 B = I and
+//!   B' H' R^-1 H B = diag(r), M = B diag(lambda) B', lambda = (1 - (1 + r)^(-1/K)) / r (1 where r = 0).
+//! - [`implied_prior`]: M, K -> Sigma. With C such that C' M^-1 C = I and C' H' R^-1 H C = diag(s),
+//!   Sigma = C diag(sigma) C', sigma = ((1 - s)^-K - 1) / s (1 where s = 0). There is no such prior where
+//!   s >= 1: the step would overshoot the minimum.
+//! - [`implied_prior_of_rate`]: the same for plain gradient descent, M = rate * I.
+//! - [`compensated_cov`]: the covariance that makes up for pretending that R = I.
+//!
+//! Directions that H does not see (r = 0 or s = 0) are not moved by any step; the convention lambda =
+//! sigma = 1 keeps the prior's own covariance there, so that prior -> M -> prior is the identity.
+//!
+//! # The variational reading of a step
+//!
+//! Let q = N(m, M) with M fixed. Its natural parameter is M^-1 m and its expectation parameter is m, so a
+//! natural-gradient step of unit length on E_q[l] is M^-1 m <- M^-1 m - grad_m E_q[l], that is,
+//! m <- m - M grad_m E_q[l(x)]. For a quadratic l the expectation's gradient is the gradient at the mean
+//! (the extra term, half the trace of l'' M, does not depend on m), so the step is the preconditioned
+//! gradient step x <- x - M l'(x). The learning-rate matrix is thus at once the covariance of q, the
+//! learning rate, and, through K, the prior. (The test `a_step_is_a_natural_gradient_step` checks this
+//! with the expectation taken numerically.)
+//!
+//! ```
+//! use nalgebra::matrix;
+//! use optfilter::equivalence::{implied_prior_of_rate, learning_rate_matrix};
+//! // Three steps of gradient descent with rate 0.1 on a state seen directly with unit noise:
+//! let prior = implied_prior_of_rate(0.1, &matrix![1.0], &matrix![1.0], 3)?;
+//! assert!((prior[(0, 0)] - (0.9f64.powi(-3) - 1.0)).abs() < 1e-12);
+//! // ... and back:
+//! let m = learning_rate_matrix(&prior, &matrix![1.0], &matrix![1.0], 3)?;
+//! assert!((m[(0, 0)] - 0.1).abs() < 1e-12);
+//! # Ok::<(), optfilter::equivalence::EquivalenceError>(())
+//! ```
+
+use crate::linalg::is_symmetric_pd;
+use crate::scalar::Scalar;
+use nalgebra::allocator::Allocator;
+use nalgebra::{Cholesky, DMatrix, DVector, DefaultAllocator, Dim, OMatrix};
+
+/// Why there is no equivalent.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EquivalenceError {
+    /// No prior implies so large a learning rate: gradient descent would overshoot.
+    #[error(
+        "no prior implies this learning rate: its largest product with the curvature is {largest_s} and must \
+         stay below 1; scale the learning rate by less than {admissible_scale}{}", rate_text(.largest_rate)
+    )]
+    LearningRateTooLarge {
+        /// The largest s_i.
+        largest_s: f64,
+        /// What the learning rate or matrix may be multiplied with at most (exclusive).
+        admissible_scale: f64,
+        /// The largest admissible plain learning rate (exclusive), where one was given.
+        largest_rate: Option<f64>,
+    },
+    /// K = 0: no step implies no prior.
+    #[error("steps must be at least 1")]
+    ZeroSteps,
+    /// A learning rate that is not positive.
+    #[error("learning rate {rate} is not allowed; it must be positive and finite")]
+    Rate {
+        /// The rate.
+        rate: f64,
+    },
+    /// A matrix that should be a covariance is not.
+    #[error("{matrix} must be square, finite, symmetric and positive definite")]
+    NotPositiveDefinite {
+        /// Which matrix.
+        matrix: &'static str,
+    },
+    /// Matrices that do not fit together.
+    #[error("{matrix} is {rows} x {columns}, which does not fit the others")]
+    Shape {
+        /// Which matrix.
+        matrix: &'static str,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        columns: usize,
+    },
+}
+
+fn rate_text(rate: &Option<f64>) -> alloc::string::String {
+    rate.map(|r| alloc::format!(" (the largest admissible rate is just below {r})"))
+        .unwrap_or_default()
+}
+
+/// The learning-rate matrix M with which `steps` preconditioned gradient steps give the Kalman mean for
+/// the predictive covariance `prior_cov` (n x n), observation matrix `h` (m x n, of any rank) and
+/// measurement covariance `r` (m x m).
+pub fn learning_rate_matrix<N: Dim, M: Dim>(
+    prior_cov: &OMatrix<f64, N, N>,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+    steps: u32,
+) -> Result<OMatrix<f64, N, N>, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    let modes = Modes::new("prior_cov", prior_cov, h, r, steps)?;
+    let k = f64::from(steps);
+    // (1 - (1 + r)^(-1/K)) / r without cancellation for small r.
+    let matrix = modes.compose(|r| -libm::expm1(-Scalar::ln_1p(r) / k) / r);
+    Ok(shaped(prior_cov, &matrix))
+}
+
+/// The predictive covariance that `steps` preconditioned gradient steps with learning-rate matrix
+/// `matrix` (n x n) imply.
+pub fn implied_prior<N: Dim, M: Dim>(
+    matrix: &OMatrix<f64, N, N>,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+    steps: u32,
+) -> Result<OMatrix<f64, N, N>, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    let modes = Modes::new("learning-rate matrix", matrix, h, r, steps)?;
+    let largest_s = modes.values.iter().fold(0.0f64, |a, &b| a.max(b));
+    if largest_s >= 1.0 {
+        let admissible_scale = 1.0 / largest_s;
+        return Err(EquivalenceError::LearningRateTooLarge {
+            largest_s,
+            admissible_scale,
+            largest_rate: None,
+        });
+    }
+    let k = f64::from(steps);
+    // ((1 - s)^-K - 1) / s without cancellation for small s.
+    let prior = modes.compose(|s| libm::expm1(-k * Scalar::ln_1p(-s)) / s);
+    Ok(shaped(matrix, &prior))
+}
+
+/// The predictive covariance that `steps` plain gradient steps with learning rate `rate` imply.
+pub fn implied_prior_of_rate<N: Dim, M: Dim>(
+    rate: f64,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+    steps: u32,
+) -> Result<OMatrix<f64, N, N>, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    if !(rate > 0.0 && rate.is_finite()) {
+        return Err(EquivalenceError::Rate { rate });
+    }
+    let n = h.shape_generic().1;
+    let matrix = OMatrix::<f64, N, N>::identity_generic(n, n) * rate;
+    implied_prior(&matrix, h, r, steps).map_err(|error| match error {
+        EquivalenceError::LearningRateTooLarge { largest_s, admissible_scale, .. } => {
+            let largest_rate = Some(rate * admissible_scale);
+            EquivalenceError::LearningRateTooLarge { largest_s, admissible_scale, largest_rate }
+        }
+        other => other,
+    })
+}
+
+/// The largest learning rate (exclusive) that any prior implies: 1 over the largest eigenvalue of
+/// H' R^-1 H. Infinite if H is zero.
+pub fn largest_rate<N: Dim, M: Dim>(
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+) -> Result<f64, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    let n = h.shape_generic().1;
+    let identity = OMatrix::<f64, N, N>::identity_generic(n, n);
+    let modes = Modes::new("identity", &identity, h, r, 1)?;
+    Ok(1.0 / modes.values.iter().fold(0.0f64, |a, &b| a.max(b)))
+}
+
+/// The predictive covariance X = Sigma H' R^-1 (H')^+ that gives, under R = I, the gain that Sigma gives
+/// under R (the paper's appendix on R = I).
+///
+/// The gains agree exactly where H has full row rank. X is symmetric only if R commutes with the
+/// situation (R a multiple of I, or H square and R, Sigma simultaneously diagonal, say): it is a device
+/// for reading learning rates, not always a covariance.
+pub fn compensated_cov<N: Dim, M: Dim>(
+    cov: &OMatrix<f64, N, N>,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+) -> Result<OMatrix<f64, N, N>, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    check("cov", cov, h, r)?;
+    let (cov_d, h, r) = (dynamic(cov), dynamic(h), dynamic(r));
+    let Some(r_factor) = Cholesky::new(r) else {
+        return Err(EquivalenceError::NotPositiveDefinite { matrix: "r" });
+    };
+    let scale = h.iter().fold(0.0f64, |a, b| a.max(b.abs()));
+    // (H')^+ is m x n.
+    let inverse = h.transpose().pseudo_inverse(scale * 1e-12).map_err(|_| {
+        EquivalenceError::Shape { matrix: "h", rows: h.nrows(), columns: h.ncols() }
+    })?;
+    let x = cov_d * h.transpose() * r_factor.solve(&inverse);
+    Ok(shaped(cov, &x))
+}
+
+/// A = G G' and the curvature H' R^-1 H, diagonalised together: columns of `basis` are B with
+/// B' A^-1 B = I and B' H' R^-1 H B = diag(values).
+struct Modes {
+    basis: DMatrix<f64>,
+    values: DVector<f64>,
+}
+
+impl Modes {
+    fn new<N: Dim, M: Dim>(
+        name: &'static str,
+        a: &OMatrix<f64, N, N>,
+        h: &OMatrix<f64, M, N>,
+        r: &OMatrix<f64, M, M>,
+        steps: u32,
+    ) -> Result<Self, EquivalenceError>
+    where
+        DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+    {
+        if steps == 0 {
+            return Err(EquivalenceError::ZeroSteps);
+        }
+        check(name, a, h, r)?;
+        let (a, h, r) = (dynamic(a), dynamic(h), dynamic(r));
+        let Some(a_factor) = Cholesky::new(a) else {
+            return Err(EquivalenceError::NotPositiveDefinite { matrix: name });
+        };
+        let Some(r_factor) = Cholesky::new(r) else {
+            return Err(EquivalenceError::NotPositiveDefinite { matrix: "r" });
+        };
+        // With A = G G' and W = L_R^-1 H G: W' W = G' H' R^-1 H G has the wanted eigenvalues, and its
+        // eigenvectors U give B = G U. The singular values of W are their roots, at twice the precision.
+        let g = a_factor.unpack();
+        let mut w = h * &g; // m x n
+        r_factor.l_dirty().solve_lower_triangular_mut(&mut w);
+        let eigen = (w.transpose() * &w).symmetric_eigen();
+        let largest = eigen.eigenvalues.iter().fold(0.0f64, |x, &y| x.max(y));
+        let n = g.nrows();
+        let tiny = largest * n as f64 * 8.0 * f64::EPSILON;
+        let values = eigen.eigenvalues.map(|v| if v <= tiny { 0.0 } else { v });
+        Ok(Self { basis: g * eigen.eigenvectors, values })
+    }
+
+    /// B diag(f(values)) B', with f = 1 where a value is zero.
+    fn compose(&self, f: impl Fn(f64) -> f64) -> DMatrix<f64> {
+        let weights = self.values.map(|v| if v == 0.0 { 1.0 } else { f(v) });
+        let mut out = &self.basis * DMatrix::from_diagonal(&weights) * self.basis.transpose();
+        crate::linalg::symmetrize(&mut out);
+        out
+    }
+}
+
+fn check<N: Dim, M: Dim>(
+    name: &'static str,
+    a: &OMatrix<f64, N, N>,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+) -> Result<(), EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    let shape = |matrix, rows, columns| EquivalenceError::Shape { matrix, rows, columns };
+    if h.ncols() != a.nrows() || h.nrows() != r.nrows() || !h.iter().all(|v| v.is_finite()) {
+        return Err(shape("h", h.nrows(), h.ncols()));
+    }
+    if !is_symmetric_pd(a) {
+        return Err(EquivalenceError::NotPositiveDefinite { matrix: name });
+    }
+    if !is_symmetric_pd(r) {
+        return Err(EquivalenceError::NotPositiveDefinite { matrix: "r" });
+    }
+    Ok(())
+}
+
+fn dynamic<R: Dim, C: Dim>(a: &OMatrix<f64, R, C>) -> DMatrix<f64>
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    DMatrix::from_column_slice(a.nrows(), a.ncols(), a.as_slice())
+}
+
+fn shaped<N: Dim>(like: &OMatrix<f64, N, N>, a: &DMatrix<f64>) -> OMatrix<f64, N, N>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    let (rows, columns) = like.shape_generic();
+    OMatrix::from_column_slice_generic(rows, columns, a.as_slice())
+}

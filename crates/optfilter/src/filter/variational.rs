@@ -1,0 +1,163 @@
+//! The variational Kalman filter: an explicit Gaussian prior around the prediction, optimised.
+//!
+//! ```text
+//! predict   m <- f(m)
+//! update    K optimizer steps on  -ln p(y | h(x)) + 1/2 (x - m)' Sigma^-1 (x - m),  from m
+//! ```
+//!
+//! The counterpart of the implicit filter: the same point estimate and the same optimizer, but the
+//! prior is stated (the paper: Sigma = sigma^2 I) and the optimisation run to convergence.
+//!
+//! Reference: the paper's appendix on the VKF; Auvinen et al. 2010.
+
+use super::implicit_map::{check_possible, predicted_measurement};
+use super::{Filter, FilterError, MeasurementLoss, PointBelief, Update};
+use super::{check_len, check_measurement, residual, with_observed};
+use crate::Shapes;
+use crate::model::likelihood::{Gaussian, Likelihood, Observed};
+use crate::model::{Model, Step};
+use crate::optim::{Objective, Optimizer, descend};
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+
+/// The variational Kalman filter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variational<M: Model, L, O>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    model: M,
+    likelihood: L,
+    prior: Gaussian<M::State>,
+    optimizer: O,
+    steps: u32,
+}
+
+impl<M: Model, L: Likelihood, O: Optimizer<f64>> Variational<M, L, O>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// From a model, a likelihood, the prior covariance around each prediction (n x n, positive
+    /// definite), an optimizer and its number of steps per measurement.
+    pub fn new(
+        model: M,
+        likelihood: L,
+        prior_cov: OMatrix<f64, M::State, M::State>,
+        optimizer: O,
+        steps: u32,
+    ) -> Result<Self, FilterError> {
+        if steps == 0 {
+            return Err(FilterError::Zero { argument: "steps" });
+        }
+        let n = model.state_dim().value();
+        check_len("prior_cov", n * n, prior_cov.len(), None)?;
+        let prior = Gaussian::new(prior_cov)
+            .map_err(|_| FilterError::NotPositiveDefinite { quantity: "prior_cov", index: None })?;
+        Ok(Self { model, likelihood, prior, optimizer, steps })
+    }
+}
+
+/// Measurement loss plus the distance to the prediction.
+struct Penalized<'a, M: Model, L>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    loss: MeasurementLoss<'a, M, L, f64>,
+    prior: &'a Gaussian<M::State>,
+    prediction: &'a [f64],
+    pull: OVector<f64, M::State>,
+}
+
+impl<M: Model, L: Likelihood> Objective<f64> for Penalized<'_, M, L>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn value(&mut self, x: &[f64]) -> f64 {
+        self.loss.value(x) + self.prior.loss(self.prediction, x, Observed::All)
+    }
+    fn gradient(&mut self, x: &[f64], out: &mut [f64]) {
+        self.loss.gradient(x, out);
+        self.prior.score(self.prediction, x, Observed::All, self.pull.as_mut_slice());
+        for (out, pull) in out.iter_mut().zip(self.pull.as_slice()) {
+            *out += pull;
+        }
+    }
+}
+
+impl<M: Model, L: Likelihood, O: Optimizer<f64>> Filter for Variational<M, L, O>
+where
+    DefaultAllocator: Shapes<M::State, M::Output> + Allocator<M::State>,
+{
+    type State = M::State;
+    type Output = M::Output;
+    type Belief = PointBelief<M::State, ()>;
+
+    fn dims(&self) -> (M::State, M::Output, usize) {
+        (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn predict(
+        &self,
+        belief: &mut Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(), FilterError> {
+        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
+        let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
+        self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
+        belief.mean = mean;
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<M::Output>, FilterError> {
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        with_observed(m, y, |observed| {
+            let count = observed.count(y.len());
+            if count == 0 {
+                return Ok(Update::nothing(m, false));
+            }
+            check_possible(&self.likelihood, y, observed, step)?;
+            let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
+            let innovation = residual(&self.model, y, &predicted, observed);
+            let mut objective = Penalized {
+                loss: MeasurementLoss {
+                    model: &self.model,
+                    likelihood: &self.likelihood,
+                    y,
+                    u,
+                    step,
+                    observed,
+                },
+                prior: &self.prior,
+                prediction: belief.mean.as_slice(),
+                pull: OVector::zeros_generic(n, U1),
+            };
+            let mut x = belief.mean.clone();
+            let mut state = self.optimizer.init(&x);
+            descend(&self.optimizer, &mut objective, &mut x, &mut state, self.steps);
+            if !x.iter().all(|v| v.is_finite()) {
+                let last_good = belief.mean.as_slice().to_vec();
+                return Err(FilterError::Diverged {
+                    index: step.index,
+                    quantity: "estimate",
+                    last_good,
+                });
+            }
+            belief.mean = x;
+            Ok(Update {
+                innovation,
+                innovation_cov: None,
+                log_likelihood: None,
+                nis: None,
+                observed: count,
+            })
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! How good an estimate is, and whether its error bars are honest.
+
+use crate::scalar::Scalar;
+use nalgebra::{Cholesky, DMatrix, DVector};
+
+/// The root of the mean squared difference over all numbers of two slices; NaN if they differ in length
+/// or are empty.
+pub fn rmse(estimates: &[f64], truth: &[f64]) -> f64 {
+    if estimates.len() != truth.len() || truth.is_empty() {
+        return f64::NAN;
+    }
+    let sum: f64 = estimates.iter().zip(truth).map(|(a, b)| (a - b) * (a - b)).sum();
+    Scalar::sqrt(sum / truth.len() as f64)
+}
+
+/// The normalised estimation error squared e' P^-1 e, chi-square with n degrees of freedom if the
+/// covariance (n x n, column by column) is right; `None` if it is not positive definite.
+pub fn nees(estimate: &[f64], truth: &[f64], cov: &[f64]) -> Option<f64> {
+    let n = truth.len();
+    if estimate.len() != n || cov.len() != n * n {
+        return None;
+    }
+    let error = DVector::from_fn(n, |i, _| estimate[i] - truth[i]);
+    let factor = Cholesky::new(DMatrix::from_column_slice(n, n, cov))?;
+    Some(error.dot(&factor.solve(&error)))
+}
+
+/// The interval that holds the mean of `count` independent chi-square values of `dof` degrees of freedom
+/// with 95 % probability.
+pub fn chi_square_band(dof: usize, count: usize) -> (f64, f64) {
+    let total = (dof * count) as f64;
+    let z = 1.959_963_984_540_054;
+    (chi_square_quantile(total, -z) / count as f64, chi_square_quantile(total, z) / count as f64)
+}
+
+/// The chi-square quantile at the probability of the standard normal quantile `z`.
+fn chi_square_quantile(dof: f64, z: f64) -> f64 {
+    // Start: Wilson-Hilferty. Then Newton steps on the exact distribution function.
+    let c = 2.0 / (9.0 * dof);
+    let base = 1.0 - c + z * Scalar::sqrt(c);
+    let mut x = (dof * base * base * base).max(1e-300);
+    let target = 0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2);
+    for _ in 0..30 {
+        let density = Scalar::exp(
+            (0.5 * dof - 1.0) * Scalar::ln(0.5 * x) - 0.5 * x - libm::lgamma(0.5 * dof),
+        ) * 0.5;
+        let step = (gamma_p(0.5 * dof, 0.5 * x) - target) / density;
+        if !step.is_finite() {
+            break;
+        }
+        x = (x - step).max(0.5 * x);
+        if step.abs() < 1e-12 * x {
+            break;
+        }
+    }
+    x
+}
+
+/// The regularised lower incomplete gamma function P(a, x): its series below a + 1, its continued
+/// fraction above (Lentz's method).
+fn gamma_p(a: f64, x: f64) -> f64 {
+    let front = Scalar::exp(a * Scalar::ln(x) - x - libm::lgamma(a));
+    if x < a + 1.0 {
+        let (mut term, mut sum, mut k) = (1.0 / a, 1.0 / a, a);
+        while term.abs() > sum.abs() * 1e-17 {
+            k += 1.0;
+            term *= x / k;
+            sum += term;
+        }
+        return sum * front;
+    }
+    let tiny = 1e-300;
+    let mut b = x + 1.0 - a;
+    let (mut c, mut d) = (1.0 / tiny, 1.0 / b);
+    let mut h = d;
+    for i in 1..1_000_000 {
+        let an = -f64::from(i) * (f64::from(i) - a);
+        b += 2.0;
+        d = an * d + b;
+        d = if d.abs() < tiny { tiny } else { d };
+        c = b + an / c;
+        c = if c.abs() < tiny { tiny } else { c };
+        d = 1.0 / d;
+        let delta = d * c;
+        h *= delta;
+        if (delta - 1.0).abs() < 1e-16 {
+            break;
+        }
+    }
+    1.0 - front * h
+}

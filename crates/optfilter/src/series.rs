@@ -1,0 +1,168 @@
+//! A series of measurements: what a whole-series driver walks over.
+
+use crate::filter::FilterError;
+use crate::model::Step;
+
+/// Measurements in time order, with their times and control inputs, borrowed from the caller.
+///
+/// Measurements are rows of `output_dim` numbers, one row after the other. NaN marks a component that
+/// is missing; a row of NaN is a missing measurement.
+///
+/// ```
+/// use optfilter::Series;
+/// let y = [1.0, f64::NAN, 3.0];
+/// let series = Series::new(&y, 1)?.with_times(0.0, &[0.5, 1.0, 4.0])?;
+/// assert_eq!(series.len(), 3);
+/// assert_eq!(series.step(2).dt, 3.0);
+/// # Ok::<(), optfilter::filter::FilterError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Series<'a> {
+    observations: &'a [f64],
+    output_dim: usize,
+    start: f64,
+    clock: Clock<'a>,
+    inputs: &'a [f64],
+    input_dim: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Clock<'a> {
+    Even(f64),
+    At(&'a [f64]),
+}
+
+impl<'a> Series<'a> {
+    /// Measurements of `output_dim` components at unit steps of time, without inputs.
+    pub fn new(observations: &'a [f64], output_dim: usize) -> Result<Self, FilterError> {
+        if observations.is_empty() || output_dim == 0 {
+            return Err(FilterError::Empty { argument: "observations" });
+        }
+        if !observations.len().is_multiple_of(output_dim) {
+            return Err(FilterError::Size {
+                argument: "observations",
+                expected: observations.len().next_multiple_of(output_dim),
+                found: observations.len(),
+                index: None,
+            });
+        }
+        // NaN is a missing value; an infinite measurement is neither a value nor a gap.
+        if let Some(k) = observations.iter().position(|v| v.is_infinite()) {
+            let (index, component) = ((k / output_dim) as u64 + 1, k % output_dim);
+            return Err(FilterError::NotFinite {
+                argument: "observations",
+                component,
+                index: Some(index),
+            });
+        }
+        Ok(Self {
+            observations,
+            output_dim,
+            start: 0.0,
+            clock: Clock::Even(1.0),
+            inputs: &[],
+            input_dim: 0,
+        })
+    }
+
+    /// With even steps of `dt`, the first measurement at time `dt`.
+    pub fn with_dt(mut self, dt: f64) -> Result<Self, FilterError> {
+        if !(dt.is_finite() && dt > 0.0) {
+            return Err(FilterError::TimeStep { dt });
+        }
+        self.clock = Clock::Even(dt);
+        Ok(self)
+    }
+
+    /// With a time for each measurement, and the time `start` of the belief before the first. Times
+    /// may repeat (several measurements at once) but not run backwards.
+    pub fn with_times(mut self, start: f64, times: &'a [f64]) -> Result<Self, FilterError> {
+        let expected = self.len();
+        if times.len() != expected {
+            return Err(FilterError::Size {
+                argument: "times",
+                expected,
+                found: times.len(),
+                index: None,
+            });
+        }
+        let mut previous = start;
+        for (k, &time) in times.iter().enumerate() {
+            let index = k as u64 + 1;
+            if !time.is_finite() {
+                return Err(FilterError::NotFinite {
+                    argument: "times",
+                    component: 0,
+                    index: Some(index),
+                });
+            }
+            if time < previous || previous.is_nan() {
+                return Err(FilterError::TimeBackwards { index, previous, time });
+            }
+            previous = time;
+        }
+        (self.start, self.clock) = (start, Clock::At(times));
+        Ok(self)
+    }
+
+    /// With `input_dim` control inputs per step, rows one after the other.
+    pub fn with_inputs(mut self, inputs: &'a [f64], input_dim: usize) -> Result<Self, FilterError> {
+        let expected = self.len() * input_dim;
+        if inputs.len() != expected {
+            return Err(FilterError::Size {
+                argument: "inputs",
+                expected,
+                found: inputs.len(),
+                index: None,
+            });
+        }
+        if let Some(k) = inputs.iter().position(|v| !v.is_finite()) {
+            let (index, component) = ((k / input_dim) as u64 + 1, k % input_dim);
+            return Err(FilterError::NotFinite {
+                argument: "inputs",
+                component,
+                index: Some(index),
+            });
+        }
+        (self.inputs, self.input_dim) = (inputs, input_dim);
+        Ok(self)
+    }
+
+    /// The number of measurements.
+    #[allow(clippy::len_without_is_empty)] // a series is never empty
+    pub fn len(&self) -> usize {
+        self.observations.len() / self.output_dim
+    }
+
+    /// The number of components of a measurement.
+    pub fn output_dim(&self) -> usize {
+        self.output_dim
+    }
+
+    /// The number of control inputs.
+    pub fn input_dim(&self) -> usize {
+        self.input_dim
+    }
+
+    /// Measurement `k`, from 0.
+    pub fn observation(&self, k: usize) -> &'a [f64] {
+        &self.observations[k * self.output_dim..(k + 1) * self.output_dim]
+    }
+
+    /// The control inputs at measurement `k`.
+    pub fn input(&self, k: usize) -> &'a [f64] {
+        &self.inputs[k * self.input_dim..(k + 1) * self.input_dim]
+    }
+
+    /// The step that leads to measurement `k`.
+    pub fn step(&self, k: usize) -> Step {
+        let index = k as u64 + 1;
+        match self.clock {
+            Clock::Even(dt) => Step::even(index, dt),
+            Clock::At(times) => {
+                let previous = if k == 0 { self.start } else { times[k - 1] };
+                Step { index, time: times[k], dt: times[k] - previous }
+            }
+        }
+    }
+}
