@@ -14,9 +14,11 @@ pub mod filter;
 pub mod kernel;
 mod layer;
 mod network;
+pub mod npz;
 mod objective;
 pub mod safetensors;
 mod stage;
+pub mod yearbook;
 
 pub use evaluate::{Batch, Evaluator};
 pub use kernel::{Loss, Reduction, Targets};

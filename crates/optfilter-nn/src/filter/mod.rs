@@ -19,6 +19,7 @@ mod variational;
 
 pub use implicit_map::{ImplicitMap, Memory};
 pub use particle::{Particle, ParticleError};
+pub(crate) use particle::{disturb, losses};
 pub use start::{Converged, fit};
 pub use transition::Transition;
 pub use variational::{Variational, VariationalError};

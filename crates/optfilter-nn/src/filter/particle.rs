@@ -15,6 +15,7 @@
 use super::{Transition, Weight, WeightFilter};
 use crate::evaluate::{Batch, Evaluator};
 use crate::kernel::Reduction;
+use optfilter::filter::{Scheme, resample};
 use optfilter::rng::Stream;
 use rayon::prelude::*;
 
@@ -183,19 +184,9 @@ impl<E: Weight> WeightFilter<E> for Particle<E> {
         self.effective = 1.0 / p.iter().map(|p| p * p).sum::<f64>();
         self.average(&p);
 
-        let mut uniforms = vec![0.0; self.count];
-        Stream::new(self.seed, self.time, "resampling").fill_uniform(&mut uniforms);
-        let mut cumulative = 0.0;
-        let edges: Vec<f64> = p
-            .iter()
-            .map(|p| {
-                cumulative += p;
-                cumulative
-            })
-            .collect();
         let mut next = Vec::with_capacity(self.particles.len());
-        for u in uniforms {
-            let i = edges.partition_point(|edge| *edge <= u * cumulative).min(self.count - 1);
+        let mut stream = Stream::new(self.seed, self.time, "resampling");
+        for i in resample(Scheme::Multinomial, &p, &mut stream) {
             next.extend_from_slice(&self.particles[i * len..(i + 1) * len]);
         }
         self.particles = next;

@@ -1,0 +1,240 @@
+//! Reading NumPy's `.npz`: a zip archive of arrays, stored or deflated.
+//!
+//! Only what data files need: little-endian numbers and booleans in C order. Everything is checked against the size of
+//! the file, so that a damaged file is an error and not a crash.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Why an npz file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NpzError {
+    /// The file system.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: std::io::Error,
+    },
+    /// Not an npz file, or a damaged one.
+    #[error("{path}: not a readable npz file: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An array that is not there.
+    #[error("{path} has no array {name:?}; it has: {found}")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The array.
+        name: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// An array of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Lengths of its axes.
+    pub shape: Vec<usize>,
+    /// The numbers, last axis fastest.
+    pub values: Values,
+}
+
+/// The numbers of an array: bytes are kept as such, all else becomes doubles.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Unsigned bytes.
+    Bytes(Vec<u8>),
+    /// Any other numbers.
+    Doubles(Vec<f64>),
+}
+
+impl Array {
+    /// The numbers as doubles.
+    pub fn doubles(&self) -> Vec<f64> {
+        match &self.values {
+            Values::Bytes(b) => b.iter().map(|v| f64::from(*v)).collect(),
+            Values::Doubles(d) => d.clone(),
+        }
+    }
+}
+
+/// An npz file in memory.
+#[derive(Clone, Debug)]
+pub struct Npz {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// Name, deflated or not, place of the local header, packed size, full size.
+    entries: Vec<(String, bool, usize, usize, usize)>,
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let field: [u8; N] = bytes.get(at..at.checked_add(N)?)?.try_into().ok()?;
+    Some(field.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+}
+
+impl Npz {
+    /// Reads a file and its directory.
+    pub fn open(path: &Path) -> Result<Self, NpzError> {
+        let bytes =
+            std::fs::read(path).map_err(|source| NpzError::Io { path: path.into(), source })?;
+        let entries = directory(&bytes).ok_or_else(|| NpzError::Damaged {
+            path: path.into(),
+            reason: if bytes.is_empty() {
+                "it is empty".into()
+            } else {
+                "no zip directory at its end".into()
+            },
+        })?;
+        Ok(Self { path: path.into(), bytes, entries })
+    }
+
+    /// Names of the arrays.
+    pub fn names(&self) -> Vec<&str> {
+        self.entries.iter().map(|e| e.0.as_str()).collect()
+    }
+
+    /// The array of that name.
+    pub fn array(&self, name: &str) -> Result<Array, NpzError> {
+        let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
+        let Some((_, deflated, at, packed, full)) = self.entries.iter().find(|e| e.0 == name)
+        else {
+            let found = self.names().join(", ");
+            return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
+        };
+        let start = number::<2>(&self.bytes, at + 26)
+            .zip(number::<2>(&self.bytes, at + 28))
+            .map(|(name, extra)| at + 30 + (name + extra) as usize);
+        let data = start.and_then(|s| self.bytes.get(s..s.checked_add(*packed)?));
+        let data = data.ok_or_else(|| damaged(format!("array {name:?} reaches beyond the end")))?;
+        let mut content = Vec::new();
+        if *deflated {
+            // One byte more than promised is enough to notice a lie; a bomb is not unpacked.
+            flate2::read::DeflateDecoder::new(data)
+                .take(*full as u64 + 1)
+                .read_to_end(&mut content)
+                .map_err(|e| damaged(format!("array {name:?}: {e}")))?;
+        } else {
+            content.extend_from_slice(data);
+        }
+        if content.len() != *full {
+            return Err(damaged(format!(
+                "array {name:?} has {} bytes instead of {full}",
+                content.len()
+            )));
+        }
+        parse(&content).map_err(|reason| damaged(format!("array {name:?}: {reason}")))
+    }
+}
+
+/// Reads the zip directory (including the 64-bit sizes that NumPy writes for streamed files).
+fn directory(bytes: &[u8]) -> Option<Vec<(String, bool, usize, usize, usize)>> {
+    let end = (0..=bytes.len().checked_sub(22)?)
+        .rev()
+        .take(66_000)
+        .find(|&i| bytes[i..].starts_with(b"PK\x05\x06"))?;
+    let count = number::<2>(bytes, end + 10)?;
+    let mut at = number::<4>(bytes, end + 16)? as usize;
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
+            return None;
+        }
+        let method = number::<2>(bytes, at + 10)?;
+        let mut packed = number::<4>(bytes, at + 20)?;
+        let mut full = number::<4>(bytes, at + 24)?;
+        let [name, extra, comment] =
+            [28, 30, 32].map(|o| number::<2>(bytes, at + o).unwrap_or(0) as usize);
+        let mut place = number::<4>(bytes, at + 42)?;
+        let text = std::str::from_utf8(bytes.get(at + 46..at + 46 + name)?).ok()?;
+        let mut field = at + 46 + name;
+        while field + 4 <= at + 46 + name + extra {
+            let size = number::<2>(bytes, field + 2)? as usize;
+            if number::<2>(bytes, field)? == 1 {
+                let mut wide = field + 4;
+                for value in [&mut full, &mut packed, &mut place] {
+                    if *value == u64::from(u32::MAX) {
+                        *value = number::<8>(bytes, wide)?;
+                        wide += 8;
+                    }
+                }
+            }
+            field += 4 + size;
+        }
+        if method != 0 && method != 8 {
+            return None;
+        }
+        let plain = text.strip_suffix(".npy").unwrap_or(text).to_owned();
+        entries.push((plain, method == 8, place as usize, packed as usize, full as usize));
+        at += 46 + name + extra + comment;
+    }
+    Some(entries)
+}
+
+/// Reads one `.npy` array.
+fn parse(bytes: &[u8]) -> Result<Array, String> {
+    if !bytes.starts_with(b"\x93NUMPY") {
+        return Err("not a NumPy array".into());
+    }
+    let (start, len) = match bytes.get(6) {
+        Some(1) => (10, number::<2>(bytes, 8)),
+        _ => (12, number::<4>(bytes, 8)),
+    };
+    let end = start + len.ok_or("no header")? as usize;
+    let header =
+        bytes.get(start..end).and_then(|h| std::str::from_utf8(h).ok()).ok_or("no header")?;
+    let field = |key: &str| {
+        let after = &header[header.find(key)? + key.len()..];
+        Some(after[after.find(':')? + 1..].trim_start())
+    };
+    let kind = field("'descr'")
+        .and_then(|t| t.strip_prefix('\'')?.split('\'').next())
+        .ok_or("no number type")?;
+    if field("'fortran_order'").is_some_and(|t| t.starts_with("True")) {
+        return Err("it is in Fortran order; save numpy.ascontiguousarray of it".into());
+    }
+    let shape =
+        field("'shape'").and_then(|t| t.strip_prefix('(')?.split(')').next()).ok_or("no shape")?;
+    let shape: Result<Vec<usize>, _> = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|t| !t.is_empty())
+        .map(str::parse::<usize>)
+        .collect();
+    let shape = shape.map_err(|e| format!("its shape: {e}"))?;
+    let count =
+        shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b)).ok_or("its shape is too large")?;
+    let data = &bytes[end..];
+    macro_rules! doubles {
+        ($t:ty) => {{
+            const SIZE: usize = size_of::<$t>();
+            let (chunks, rest) = data.as_chunks::<SIZE>();
+            if chunks.len() != count || !rest.is_empty() {
+                return Err(format!("{} bytes for {count} numbers of {SIZE}", data.len()));
+            }
+            Values::Doubles(chunks.iter().map(|b| <$t>::from_le_bytes(*b) as f64).collect())
+        }};
+    }
+    let values = match kind.trim_start_matches(['<', '|', '=']) {
+        "u1" | "b1" if data.len() == count => Values::Bytes(data.to_vec()),
+        "u1" | "b1" => return Err(format!("{} bytes for {count} numbers", data.len())),
+        "i1" => doubles!(i8),
+        "i2" => doubles!(i16),
+        "i4" => doubles!(i32),
+        "i8" => doubles!(i64),
+        "u2" => doubles!(u16),
+        "u4" => doubles!(u32),
+        "u8" => doubles!(u64),
+        "f4" => doubles!(f32),
+        "f8" => doubles!(f64),
+        other => return Err(format!("number type {other:?} is not supported")),
+    };
+    Ok(Array { shape, values })
+}
