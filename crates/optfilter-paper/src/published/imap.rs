@@ -67,18 +67,33 @@ impl<const W: usize> Update<W> for Adam<W> {
         Self { mean: V::splat(0.0), square: V::splat(0.0) }
     }
     #[inline(always)]
-    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
         self.mean = p.decay * self.mean + p.rest * g;
         self.square = p.decay * self.square + p.rest * (g * g);
-        if p.quirks.adam_correction_frozen {
-            -(p.adam_rate * self.mean / (self.square.sqrt() + EPS))
-        } else {
-            let mut correction = p.decay;
-            for v in &mut correction.0 {
-                *v = 1.0 - v.powi(k as i32 + 1);
-            }
-            -(p.lr * (self.mean / correction) / ((self.square / correction).sqrt() + EPS))
-        }
+        -(p.adam_rate * self.mean / (self.square.sqrt() + EPS))
+    }
+}
+
+/// Adam with the bias correction of each step: without the quirk.
+#[derive(Clone, Copy)]
+struct CorrectedAdam<const W: usize> {
+    mean: V<W>,
+    square: V<W>,
+    /// `b^k`.
+    power: V<W>,
+}
+impl<const W: usize> Update<W> for CorrectedAdam<W> {
+    #[inline(always)]
+    fn start() -> Self {
+        Self { mean: V::splat(0.0), square: V::splat(0.0), power: V::splat(1.0) }
+    }
+    #[inline(always)]
+    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+        self.mean = p.decay * self.mean + p.rest * g;
+        self.square = p.decay * self.square + p.rest * (g * g);
+        self.power = self.power * p.decay;
+        let correction = 1.0 - self.power;
+        -(p.lr * (self.mean / correction) / ((self.square / correction).sqrt() + EPS))
     }
 }
 
@@ -210,7 +225,8 @@ impl<const N: usize, M: Model<N>> Kernel for Block<'_, N, M> {
     fn run(self) -> V<W> {
         match self.configurations[0].rule {
             Rule::Gd => self.filter::<Gd>(),
-            Rule::Adam => self.filter::<Adam<W>>(),
+            Rule::Adam if self.quirks.adam_correction_frozen => self.filter::<Adam<W>>(),
+            Rule::Adam => self.filter::<CorrectedAdam<W>>(),
             Rule::RmsProp => self.filter::<RmsProp<W>>(),
             Rule::Adagrad => self.filter::<Adagrad<W>>(),
             Rule::Adadelta => self.filter::<Adadelta<W>>(),

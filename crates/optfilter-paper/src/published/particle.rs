@@ -6,7 +6,7 @@
 //!
 //! The random numbers depend on the run alone, so all systems of a family advance together and share them.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, V, dispatch, exp_negative};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::{Data, seed_of};
@@ -26,8 +26,8 @@ pub trait ParticleModel<const N: usize>: Copy + Send + Sync {
     fn transition(&self, particles: &mut [Vec<f64>; N], t: usize);
     /// Deviation of the process noise.
     fn process_std(&self) -> f64;
-    /// Density of the measurement, without the constant.
-    fn exponent(&self, x: &[f64; N], y: &[f64; N]) -> f64;
+    /// Logarithm of the density of the measurement, without the constant.
+    fn exponent<const W: usize>(&self, x: &[V<W>; N], y: &[f64; N]) -> V<W>;
     /// The constant of the density.
     fn density_constant(&self) -> f64;
     /// Whether the stored particles are those that the next prediction has moved.
@@ -73,8 +73,8 @@ impl ParticleModel<1> for ToyParticles<'_> {
         self.q_std
     }
     #[inline(always)]
-    fn exponent(&self, x: &[f64; 1], y: &[f64; 1]) -> f64 {
-        let z = (y[0] - x[0] * x[0] / 20.0) / self.r_std;
+    fn exponent<const W: usize>(&self, x: &[V<W>; 1], y: &[f64; 1]) -> V<W> {
+        let z = (y[0] - Toy::measure(x[0])) / self.r_std;
         -(z * z) / 2.0
     }
     fn density_constant(&self) -> f64 {
@@ -130,7 +130,7 @@ impl ParticleModel<3> for LorenzParticles {
         self.process_std
     }
     #[inline(always)]
-    fn exponent(&self, x: &[f64; 3], y: &[f64; 3]) -> f64 {
+    fn exponent<const W: usize>(&self, x: &[V<W>; 3], y: &[f64; 3]) -> V<W> {
         let d = [y[0] - x[0], y[1] - x[1], y[2] - x[2]];
         -(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) / 2.0 / 2.0
     }
@@ -147,52 +147,113 @@ impl ParticleModel<3> for LorenzParticles {
 struct State<const N: usize> {
     particles: [Vec<f64>; N],
     moved: [Vec<f64>; N],
-    cumulative: Vec<f64>,
+    weights: Vec<f64>,
     guide: Vec<u32>,
+}
+
+/// Sum of a slice with eight running sums: the order is fixed, so the result is, too.
+struct Sum<'a>(&'a [f64]);
+impl Kernel for Sum<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut sums = V::<8>::splat(0.0);
+        let (chunks, rest) = self.0.as_chunks();
+        for chunk in chunks {
+            sums = sums + V(*chunk);
+        }
+        sums.0.iter().sum::<f64>() + rest.iter().sum::<f64>()
+    }
+}
+
+/// Divide a slice by a number.
+struct Divide<'a>(&'a mut [f64], f64);
+impl Kernel for Divide<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for value in self.0 {
+            *value /= self.1;
+        }
+    }
+}
+
+/// Densities of all particles, plus the floor.
+struct Densities<'a, const N: usize, P> {
+    model: &'a P,
+    y: &'a [f64; N],
+    floor: f64,
+    particles: &'a [Vec<f64>; N],
+    weights: &'a mut [f64],
+}
+impl<const N: usize, P: ParticleModel<N>> Kernel for Densities<'_, N, P> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let constant = self.model.density_constant();
+        for (block, weights) in self.weights.chunks_mut(8).enumerate() {
+            let mut x = [V::<8>::splat(0.0); N];
+            for c in 0..N {
+                let from = &self.particles[c][8 * block..];
+                match from.first_chunk() {
+                    Some(chunk) => x[c] = V(*chunk),
+                    None => x[c].0[..from.len()].copy_from_slice(from),
+                }
+            }
+            let mut density = self.model.exponent(&x, self.y);
+            for v in &mut density.0 {
+                *v = constant * exp_negative(*v) + self.floor;
+            }
+            match weights.first_chunk_mut() {
+                Some(chunk) => *chunk = density.0,
+                None => weights.copy_from_slice(&density.0[..weights.len()]),
+            }
+        }
+    }
 }
 
 impl<const N: usize> State<N> {
     fn mean(&self) -> [f64; N] {
         let n = self.particles[0].len() as f64;
-        core::array::from_fn(|c| self.particles[c].iter().sum::<f64>() / n)
+        core::array::from_fn(|c| dispatch(Sum(&self.particles[c])) / n)
     }
 
-    /// Weigh by the measurement; leaves cumulative weights and returns the weighted mean.
-    fn weigh<P: ParticleModel<N>>(&mut self, model: &P, y: &[f64; N], floor: f64) -> [f64; N] {
-        let constant = model.density_constant();
-        let mut total = 0.0;
-        for i in 0..self.cumulative.len() {
-            let x = core::array::from_fn(|c| self.particles[c][i]);
-            let weight = constant * model.exponent(&x, y).exp() + floor;
-            self.cumulative[i] = weight;
-            total += weight;
-        }
-        let mut mean = [0.0; N];
-        for (i, weight) in self.cumulative.iter_mut().enumerate() {
-            *weight /= total;
-            for c in 0..N {
-                mean[c] += *weight * self.particles[c][i];
-            }
-        }
-        mean
+    /// Weigh by the measurement and normalise.
+    fn weigh<P: ParticleModel<N>>(&mut self, model: &P, y: &[f64; N], floor: f64) {
+        dispatch(Densities {
+            model,
+            y,
+            floor,
+            particles: &self.particles,
+            weights: &mut self.weights,
+        });
+        let total = dispatch(Sum(&self.weights));
+        dispatch(Divide(&mut self.weights, total));
+    }
+
+    /// Mean with the normalised weights, before they are accumulated.
+    fn weighted_mean(&self) -> [f64; N] {
+        core::array::from_fn(|c| {
+            let terms = self.weights.iter().zip(&self.particles[c]);
+            terms.map(|(w, x)| w * x).sum()
+        })
     }
 
     /// Multinomial resampling with the given uniforms.
     fn resample(&mut self, uniforms: &[f64]) {
-        let n = self.cumulative.len();
+        let n = self.weights.len();
         let mut sum = 0.0;
-        for weight in &mut self.cumulative {
+        for weight in &mut self.weights {
             sum += *weight;
             *weight = sum;
         }
-        for value in &mut self.cumulative {
-            *value /= sum;
-        }
-        // guide[b] is the answer for u = b / 1024, a power of two, so that u * 1024 is exact and the search can start there.
+        dispatch(Divide(&mut self.weights, sum));
+        // guide[b] is the answer for u = b / 1024. A power of two, so that u * 1024 is exact and the search can start there.
         let buckets = self.guide.len() as f64;
         let mut b = 0;
-        for (i, &value) in self.cumulative.iter().enumerate() {
-            while b < self.guide.len() && (b as f64 / buckets) < value {
+        for (i, &value) in self.weights.iter().enumerate() {
+            let end = ((value * buckets).ceil() as usize).min(self.guide.len());
+            while b < end {
                 self.guide[b] = i as u32;
                 b += 1;
             }
@@ -200,7 +261,7 @@ impl<const N: usize> State<N> {
         self.guide[b..].fill(n as u32 - 1);
         for (k, &u) in uniforms.iter().enumerate() {
             let mut i = self.guide[(u * buckets) as usize] as usize;
-            while i + 1 < n && self.cumulative[i] <= u {
+            while i + 1 < n && self.weights[i] <= u {
                 i += 1;
             }
             for c in 0..N {
@@ -224,17 +285,19 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
 ) -> Vec<Vec<[f64; N]>> {
     let seed = if quirks.particles_share_stream { seed } else { seed ^ 0x8000_0000 };
     let mut random = RandomState::new(seed);
-    let mut noise = vec![0.0; particles * N];
+    // Drawn particle by particle, kept component by component.
+    let mut drawn = vec![0.0; particles * N];
+    let mut noise: [Vec<f64>; N] = core::array::from_fn(|_| vec![0.0; particles]);
     let mut uniforms = vec![0.0; particles];
-    random.fill_normal(&mut noise);
+    random.fill_normal(&mut drawn);
     let mut states: Vec<State<N>> = systems
         .iter()
         .map(|(model, _)| State {
             particles: core::array::from_fn(|c| {
-                (0..particles).map(|i| model.center() + noise[i * N + c]).collect()
+                (0..particles).map(|i| model.center() + drawn[i * N + c]).collect()
             }),
             moved: core::array::from_fn(|_| vec![0.0; particles]),
-            cumulative: vec![0.0; particles],
+            weights: vec![0.0; particles],
             guide: vec![0; 1024],
         })
         .collect();
@@ -242,8 +305,13 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
     let floor = if quirks.particles_weight_floor { 1e-8 } else { 0.0 };
     let mut estimates = vec![vec![[0.0; N]; STEPS]; systems.len()];
     for t in 0..STEPS {
-        random.fill_normal(&mut noise);
+        random.fill_normal(&mut drawn);
         random.fill_uniform(&mut uniforms);
+        for c in 0..N {
+            for (z, draws) in noise[c].iter_mut().zip(drawn.chunks(N)) {
+                *z = draws[c];
+            }
+        }
         for (j, ((model, data), state)) in systems.iter().zip(&mut states).enumerate() {
             model.transition(&mut state.particles, t);
             if t > 0 && model.overwritten() {
@@ -251,15 +319,15 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
             }
             let std = model.process_std();
             for c in 0..N {
-                for (i, x) in state.particles[c].iter_mut().enumerate() {
-                    *x += std * noise[i * N + c];
+                for (x, z) in state.particles[c].iter_mut().zip(&noise[c]) {
+                    *x += std * z;
                 }
             }
             let y = core::array::from_fn(|c| data.y[data.at(t, c, run)]);
-            let weighted = state.weigh(model, &y, floor);
+            state.weigh(model, &y, floor);
+            let before = (!quirks.particles_mean_after_resampling).then(|| state.weighted_mean());
             state.resample(&uniforms);
-            estimates[j][t] =
-                if quirks.particles_mean_after_resampling { state.mean() } else { weighted };
+            estimates[j][t] = before.unwrap_or_else(|| state.mean());
             inspect(j, t, &state.particles);
         }
     }
@@ -271,11 +339,15 @@ pub fn rmses<const N: usize, P: ParticleModel<N>>(
     systems: &[(P, &Data<N>)],
     seed: u32,
     quirks: &Quirks,
+    stopped: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Vec<f64>> {
     let runs = systems.first().map_or(0, |(_, data)| data.runs);
     let by_run: Vec<Vec<f64>> = (0..runs)
         .into_par_iter()
         .map(|i| {
+            if stopped() {
+                return vec![f64::NAN; systems.len()]; // thrown away by the caller
+            }
             let estimates = run(systems, i, seed_of(seed, i), PARTICLES, quirks, |_, _, _| {});
             systems
                 .iter()
