@@ -1,4 +1,5 @@
 //! Weight filters against exact posteriors on linear networks, where the Kalman filter is the answer.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use optfilter::optim::{Adam, GradientDescent};
 use optfilter::rng::Stream;

@@ -1,4 +1,5 @@
 //! Gradients against finite differences for every layer and loss, and the instruction sets against each other.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use optfilter::rng::Stream;
 use optfilter_nn::kernel::{Level, Real};

@@ -1,4 +1,5 @@
 //! Twenty Adam steps against JAX (flax and optax), see `golden/adam_trajectory.py`.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use optfilter::optim::{Adam, Optimizer};
 use optfilter::scalar::Scalar;

@@ -1,4 +1,5 @@
 //! Weights in files written by Python's safetensors package, see `golden/safetensors_files.py`.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use optfilter_nn::safetensors::{from_bytes, to_bytes};
 use optfilter_nn::{Layer, Network, Shape};

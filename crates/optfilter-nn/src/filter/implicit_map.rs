@@ -13,17 +13,8 @@
 use super::{Transition, Weight, WeightFilter};
 use crate::evaluate::{Batch, Evaluator};
 use crate::objective::NetworkObjective;
+use optfilter::filter::Memory;
 use optfilter::optim::{Optimizer, descend};
-
-/// What happens to the optimizer's memory (momentum and the like) between time steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Memory {
-    /// Begun anew at each time step, as in the paper.
-    #[default]
-    Restart,
-    /// Carried on.
-    Carry,
-}
 
 /// Implicit MAP filter with optimizer `O`.
 #[derive(Debug)]

@@ -17,7 +17,8 @@ mod start;
 mod transition;
 mod variational;
 
-pub use implicit_map::{ImplicitMap, Memory};
+pub use implicit_map::ImplicitMap;
+pub use optfilter::filter::Memory;
 pub use particle::{Particle, ParticleError};
 pub(crate) use particle::{disturb, losses};
 pub use start::{Converged, fit};

@@ -1,0 +1,79 @@
+//! The Yearbook experiment without the `optfilter` program: chosen methods, the table on standard output.
+//!
+//! `cargo run --release -p optfilter-nn --example yearbook -- [--data FILE] [--seeds N] [--full] [--both] [--cuda]
+//!  [--out FOLDER] [--years FIRST LAST] [--particles N] [static imap:50 direct vkf:0.01 pf:0.01 ...]`
+
+use optfilter_nn::yearbook::{Device, Method, Options, Protocol, run};
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let full = words.iter().any(|w| w == "--full");
+    let out = std::env::temp_dir().join("optfilter-yearbook");
+    let mut options = if full { Options::full(out) } else { Options::short(out) };
+    let mut methods = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        match word.split_once(':') {
+            Some(("imap", k)) => methods.push(Method::ImplicitMap(k.parse()?)),
+            Some(("vkf", s)) => methods.push(Method::Variational(s.parse()?)),
+            Some(("pf", s)) => methods.push(Method::Particle(s.parse()?)),
+            _ => match word.as_str() {
+                "static" => methods.push(Method::Static),
+                "direct" => methods.push(Method::DirectFit),
+                "--data" => options.data = Some(value()?.into()),
+                "--out" => options.out = value()?.into(),
+                "--seeds" => options.seeds = value()?.parse()?,
+                "--particles" => options.particles = value()?.parse()?,
+                "--years" => options.years = (value()?.parse()?, value()?.parse()?),
+                "--both" => options.protocols = vec![Protocol::Published, Protocol::Specified],
+                "--cuda" => options.device = Device::Cuda,
+                "--full" => {}
+                _ => return Err(format!("unknown word {word}").into()),
+            },
+        }
+    }
+    if !methods.is_empty() {
+        options.methods = methods;
+    }
+    let start = Instant::now();
+    let outcome = run(&options, &|p| {
+        if p.left.is_some_and(|left| left.as_secs() % 10 == 0) {
+            eprint!(
+                "\r{:3.0} % {}/{} chains, {:?} left   ",
+                100.0 * p.done,
+                p.finished,
+                p.units,
+                p.left.unwrap_or_default()
+            );
+        }
+    })?;
+    eprintln!();
+    println!(
+        "{}: {} images; {} chains reused; {:.1} s",
+        outcome.data_name,
+        outcome.images,
+        outcome.reused,
+        start.elapsed().as_secs_f64()
+    );
+    for problem in &outcome.problems {
+        println!("note: {problem}");
+    }
+    for t in &outcome.table {
+        println!(
+            "{:9} {:10} {:>5} {:>6}  {:.3} ± {:.3}  {:.3} ± {:.3}  val {:.3} {}",
+            t.protocol,
+            t.method.name(),
+            t.method.steps().map(|k| k.to_string()).unwrap_or_default(),
+            t.method.sigma2().map(|s| s.to_string()).unwrap_or_default(),
+            t.validation_block.0,
+            t.validation_block.1,
+            t.test_block.0,
+            t.test_block.1,
+            t.val_accuracy,
+            if t.selected { "selected" } else { "" }
+        );
+    }
+    Ok(())
+}
