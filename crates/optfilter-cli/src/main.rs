@@ -1,2 +1,70 @@
-//! The program `optfilter`.
-fn main() {}
+//! The program `optfilter`: filter, tune and understand state-space models from the command line.
+//!
+//! One file per command; each has a `Args` (clap) and a `run` that returns a [`Failure`] with the exit
+//! code to end with. Results go to standard output or a file, remarks to standard error, so that every
+//! command works in a pipe.
+
+mod compare;
+mod completions;
+mod explain;
+mod failure;
+mod files;
+mod filter;
+mod model;
+mod pipeline;
+mod plot;
+mod settings;
+mod simulate;
+mod style;
+mod tune;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Bayesian filtering in which an optimizer and a number of steps are the filter.
+#[derive(Parser)]
+#[command(name = "optfilter", version, about, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model file, 3 data, 4 the filter diverged.\n\
+    `-` stands for standard input or output. Tables may be CSV, TSV or JSON lines; Parquet takes a build \
+    with `--features parquet`, which needs minutes to compile and is therefore off by default.";
+
+#[derive(Subcommand)]
+enum Command {
+    Filter(filter::Args),
+    Tune(tune::Args),
+    Compare(compare::Args),
+    Simulate(simulate::Args),
+    Explain(explain::Args),
+    Model(model::Args),
+    Completions(completions::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Filter(args) => filter::run(args),
+        Command::Tune(args) => tune::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Simulate(args) => simulate::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Model(args) => model::run(args),
+        Command::Completions(args) => {
+            completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) => {
+            if !message.is_empty() {
+                eprintln!("{} {message}", style::error("error:"));
+            }
+            ExitCode::from(code)
+        }
+    }
+}

@@ -1,3 +1,31 @@
 //! State-space models written as text.
+//!
+//! - [`expr`]: expressions compiled to programs that run over every scalar of the library, so that
+//!   derivatives are exact and lanes work;
+//! - [`ModelSpec`]: a TOML model file, checked, with errors that point at the text ([`Diagnostic`]);
+//! - [`TextModel`] and [`Fixed`]: the compiled model, as the library's `Dynamics` and `Observation`.
+//! - [`table`]: measurements in CSV, TSV or JSON lines, streamed;
+//! - [`run`]: any filter of the library over such rows, saved and resumed bit for bit.
+//!
+//! ```
+//! use optfilter::model::{Dynamics, Step};
+//! let spec = optfilter_model::ModelSpec::parse("mine.toml", "system = \"lorenz63\"")?;
+//! let model = spec.compile();
+//! let mut next = [0.0; 3];
+//! model.transition(&[1.0, 1.0, 1.0], &[], &Step::even(1, 0.01), &mut next);
+//! assert!(next[1] > 1.2);
+//! # Ok::<(), optfilter_model::Diagnostic>(())
+//! ```
+
+mod builtin;
+mod compile;
 pub mod diagnostic;
 pub mod expr;
+mod file;
+mod model;
+pub mod run;
+pub mod table;
+
+pub use diagnostic::Diagnostic;
+pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, ProcessNoise, Settings, Time};
+pub use model::{Fixed, TextModel};

@@ -243,6 +243,27 @@ impl Graph {
         }
     }
 
+    /// Whether a node is a sum of states times factors that do not depend on the state.
+    pub fn is_affine(&self, id: NodeId) -> bool {
+        if !self.moves[id] {
+            return true;
+        }
+        // Children come first in the list, so one pass decides for every node on the way.
+        let mut affine: Vec<bool> = Vec::with_capacity(id + 1);
+        for i in 0..=id {
+            let fixed = |a: NodeId| !self.moves[a];
+            affine.push(match self.nodes[i] {
+                Node::State(_) => true,
+                Node::Unary(Unary::Negate, a) => affine[a],
+                Node::Binary(Binary::Add | Binary::Sub, a, b) => affine[a] && affine[b],
+                Node::Binary(Binary::Mul, a, b) => affine[a] && affine[b] && (fixed(a) || fixed(b)),
+                Node::Binary(Binary::Div, a, b) => affine[a] && fixed(b),
+                _ => !self.moves[i],
+            });
+        }
+        affine[id]
+    }
+
     /// Adds an expression. `lookup` gives the node of a name, or what is wrong with it.
     pub fn lower(
         &mut self,
@@ -253,9 +274,8 @@ impl Graph {
         for (node, span) in &ast.nodes {
             let id = match node {
                 AstNode::Number(value) => self.constant(*value),
-                AstNode::Name(name) => lookup(self, name).map_err(|(message, help)| {
-                    SyntaxError { message, span: span.clone(), help }
-                })?,
+                AstNode::Name(name) => lookup(self, name)
+                    .map_err(|(message, help)| SyntaxError { message, span: span.clone(), help })?,
                 AstNode::Negate(a) => self.unary(Unary::Negate, ids[*a]),
                 AstNode::Not(a) => {
                     let zero = self.constant(0.0);

@@ -185,15 +185,14 @@ fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>, SyntaxError> {
         } else if c.is_ascii_digit() || c == '.' {
             let length = number_length(rest);
             let span = at..at + length;
-            let value = rest[..length]
-                .parse()
-                .map_err(|_| error(span.clone(), format!("`{}` is not a number", &rest[..length])))?;
+            let value = rest[..length].parse().map_err(|_| {
+                error(span.clone(), format!("`{}` is not a number", &rest[..length]))
+            })?;
             tokens.push((Token::Number(value), span));
             at += length;
         } else if c.is_alphabetic() || c == '_' {
-            let length = rest
-                .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-                .unwrap_or(rest.len());
+            let length =
+                rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
             let token = match &rest[..length] {
                 "and" => Token::Op("&&"),
                 "or" => Token::Op("||"),

@@ -152,12 +152,7 @@ fn operands(node: &Node) -> impl Iterator<Item = NodeId> {
 }
 
 /// Lays out `members` (children first) as instructions; `slots` names results of the plain part.
-fn assemble(
-    graph: &Graph,
-    members: &[NodeId],
-    outputs: &[NodeId],
-    slots: &[Option<u16>],
-) -> Code {
+fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Option<u16>]) -> Code {
     let constant = |id: NodeId| graph.value(id);
     // Choose the operations first: constants that were absorbed into one need no register.
     let ops: Vec<(NodeId, Node, Option<(NodeId, f64, bool)>)> = members
@@ -339,7 +334,10 @@ mod tests {
             ("2^-1", 0.5),
             ("x/2/2", x / 4.0),
             ("1 - 2 - 3", -4.0),
-            ("x/2 + 25*x/(1+x^2) + 8*cos(1.2*t)", x / 2.0 + 25.0 * x / (1.0 + x * x) + 8.0 * 2.4f64.cos()),
+            (
+                "x/2 + 25*x/(1+x^2) + 8*cos(1.2*t)",
+                x / 2.0 + 25.0 * x / (1.0 + x * x) + 8.0 * 2.4f64.cos(),
+            ),
             ("if(x > y, 1, 2)", 1.0),
             ("if(x < y or not (y >= 0), x, y)", x),
             ("max(x, y, 3) - min(x, y)", 3.4),
@@ -350,12 +348,18 @@ mod tests {
             ("x == 1.3", 1.0),
             ("x != 1.3", 0.0),
             ("u + dt", 0.75),
-            ("exp(ln(x)) - sinh(y)/cosh(y) - tanh(-y)", (x.ln()).exp() - y.sinh() / y.cosh() - (-y).tanh()),
+            (
+                "exp(ln(x)) - sinh(y)/cosh(y) - tanh(-y)",
+                (x.ln()).exp() - y.sinh() / y.cosh() - (-y).tanh(),
+            ),
             ("x**2", x * x),
             ("1e-3 + .5e1", 5.001),
         ] {
             // The same functions in the same order, so the results are equal up to the shape of the formula.
-            assert!((value(text, x, y) - expected).abs() < 1e-15 * expected.abs().max(1.0), "{text}");
+            assert!(
+                (value(text, x, y) - expected).abs() < 1e-15 * expected.abs().max(1.0),
+                "{text}"
+            );
         }
     }
 
@@ -368,16 +372,13 @@ mod tests {
 
     #[test]
     fn derivatives_and_lanes_agree_with_plain_numbers() {
-        let texts = ["x*y^3/(1 + x^2) + u*sqrt(x)", "if(x < y, x^2.5, sin(x*y))", "atan2(y, x) - y"];
+        let texts =
+            ["x*y^3/(1 + x^2) + u*sqrt(x)", "if(x < y, x^2.5, sin(x*y))", "atan2(y, x) - y"];
         let program = compile(&texts);
         let env = Environment { u: &[0.25], t: 2.0, dt: 0.5, k: 4.0 };
         let points = [[0.3, 0.9], [1.7, 0.2], [2.0, -1.0], [0.5, 0.5]];
         let mut lanes = [Lanes([0.0; 4]); 3];
-        program.eval(
-            &[Lanes(points.map(|p| p[0])), Lanes(points.map(|p| p[1]))],
-            &env,
-            &mut lanes,
-        );
+        program.eval(&[Lanes(points.map(|p| p[0])), Lanes(points.map(|p| p[1]))], &env, &mut lanes);
         for (lane, [x, y]) in points.into_iter().enumerate() {
             let mut plain = [0.0; 3];
             program.eval(&[x, y], &env, &mut plain);
@@ -389,7 +390,9 @@ mod tests {
                 let h = 1e-6;
                 for d in 0..2 {
                     let (mut up, mut down) = ([0.0; 3], [0.0; 3]);
-                    let shift = |s: f64| [x + if d == 0 { s } else { 0.0 }, y + if d == 1 { s } else { 0.0 }];
+                    let shift = |s: f64| {
+                        [x + if d == 0 { s } else { 0.0 }, y + if d == 1 { s } else { 0.0 }]
+                    };
                     program.eval(&shift(h), &env, &mut up);
                     program.eval(&shift(-h), &env, &mut down);
                     let slope = (up[i] - down[i]) / (2.0 * h);

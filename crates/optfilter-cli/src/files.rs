@@ -1,0 +1,178 @@
+//! Opening things: model files, tables, `-`.
+
+use crate::failure::Failure;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Dataset, Layout};
+use optfilter_model::table::{Batch, Format, TableReader};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Whether a path means standard input or output.
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A name for messages.
+pub fn display(path: &Path) -> String {
+    if is_standard(path) { "standard input".into() } else { path.display().to_string() }
+}
+
+/// The text of a model file, or the text that selects a built-in system of that name.
+pub fn model_text(path: &Path) -> Result<String, Failure> {
+    if is_standard(path) {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map_err(|e| {
+            Failure::usage(format!("cannot read the model from standard input: {e}"))
+        })?;
+        return Ok(text);
+    }
+    match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes)
+            .map_err(|_| Failure::usage(format!("{}: the model file is not text", path.display()))),
+        Err(e) => {
+            let name = path.to_string_lossy();
+            if ModelSpec::built_ins().any(|(known, _)| known == name) {
+                return Ok(format!("system = {name:?}\n"));
+            }
+            Err(Failure::usage(format!("cannot read the model {}: {e}", path.display())))
+        }
+    }
+}
+
+/// Reads and checks a model file.
+pub fn model(path: &Path) -> Result<(String, ModelSpec), Failure> {
+    let text = model_text(path)?;
+    let spec = ModelSpec::parse(&display(path), &text).map_err(Failure::usage)?;
+    Ok((text, spec))
+}
+
+/// A format by name, for flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FormatName {
+    /// Comma-separated values.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
+    /// One JSON object per line.
+    Jsonl,
+    /// Apache Parquet (needs a build with `--features parquet`).
+    Parquet,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Csv => Self::Csv,
+            FormatName::Tsv => Self::Tsv,
+            FormatName::Jsonl => Self::JsonLines,
+            FormatName::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// The format of a file: as told, else by its name, else CSV.
+pub fn format(path: &Path, told: Option<FormatName>) -> Format {
+    told.map(Format::from).or_else(|| Format::of_path(path)).unwrap_or(Format::Csv)
+}
+
+/// Opens a table for reading.
+pub fn table(
+    path: &Path,
+    told: Option<FormatName>,
+    spec: &ModelSpec,
+    layout: &Layout,
+    more: &[optfilter_model::table::Wanted],
+) -> Result<TableReader, Failure> {
+    let input: Box<dyn Read + Send> =
+        if is_standard(path) {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(|e| {
+                Failure::data(format!("cannot read the data {}: {e}", path.display()))
+            })?)
+        };
+    let wanted: Vec<_> = layout.wanted(spec).into_iter().chain(more.iter().cloned()).collect();
+    TableReader::open(input, format(path, told), |_| wanted)
+        .map_err(|e| Failure::table(&display(path), &e))
+}
+
+/// A whole table in memory, with columns of true states where asked for.
+pub fn dataset(
+    path: &Path,
+    told: Option<FormatName>,
+    spec: &ModelSpec,
+    time: Option<&str>,
+    truth: &[(String, String)],
+) -> Result<Dataset, Failure> {
+    let layout = Layout::new(spec, time);
+    let more: Vec<_> = truth
+        .iter()
+        .map(|(_, column)| optfilter_model::table::Wanted {
+            column: column.clone(),
+            kind: optfilter_model::table::ColumnKind::Measurement,
+        })
+        .collect();
+    let mut reader = table(path, told, spec, &layout, &more)?;
+    let mut all = Batch::default();
+    while reader.read(&mut all, 1 << 16).map_err(|e| Failure::table(&display(path), &e))? {}
+    if all.rows == 0 {
+        return Err(Failure::data(format!("{}: the table has no rows", display(path))));
+    }
+    // The columns of the truth come last in each row; take them out of the way of the layout.
+    let (width, extra) = (layout.width(), more.len());
+    let mut plain = Batch { calendar: all.calendar, rows: all.rows, ..Batch::default() };
+    let mut known = vec![f64::NAN; if extra == 0 { 0 } else { all.rows * spec.states.len() }];
+    for row in 0..all.rows {
+        let values = &all.values[row * (width + extra)..(row + 1) * (width + extra)];
+        plain.values.extend_from_slice(&values[..width]);
+        for (k, (state, _)) in truth.iter().enumerate() {
+            if let Some(i) = spec.states.iter().position(|s| s == state) {
+                known[row * spec.states.len() + i] = values[width + k];
+            }
+        }
+    }
+    let mut data = Dataset::new(spec, &layout, &plain)
+        .map_err(|(row, before, after)| backwards(&display(path), row, before, after))?;
+    data.truth = known;
+    Ok(data)
+}
+
+/// Times that run backwards.
+pub fn backwards(name: &str, row: u64, before: f64, after: f64) -> Failure {
+    Failure::data(format!(
+        "{name}: time runs backwards at row {row}: {after} after {before}; sort the table by time"
+    ))
+}
+
+/// Writes a whole file (or standard output).
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let done = if is_standard(path) {
+        io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush())
+    } else {
+        std::fs::write(path, text)
+    };
+    done.map_err(|e| Failure::write(&path.display().to_string(), &e))
+}
+
+/// Prints to standard output; a reader that went away ends the program quietly.
+pub fn print(text: &str) -> Result<(), Failure> {
+    write(Path::new("-"), text)
+}
+
+/// Replaces a file by new bytes so that at every moment either the old or the new ones are there.
+pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary: PathBuf = path.with_file_name(name);
+    let written = (|| {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}

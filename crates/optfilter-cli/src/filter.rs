@@ -1,0 +1,181 @@
+//! `optfilter filter`: estimates with error bars from a table of measurements.
+
+use crate::failure::Failure;
+use crate::files::{self, FormatName};
+use crate::pipeline::{self, Job, Outcome};
+use crate::settings::FilterFlags;
+use crate::{plot, style};
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Layout, Plan};
+use optfilter_model::table::Format;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Filter a table of measurements
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  optfilter filter nile.toml nile.csv --out estimates.csv --plot nile.svg
+  optfilter filter model.toml data.csv --optimizer gd --steps 3 --lr 0.05
+  optfilter filter lorenz63 data.jsonl --method ekf > estimates.csv
+  sensor | optfilter filter model.toml - --follow | consumer
+  optfilter filter model.toml big.csv --out big-out.csv --checkpoint big.ckpt
+
+The result has the time, each state, each state's standard deviation (NAME_std), each observation less
+its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
+(an innovation beyond the 99.9 % point) or bound (a state at its bound).")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Table with the measurements; `-` is standard input
+    data: PathBuf,
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Where the estimates go; `-` is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Format of the estimates [default: by the name of --out, else that of the data]
+    #[arg(long, value_name = "FORMAT")]
+    out_format: Option<FormatName>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Draw the estimates: FILE.svg or FILE.html
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Column with the time; it may be irregular [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Also write standard deviations of innovations, log-likelihoods and NIS
+    #[arg(long)]
+    full: bool,
+    /// Write each estimate as soon as its measurement arrives
+    #[arg(long)]
+    follow: bool,
+    /// Save the state here at intervals and at the end; go on from it if it exists
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// Rows between two checkpoints
+    #[arg(long, value_name = "ROWS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: u64,
+    /// On going on from a checkpoint, also skip filtered rows of standard input (a file's always are)
+    #[arg(long)]
+    skip_done: bool,
+    /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
+    #[arg(long)]
+    json: bool,
+    /// Print no summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if files::is_standard(&args.model) && files::is_standard(&args.data) {
+        return Err(Failure::usage("model and data cannot both be standard input"));
+    }
+    let (_, spec) = files::model(&args.model)?;
+    let plan = args.filter.plan(&spec)?;
+    let format = files::format(&args.data, args.format);
+    let out_format = args
+        .out_format
+        .map(Format::from)
+        .or_else(|| Format::of_path(&args.out))
+        .unwrap_or(if format == Format::Parquet { Format::Csv } else { format });
+    if out_format == Format::Parquet && (args.follow || args.checkpoint.is_some()) {
+        return Err(Failure::usage("Parquet cannot be written row by row; use CSV or JSON lines"));
+    }
+    let job = Job {
+        spec: &spec,
+        plan: &plan,
+        layout: Layout::new(&spec, args.time.as_deref()),
+        data: &args.data,
+        format: args.format,
+        out: &args.out,
+        out_format,
+        full: args.full,
+        follow: args.follow,
+        checkpoint: args.checkpoint.clone(),
+        checkpoint_every: args.checkpoint_every,
+        skip_done: args.skip_done,
+        plot: args.plot.is_some(),
+    };
+    let begun = Instant::now();
+    let outcome = pipeline::run(&job)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let text = describe(&spec, &plan, &outcome, seconds);
+    if let (Some(path), Some(thinned)) = (&args.plot, &outcome.plot) {
+        plot::write(&thinned.figure(), &text, path)?;
+    }
+    if args.json {
+        let json = json(&spec, &plan, &outcome, seconds).to_string() + "\n";
+        if files::is_standard(&args.out) {
+            let _ = std::io::stderr().write_all(json.as_bytes());
+            return Ok(());
+        }
+        return files::write(Path::new("-"), &json);
+    }
+    if !args.quiet {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+    Ok(())
+}
+
+fn describe(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> String {
+    let tally = &outcome.tally;
+    let rows = tally.rows - outcome.resumed_at;
+    let mut out = format!("{}\n", plan.flags());
+    if outcome.resumed_at > 0 {
+        out.push_str(&format!("resumed after row {}\n", outcome.resumed_at));
+    }
+    let rate = rows as f64 / seconds.max(1e-9);
+    out.push_str(&format!("{rows} rows in {seconds:.2} s ({rate:.0} rows/s)"));
+    for (count, what) in [
+        (tally.missing, "missing"),
+        (tally.partial, "partly missing"),
+        (tally.outliers, "outliers"),
+    ] {
+        if count > 0 {
+            out.push_str(&format!(", {count} {what}"));
+        }
+    }
+    out.push('\n');
+    let errors = tally.prediction_errors();
+    for ((name, error), repeat) in spec.observations.iter().zip(&errors).zip(tally.repeat_errors())
+    {
+        if error.is_finite() {
+            out.push_str(&format!(
+                "{name}: one-step prediction error {} ({:.0} % of repeating the measurement before)\n",
+                style::short(*error),
+                100.0 * error / repeat
+            ));
+        }
+    }
+    if tally.log_likelihood.is_finite() {
+        out.push_str(&format!(
+            "log-likelihood {}, mean NIS per component {} (1 is consistent)\n",
+            style::short(tally.log_likelihood),
+            style::short(tally.mean_nis())
+        ));
+    }
+    out
+}
+
+fn json(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> serde_json::Value {
+    let tally = &outcome.tally;
+    serde_json::json!({
+        "model": spec.name,
+        "settings": plan,
+        "rows": tally.rows,
+        "resumed_at": outcome.resumed_at,
+        "missing": tally.missing,
+        "partial": tally.partial,
+        "outliers": tally.outliers,
+        "prediction_error": tally.prediction_errors(),
+        "repeat_error": tally.repeat_errors(),
+        "log_likelihood": tally.log_likelihood,
+        "mean_nis": tally.mean_nis(),
+        "seconds": seconds,
+    })
+}

@@ -1,0 +1,89 @@
+//! `optfilter simulate`: states and measurements drawn from a model.
+
+use crate::failure::Failure;
+use crate::files::{self, FormatName};
+use optfilter_model::run;
+use optfilter_model::table::{Format, OutputColumn, TableWriter};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Draw states and measurements from a model
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  optfilter simulate lorenz63 --steps 1000 --seed 1 --out data.csv
+  optfilter simulate model.toml --steps 200 --missing 0.1 | optfilter filter model.toml -
+
+The first row is a draw of the initial belief. States are written under their names and observations
+under theirs, so the file is ready for `optfilter filter`, and for `optfilter tune --truth`.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Rows
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+    /// Seed; the same seed gives the same rows
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Fraction of measurements to leave out
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    missing: f64,
+    /// Where the rows go; `-` is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Format of the rows [default: by the name of --out, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    out_format: Option<FormatName>,
+    /// Print a summary as JSON to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if !(0.0..=1.0).contains(&args.missing) {
+        return Err(Failure::usage("--missing is a fraction between 0 and 1"));
+    }
+    let (_, spec) = files::model(&args.model)?;
+    let time = spec.time_column.clone().unwrap_or_else(|| "t".into());
+    let mut columns = vec![OutputColumn::Time(time)];
+    columns.extend(spec.states.iter().map(|n| OutputColumn::Number(n.clone())));
+    for name in &spec.observations {
+        let column = spec.column(name);
+        if spec.states.iter().any(|s| s == column) {
+            return Err(Failure::usage(format!(
+                "state and observation are both called `{column}`; rename one to simulate"
+            )));
+        }
+        columns.push(OutputColumn::Number(column.to_owned()));
+    }
+    let format = files::format(&args.out, args.out_format);
+    let name = args.out.display().to_string();
+    let out: Box<dyn Write + Send> = if files::is_standard(&args.out) {
+        Box::new(std::io::stdout())
+    } else {
+        Box::new(std::fs::File::create(&args.out).map_err(|e| Failure::write(&name, &e))?)
+    };
+    let fail = |e| Failure::write_table(&name, &e);
+    let mut writer = TableWriter::new(out, Format::from(format), columns, false).map_err(fail)?;
+    let mut gaps = optfilter::rng::Stream::new(args.seed, 0, "missing measurements");
+    let mut row = Vec::new();
+    let mut wrong = None;
+    run::simulate(&spec, args.steps as usize, args.seed, |t, x, y| {
+        row.clear();
+        row.push(t);
+        row.extend_from_slice(x);
+        row.extend(y.iter().map(|v| if gaps.uniform() < args.missing { f64::NAN } else { *v }));
+        wrong = writer.row(&row, None).err();
+        wrong.is_none()
+    })?;
+    if let Some(e) = wrong {
+        return Err(fail(e));
+    }
+    writer.finish().map_err(fail)?;
+    if args.json {
+        let summary = serde_json::json!({ "rows": args.steps, "seed": args.seed, "out": name });
+        let _ = writeln!(std::io::stderr(), "{summary}");
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Model files: TOML in, a checked [`ModelSpec`] out.
+//!
+//! The layout is described in `docs/models.md`. Every mistake is reported with file, line, column, the
+//! text at fault and, where one can be guessed, a suggestion.
+//!
+//! ```
+//! let text = r#"
+//! states = ["x"]
+//! [dynamics]
+//! x = "x/2 + 25*x/(1+x^2) + 8*cos(1.2*t)"
+//! [observation]
+//! y = "x^2/20"
+//! [process_noise]
+//! var = 10
+//! [measurement_noise]
+//! var = 1
+//! [initial]
+//! mean = 0
+//! std = 1
+//! "#;
+//! let spec = optfilter_model::ModelSpec::parse("growth.toml", text)?;
+//! assert_eq!(spec.observations, ["y"]);
+//! let wrong = text.replace("cos(", "cosine(");
+//! let error = optfilter_model::ModelSpec::parse("growth.toml", &wrong).unwrap_err();
+//! assert_eq!((error.line, error.column), (4, 30));
+//! # Ok::<(), optfilter_model::Diagnostic>(())
+//! ```
+
+mod describe;
+mod numbers;
+mod read;
+mod settings;
+mod tree;
+
+pub use settings::Settings;
+
+use crate::diagnostic::{Diagnostic, Source};
+use crate::expr::Ast;
+use nalgebra::DMatrix;
+pub use optfilter::model::Method as Integrator;
+
+/// One equation: its text and its tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Equation {
+    /// As written.
+    pub text: String,
+    /// As parsed.
+    pub ast: Ast,
+}
+
+/// How the dynamics are given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Time {
+    /// As the next state.
+    Discrete,
+    /// As a differential equation.
+    Continuous {
+        /// The integrator.
+        method: Integrator,
+        /// Integration steps between two measurements.
+        substeps: u32,
+    },
+}
+
+/// Process noise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessNoise {
+    /// Covariance per step, or per unit of time.
+    pub cov: DMatrix<f64>,
+    /// Whether it is per unit of time.
+    pub per_time: bool,
+}
+
+/// How a measurement scatters about its equation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LikelihoodKind {
+    /// Normal, with the measurement noise of the file.
+    Gaussian,
+    /// Student's t with these degrees of freedom; the measurement noise is its scale.
+    StudentT {
+        /// Degrees of freedom.
+        dof: f64,
+    },
+    /// Normal in the middle with exponential tails beyond `delta` deviations.
+    Huber {
+        /// Where the tails begin, in deviations.
+        delta: f64,
+    },
+    /// A count whose rate is the equation, or its exponential if `log_link`.
+    Poisson {
+        /// Whether the equation is the logarithm of the rate.
+        log_link: bool,
+    },
+    /// 0 or 1 with the equation as probability of 1, or as its log-odds if `logit_link`.
+    Bernoulli {
+        /// Whether the equation is the log-odds.
+        logit_link: bool,
+    },
+}
+
+impl LikelihoodKind {
+    /// Whether it has a deviation of its own that `[measurement_noise]` must state.
+    pub fn needs_noise(self) -> bool {
+        !matches!(self, Self::Poisson { .. } | Self::Bernoulli { .. })
+    }
+}
+
+/// A model file that has passed every check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// A title, or the file's name.
+    pub name: String,
+    /// States, in order.
+    pub states: Vec<String>,
+    /// Inputs, in order.
+    pub inputs: Vec<String>,
+    /// Observations, in order.
+    pub observations: Vec<String>,
+    /// Parameters with their values.
+    pub parameters: Vec<(String, f64)>,
+    /// Named parts of equations, each using only those before it.
+    pub definitions: Vec<(String, Equation)>,
+    /// One equation per state.
+    pub dynamics: Vec<Equation>,
+    /// Whether those give the next state or its rate of change.
+    pub time: Time,
+    /// One equation per observation.
+    pub observation: Vec<Equation>,
+    /// The likelihood of each observation.
+    pub likelihoods: Vec<LikelihoodKind>,
+    /// Which observations are angles.
+    pub observation_angles: Vec<bool>,
+    /// Which states are angles.
+    pub state_angles: Vec<bool>,
+    /// Lower and upper bounds of each state, if any state has them.
+    pub bounds: Option<Vec<(f64, f64)>>,
+    /// Process noise, if given.
+    pub process_noise: Option<ProcessNoise>,
+    /// Covariance of the measurement noise, if given; zero for counts and binary data.
+    pub measurement_cov: Option<DMatrix<f64>>,
+    /// Mean of the state at the first row, before its measurement.
+    pub initial_mean: Vec<f64>,
+    /// Covariance of the same.
+    pub initial_cov: DMatrix<f64>,
+    /// The interval between rows where there is no time column.
+    pub dt: f64,
+    /// The column that holds the time.
+    pub time_column: Option<String>,
+    /// Seconds, or whatever unit the equations use, per second of a calendar time column.
+    pub seconds_per_unit: f64,
+    /// Columns of inputs and observations whose name differs from theirs.
+    pub columns: Vec<(String, String)>,
+    /// Which filter to use unless told otherwise.
+    pub settings: Settings,
+}
+
+impl ModelSpec {
+    /// Reads a model from text; `name` is the file name that errors show.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostic> {
+        let source = Source { name: name.to_owned(), text: text.to_owned() };
+        read::Reader::new(source)?.read()
+    }
+
+    /// The column of an input or observation.
+    pub fn column<'a>(&'a self, name: &'a str) -> &'a str {
+        self.columns.iter().find(|(n, _)| n == name).map_or(name, |(_, column)| column)
+    }
+
+    /// The names of the built-in systems with their titles.
+    pub fn built_ins() -> impl Iterator<Item = (&'static str, &'static str)> {
+        crate::builtin::SYSTEMS.iter().map(|s| (s.name, s.text))
+    }
+}

@@ -1,0 +1,197 @@
+//! Writing tables: the same formats that are read.
+
+use super::{Format, TableError};
+use std::io::Write;
+
+/// Names of the values of a flag column.
+pub const FLAG_NAMES: [&str; 5] = ["ok", "missing", "partial", "outlier", "bound"];
+
+/// A column of an output table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutputColumn {
+    /// The time, as the input had it.
+    Time(String),
+    /// Numbers; NaN is written as an empty cell or `null`.
+    Number(String),
+    /// One of [`FLAG_NAMES`], by number.
+    Flag(String),
+}
+
+impl OutputColumn {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Time(n) | Self::Number(n) | Self::Flag(n) => n,
+        }
+    }
+}
+
+/// Bytes collected before they are handed on.
+const BLOCK: usize = 1 << 17;
+
+/// A table being written.
+pub struct TableWriter {
+    out: Box<dyn Write + Send>,
+    format: Format,
+    columns: Vec<OutputColumn>,
+    /// For JSON: `{"name":` or `,"name":` of each column.
+    keys: Vec<Vec<u8>>,
+    buffer: Vec<u8>,
+    written: u64,
+    #[cfg(feature = "parquet")]
+    parquet: Option<super::parquet::ParquetWriter>,
+}
+
+impl TableWriter {
+    /// Starts a table; writes the header unless the table goes on where an earlier run stopped.
+    pub fn new(
+        out: Box<dyn Write + Send>,
+        format: Format,
+        columns: Vec<OutputColumn>,
+        continues: bool,
+    ) -> Result<Self, TableError> {
+        #[cfg(not(feature = "parquet"))]
+        if format == Format::Parquet {
+            let message = "this program was built without Parquet; write CSV, TSV or JSON lines";
+            return Err(TableError::Unsupported { message });
+        }
+        let keys = columns
+            .iter()
+            .enumerate()
+            .map(|(i, c)| {
+                let name = serde_json::Value::from(c.name()).to_string();
+                format!("{}{name}:", if i == 0 { '{' } else { ',' }).into_bytes()
+            })
+            .collect();
+        let mut writer = Self {
+            out,
+            format,
+            columns,
+            keys,
+            buffer: Vec::with_capacity(2 * BLOCK),
+            written: 0,
+            #[cfg(feature = "parquet")]
+            parquet: None,
+        };
+        #[cfg(feature = "parquet")]
+        if format == Format::Parquet {
+            writer.parquet = Some(super::parquet::ParquetWriter::new(&writer.columns));
+        }
+        if !continues && matches!(format, Format::Csv | Format::Tsv) {
+            let delimiter = writer.delimiter();
+            for i in 0..writer.columns.len() {
+                if i > 0 {
+                    writer.buffer.push(delimiter);
+                }
+                let name = writer.columns[i].name().as_bytes().to_vec();
+                push_quoted(&mut writer.buffer, &name, delimiter);
+            }
+            writer.buffer.push(b'\n');
+        }
+        Ok(writer)
+    }
+
+    fn delimiter(&self) -> u8 {
+        if self.format == Format::Tsv { b'\t' } else { b',' }
+    }
+
+    /// Writes one row: a number for each column, and the text of the time cell if there is one.
+    pub fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) -> Result<(), TableError> {
+        #[cfg(feature = "parquet")]
+        if let Some(parquet) = &mut self.parquet {
+            parquet.row(values, time_text);
+            return Ok(());
+        }
+        let json = self.format == Format::JsonLines;
+        let delimiter = self.delimiter();
+        for (i, (&value, column)) in values.iter().zip(&self.columns).enumerate() {
+            if json {
+                self.buffer.extend_from_slice(&self.keys[i]);
+            } else if i > 0 {
+                self.buffer.push(delimiter);
+            }
+            match (column, time_text) {
+                (OutputColumn::Time(_), Some(text)) if json => push_json(&mut self.buffer, text),
+                (OutputColumn::Time(_), Some(text)) => {
+                    push_quoted(&mut self.buffer, text, delimiter)
+                }
+                (OutputColumn::Flag(_), _) => {
+                    let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
+                    if json {
+                        self.buffer.push(b'"');
+                    }
+                    self.buffer.extend_from_slice(name.as_bytes());
+                    if json {
+                        self.buffer.push(b'"');
+                    }
+                }
+                _ if value.is_finite() => push_number(&mut self.buffer, value),
+                _ if json => self.buffer.extend_from_slice(b"null"),
+                _ => {}
+            }
+        }
+        self.buffer.extend_from_slice(if json { b"}\n" } else { b"\n" });
+        if self.buffer.len() >= BLOCK {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<(), TableError> {
+        self.out.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Hands everything on. Returns how many bytes have been written since the start.
+    pub fn flush(&mut self) -> Result<u64, TableError> {
+        self.write_out()?;
+        self.out.flush()?;
+        Ok(self.written)
+    }
+
+    /// Ends the table.
+    pub fn finish(mut self) -> Result<(), TableError> {
+        #[cfg(feature = "parquet")]
+        if let Some(parquet) = self.parquet.take() {
+            self.buffer = parquet.finish()?;
+        }
+        self.flush()?;
+        Ok(())
+    }
+}
+
+/// The shortest text that reads back as the same number; whole numbers without a point.
+fn push_number(out: &mut Vec<u8>, value: f64) {
+    let mut digits = zmij::Buffer::new();
+    let text = digits.format_finite(value);
+    out.extend_from_slice(text.strip_suffix(".0").unwrap_or(text).as_bytes());
+}
+
+/// A text cell, in quotes if it holds anything that would end it.
+fn push_quoted(out: &mut Vec<u8>, text: &[u8], delimiter: u8) {
+    let special = |b: &u8| *b == delimiter || matches!(b, b'"' | b'\n' | b'\r');
+    if !text.iter().any(special) {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for &b in text {
+        if b == b'"' {
+            out.push(b'"');
+        }
+        out.push(b);
+    }
+    out.push(b'"');
+}
+
+/// A time as JSON: as it is if that is a JSON number, else as a string.
+fn push_json(out: &mut Vec<u8>, text: &[u8]) {
+    if serde_json::from_slice::<serde_json::Number>(text).is_ok() {
+        out.extend_from_slice(text);
+    } else {
+        let text = String::from_utf8_lossy(text);
+        out.extend_from_slice(serde_json::Value::from(text.as_ref()).to_string().as_bytes());
+    }
+}
