@@ -9,6 +9,8 @@
 //!   optimizer of the library moves weights as it moves any other state;
 //! - [`filter`], the filters over weights, and [`yearbook`], the paper's experiment with them.
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod evaluate;
 pub mod filter;
 pub mod kernel;

@@ -241,8 +241,6 @@ __device__ __forceinline__ float forward(float *s, const float *__restrict__ w, 
     __syncthreads();
     layer<4, 2, KEEP>(s + A3, w + KERNEL(4), w + BIAS(4), s + A4, which + WHICH4);
     __syncthreads();
-    if (threadIdx.x < 128) s[SCRATCH + 0] = 0.f; // placed here so that no thread reads an old output
-    __syncthreads();
     if (threadIdx.x < 32) {
         float z = 0.f;
 #pragma unroll

@@ -12,7 +12,7 @@ pub mod chain;
 pub mod data;
 mod generated;
 pub mod published;
-mod run;
+pub(crate) mod run;
 pub mod split;
 mod store;
 mod summary;

@@ -1,0 +1,213 @@
+//! Adam on many chains at once: each chain has its weights, its labels and its own pull to a prior.
+
+use super::{
+    Card, CudaError, FORWARD_BYTES, GRADIENT_BYTES, PITCH, TURNED, network_grid, padded, plain_grid,
+};
+use cudarc::driver::{CudaSlice, PushKernelArg};
+
+/// Chains on the card. Images come in sets (one per seed); several chains may share a set.
+#[derive(Debug)]
+pub struct Chains<'a> {
+    card: &'a Card,
+    count: usize,
+    weights: CudaSlice<f32>,
+    turned: CudaSlice<f32>,
+    mean: CudaSlice<f32>,
+    square: CudaSlice<f32>,
+    prior: CudaSlice<f32>,
+    pulls: CudaSlice<f32>,
+    scales: CudaSlice<f32>,
+    set_of: CudaSlice<i32>,
+    partial: CudaSlice<f32>,
+    loss: CudaSlice<f32>,
+    images: CudaSlice<f32>,
+    labels: CudaSlice<f32>,
+    counts: CudaSlice<i32>,
+    capacity: usize,
+}
+
+/// Images that one block works through: one when there are few chains, so that all of the card is busy; more when there
+/// are many, so that fewer partial derivatives are written.
+fn per_block(chains: usize) -> usize {
+    match chains {
+        0..=16 => 1,
+        17..=64 => 2,
+        _ => 4,
+    }
+}
+
+impl<'a> Chains<'a> {
+    /// Chains at the given weights; `set_of[c]` is the set of images of chain c; `capacity` is the most images a set has.
+    pub fn new(
+        card: &'a Card,
+        weights: &[Vec<f32>],
+        set_of: &[usize],
+        capacity: usize,
+    ) -> Result<Self, CudaError> {
+        let (count, stream) = (weights.len(), &card.stream);
+        let sets = set_of.iter().max().map_or(1, |s| s + 1);
+        // The most partial derivatives that any number of active chains can need.
+        let rows = (1..=count).map(|c| c * capacity.div_ceil(per_block(c))).max().unwrap_or(1);
+        let mut chains = Self {
+            card,
+            count,
+            weights: stream.clone_htod(&padded(weights))?,
+            turned: stream.alloc_zeros(count * TURNED)?,
+            mean: stream.alloc_zeros(count * PITCH)?,
+            square: stream.alloc_zeros(count * PITCH)?,
+            prior: stream.alloc_zeros(count * PITCH)?,
+            pulls: stream.alloc_zeros(count)?,
+            scales: stream.clone_htod(&vec![1.0f32; count])?,
+            set_of: stream.clone_htod(&set_of.iter().map(|s| *s as i32).collect::<Vec<_>>())?,
+            partial: stream.alloc_zeros(rows * PITCH)?,
+            loss: stream.alloc_zeros(rows)?,
+            images: stream.alloc_zeros(sets * capacity * 1024)?,
+            labels: stream.alloc_zeros(sets * capacity)?,
+            counts: stream.alloc_zeros(sets)?,
+            capacity,
+        };
+        chains.turn()?;
+        Ok(chains)
+    }
+
+    /// Images and labels of each set.
+    pub fn set_images(&mut self, sets: &[(&[f32], &[u32])]) -> Result<(), CudaError> {
+        let mut images = vec![0.0; sets.len() * self.capacity * 1024];
+        let mut labels = vec![0.0; sets.len() * self.capacity];
+        let mut counts = vec![0; sets.len()];
+        for (s, (pixels, classes)) in sets.iter().enumerate() {
+            let n = classes.len().min(self.capacity);
+            images[s * self.capacity * 1024..][..n * 1024].copy_from_slice(&pixels[..n * 1024]);
+            for (l, class) in labels[s * self.capacity..].iter_mut().zip(&classes[..n]) {
+                *l = *class as f32;
+            }
+            counts[s] = n as i32;
+        }
+        let stream = &self.card.stream;
+        stream.memcpy_htod(&images, &mut self.images)?;
+        stream.memcpy_htod(&labels, &mut self.labels)?;
+        stream.memcpy_htod(&counts, &mut self.counts)?;
+        Ok(())
+    }
+
+    /// For each chain: the factor of its summed loss, and of the pull `pull |w - prior|^2 / 2` to the weights as they are
+    /// when [`Chains::restart`] is called.
+    pub fn set_objective(&mut self, scales: &[f32], pulls: &[f32]) -> Result<(), CudaError> {
+        self.card.stream.memcpy_htod(scales, &mut self.scales)?;
+        self.card.stream.memcpy_htod(pulls, &mut self.pulls)?;
+        Ok(())
+    }
+
+    /// Adds normal noise of each chain's standard deviation.
+    pub fn disturb(&mut self, stds: &[f32], keys: &[u32], time: u32) -> Result<(), CudaError> {
+        let stream = &self.card.stream;
+        let (stds, keys) = (stream.clone_htod(stds)?, stream.clone_htod(keys)?);
+        let mut call = stream.launch_builder(&self.card.disturb);
+        call.arg(&mut self.weights).arg(&stds).arg(&keys).arg(&time);
+        // SAFETY: the kernel takes these arguments, and touches one vector of PITCH floats per chain.
+        unsafe { call.launch(plain_grid(1, self.count, 256)) }?;
+        self.turn()
+    }
+
+    /// Begins a time step: fresh memory for Adam, the weights as they are become the prior.
+    pub fn restart(&mut self) -> Result<(), CudaError> {
+        let stream = &self.card.stream;
+        stream.memset_zeros(&mut self.mean)?;
+        stream.memset_zeros(&mut self.square)?;
+        stream.memcpy_dtod(&self.weights, &mut self.prior)?;
+        Ok(())
+    }
+
+    /// Step `k` (from 0 after a restart) of Adam on the first `active` chains.
+    pub fn step(&mut self, active: usize, k: u32, lr: f64) -> Result<(), CudaError> {
+        let parts = self.derive(active)?;
+        let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
+        let (rate, correct) = ((lr / power(0.9)) as f32, (1.0 / power(0.999)) as f32);
+        self.adam(active, parts, rate, correct, None)
+    }
+
+    /// Loss and derivative of each chain.
+    pub fn gradient(&mut self) -> Result<(Vec<f32>, Vec<Vec<f32>>), CudaError> {
+        let parts = self.derive(self.count)?;
+        let mut grad = self.card.stream.alloc_zeros(self.count * PITCH)?;
+        self.adam(self.count, parts, 0.0, 1.0, Some(&mut grad))?;
+        let grad = self.card.stream.clone_dtoh(&grad)?;
+        let loss = self.card.stream.clone_dtoh(&self.loss)?;
+        let loss = loss.chunks_exact(parts).take(self.count).map(|l| l.iter().sum()).collect();
+        Ok((loss, grad.chunks_exact(PITCH).map(|g| g[..28_193].to_vec()).collect()))
+    }
+
+    /// Launches the gradient kernel; returns the number of partial derivatives per chain.
+    fn derive(&mut self, active: usize) -> Result<usize, CudaError> {
+        let each = per_block(active);
+        let parts = self.capacity.div_ceil(each);
+        let (capacity, each) = (self.capacity as i32, each as i32);
+        let mut call = self.card.stream.launch_builder(&self.card.gradient);
+        call.arg(&self.weights)
+            .arg(&self.turned)
+            .arg(&self.images)
+            .arg(&self.labels)
+            .arg(&self.counts);
+        call.arg(&self.set_of)
+            .arg(&self.scales)
+            .arg(&capacity)
+            .arg(&each)
+            .arg(&mut self.partial)
+            .arg(&mut self.loss);
+        // SAFETY: the kernel takes these arguments; partial and loss hold `active * parts` rows (see `new`), the sets hold
+        // `capacity` images each, and weights and turned weights are of `count >= active` chains.
+        unsafe { call.launch(network_grid(parts, active, GRADIENT_BYTES)) }?;
+        Ok(parts)
+    }
+
+    fn adam(
+        &mut self,
+        active: usize,
+        parts: usize,
+        rate: f32,
+        correct: f32,
+        grad: Option<&mut CudaSlice<f32>>,
+    ) -> Result<(), CudaError> {
+        let (parts, none) = (parts as i32, 0u64);
+        let mut call = self.card.stream.launch_builder(&self.card.adam);
+        call.arg(&mut self.weights).arg(&mut self.turned).arg(&mut self.mean).arg(&mut self.square);
+        call.arg(&self.prior)
+            .arg(&self.pulls)
+            .arg(&self.partial)
+            .arg(&parts)
+            .arg(&rate)
+            .arg(&correct);
+        match grad {
+            Some(grad) => call.arg(grad),
+            None => call.arg(&none), // a null pointer
+        };
+        // SAFETY: the kernel takes these arguments; all buffers are of `count >= active` chains, and with rate 0 and no
+        // `grad` the partial derivatives are not read.
+        unsafe { call.launch(plain_grid(28, active, 256)) }?;
+        Ok(())
+    }
+
+    /// Sets the turned weights from the weights.
+    fn turn(&mut self) -> Result<(), CudaError> {
+        self.adam(self.count, 0, 0.0, 1.0, None)
+    }
+
+    /// Outputs of `count` images per set for each chain: `images` holds the sets one after the other.
+    pub fn predict(&self, images: &[f32], count: usize) -> Result<Vec<f32>, CudaError> {
+        let stream = &self.card.stream;
+        let images = stream.clone_htod(images)?;
+        let mut out = stream.alloc_zeros(self.count * count)?;
+        let (n, each) = (count as i32, 4i32);
+        let mut call = stream.launch_builder(&self.card.predict);
+        call.arg(&self.weights).arg(&images).arg(&self.set_of).arg(&n).arg(&each).arg(&mut out);
+        // SAFETY: the kernel takes these arguments; every set has `count` images.
+        unsafe { call.launch(network_grid(count.div_ceil(4), self.count, FORWARD_BYTES)) }?;
+        Ok(stream.clone_dtoh(&out)?)
+    }
+
+    /// The weights of each chain.
+    pub fn weights(&self) -> Result<Vec<Vec<f32>>, CudaError> {
+        let all = self.card.stream.clone_dtoh(&self.weights)?;
+        Ok(all.chunks_exact(PITCH).map(|w| w[..28_193].to_vec()).collect())
+    }
+}
