@@ -1,9 +1,190 @@
-//! `optfilter compare`.
+//! `optfilter compare`: every filter that fits the model, side by side.
+
 use crate::failure::Failure;
-/// Not there yet
+use crate::files::{self, FormatName};
+use crate::plot::{Figure, Mark, PALETTE, Panel};
+use crate::settings::FilterFlags;
+use crate::{plot, style};
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Dataset, Method, Plan, Score};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Run every applicable filter side by side
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  optfilter compare nile.toml nile.csv --plot compare.svg
+  optfilter compare model.toml data.csv --methods imap,ekf,ukf --truth x,v
+
+Prediction errors are in units of the row-to-row change of the measurements. NIS per component is 1 for
+a filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's
+[filter] table set imap (and the method the file names); the other filters run as the model states.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Table with the measurements; `-` is standard input
+    data: PathBuf,
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Filters to run [default: all that fit the model]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = optfilter_model::Settings::METHODS)]
+    methods: Vec<String>,
+    /// Columns with true states: STATE or STATE=COLUMN, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    truth: Vec<String>,
+    /// Column with the time [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Draw the estimates of every filter: FILE.svg or FILE.html
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Row {
+    plan: Plan,
+    result: Result<(Score, f64, usize), String>,
+}
+
 /// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::usage("not there yet"))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let (_, spec) = files::model(&args.model)?;
+    let truth = crate::tune::truth_columns(&spec, &args.truth)?;
+    let data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
+    let asked = !args.methods.is_empty();
+    let methods: Vec<Method> = Method::ALL
+        .into_iter()
+        .filter(|m| !asked || args.methods.iter().any(|n| n == m.name()))
+        .collect();
+    let mut rows = Vec::new();
+    for method in methods {
+        let mut flags = args.filter.clone();
+        flags.method = Some(method.name().into());
+        if !method.optimizes() {
+            (flags.optimizer, flags.lr) = (None, None);
+        }
+        if method != Method::Pf {
+            flags.particles = None;
+        }
+        match flags.plan(&spec) {
+            Ok(plan) => rows.push(measure(&spec, &data, plan)),
+            Err(failure) if asked => return Err(failure),
+            Err(_) => {}
+        }
+    }
+    if rows.iter().all(|r| r.result.is_err()) {
+        let reasons: Vec<String> = rows
+            .iter()
+            .filter_map(|r| {
+                r.result.as_ref().err().map(|e| format!("{}: {e}", r.plan.method.name()))
+            })
+            .collect();
+        return Err(Failure {
+            code: 4,
+            message: format!("no filter came through: {}", reasons.join("; ")),
+        });
+    }
+    let text = report(&spec, &rows, !truth.is_empty());
+    if let Some(path) = &args.plot {
+        plot::write(&figure(&spec, &data, &rows), &text, path)?;
+    }
+    if args.json {
+        return files::print(&format!("{}\n", json(&rows)));
+    }
+    files::print(&text)
+}
+
+fn measure(spec: &ModelSpec, data: &Dataset, plan: Plan) -> Row {
+    let begun = Instant::now();
+    let done = data.score(spec, &plan, 0, data.len());
+    let per_row = begun.elapsed().as_secs_f64() / data.len() as f64;
+    let result = match done {
+        Ok(Ok(score)) => {
+            let memory = plan.engine(spec).map_or(0, |e| e.memory());
+            Ok((score, per_row, memory))
+        }
+        Ok(Err(e)) => Err(e.to_string()),
+        Err(e) => Err(e.to_string()),
+    };
+    Row { plan, result }
+}
+
+fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
+    let mut head = vec!["method", "prediction error"];
+    if with_truth {
+        head.push("error");
+    }
+    head.extend(["log-likelihood", "NIS per component", "µs per row", "bytes kept", "settings"]);
+    let mut table = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for row in rows {
+        let mut cells = vec![row.plan.method.name().to_owned()];
+        match &row.result {
+            Ok((score, per_row, memory)) => {
+                cells.push(style::short(score.prediction));
+                if with_truth {
+                    cells.push(style::short(score.truth));
+                }
+                cells.push(style::short(score.log_likelihood));
+                cells.push(style::short(score.nis));
+                cells.push(style::short(1e6 * per_row));
+                cells.push(memory.to_string());
+                cells.push(row.plan.flags());
+            }
+            Err(reason) => cells.push(reason.clone()),
+        }
+        table.push(cells);
+    }
+    format!("{}\n\n{}", spec.name, style::table(&table))
+}
+
+fn json(rows: &[Row]) -> serde_json::Value {
+    rows.iter()
+        .map(|row| match &row.result {
+            Ok((score, per_row, memory)) => serde_json::json!({
+                "method": row.plan.method, "settings": row.plan, "score": score,
+                "seconds_per_row": per_row, "bytes": memory,
+            }),
+            Err(reason) => serde_json::json!({
+                "method": row.plan.method, "settings": row.plan, "failed": reason,
+            }),
+        })
+        .collect()
+}
+
+/// One panel for each state, a line for each filter.
+fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
+    let n = spec.states.len();
+    let every = data.len().div_ceil(2000).max(1);
+    let mut panels: Vec<Panel> =
+        spec.states.iter().map(|name| Panel { title: name.clone(), marks: Vec::new() }).collect();
+    if !data.truth.is_empty() {
+        for (i, panel) in panels.iter_mut().enumerate() {
+            let points =
+                (0..data.len()).step_by(every).map(|r| (data.steps[r].time, data.truth[r * n + i]));
+            panel.marks.push(Mark::Dots(points.collect(), "truth".into(), plot::GREY));
+        }
+    }
+    for (k, row) in rows.iter().filter(|r| r.result.is_ok()).enumerate() {
+        let mut lines: Vec<Vec<(f64, f64)>> = vec![Vec::new(); n];
+        let done = data.run(spec, &row.plan, data.len(), |r, estimate| {
+            if r % every == 0 {
+                for i in 0..n {
+                    lines[i].push((data.steps[r].time, estimate.mean[i]));
+                }
+            }
+        });
+        if matches!(done, Ok(Ok(()))) {
+            for (panel, line) in panels.iter_mut().zip(lines) {
+                let name = row.plan.method.name().to_owned();
+                panel.marks.push(Mark::Line(line, name, PALETTE[k % PALETTE.len()]));
+            }
+        }
+    }
+    Figure { title: format!("{}: every filter", spec.name), panels, x_label: "time".into() }
 }

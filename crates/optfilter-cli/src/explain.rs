@@ -1,9 +1,283 @@
-//! `optfilter explain`.
+//! `optfilter explain`: the prior that an optimizer and a number of steps imply.
+
 use crate::failure::Failure;
-/// Not there yet
+use crate::files::{self, FormatName};
+use crate::settings::{FilterFlags, positive};
+use crate::style;
+use nalgebra::DMatrix;
+use optfilter::equivalence;
+use optfilter::model::Step;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Estimate, Linearized, Method, Plan, typical_states};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Show the prior that an optimizer and a number of steps imply
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  optfilter explain nile.toml nile.csv --optimizer gd --steps 3 --lr 1000
+  optfilter explain pendulum --optimizer gd --steps 5 --lr 0.01 --gain 0.3
+  optfilter explain model.toml data.csv --optimizer adam --steps 10 --lr 0.05
+
+K steps of gradient descent on the likelihood alone are a Kalman update with some prior covariance
+(Santos 1996; Section 3 of the paper). The model is linearised at the state the data are typically in,
+or at the initial mean without data.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Table with the measurements, to linearise at their typical state
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Which settings give this gain (between 0 and 1, along the best-seen direction)?
+    #[arg(long, value_name = "G", value_parser = positive)]
+    gain: Option<f64>,
+    /// Column with the time [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::usage("not there yet"))
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.gain.is_some_and(|g| g >= 1.0) {
+        return Err(Failure::usage("--gain is a number between 0 and 1"));
+    }
+    let (_, spec) = files::model(&args.model)?;
+    let mut flags = args.filter.clone();
+    flags.method = Some("imap".into());
+    let plan = flags.plan(&spec)?;
+    let (state, step, u) = typical(&args, &spec)?;
+    let at = Linearized::at(&spec, &state, &step, &u)?;
+    let largest = 1.0 / at.curvature();
+    let plain = plan.optimizer == "gd";
+    let prior = plain
+        .then(|| equivalence::implied_prior_of_rate(plan.lr, &at.h, &at.r, plan.steps).ok())
+        .flatten();
+    let gain = match &prior {
+        Some(prior) => at.gain(prior),
+        None => measured_gain(&spec, &plan, &at, &step, &u),
+    };
+    let wanted = args.gain.map(|g| rates_for_gain(g, &at));
+    let page =
+        Page { spec: &spec, plan: &plan, at: &at, largest, prior, gain, wanted, asked: args.gain };
+    files::print(&if args.json { format!("{}\n", page.json()) } else { page.text() })
+}
+
+/// The typical state of the data (the middle one), or the initial mean.
+fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), Failure> {
+    let Some(path) = &args.data else {
+        let u = vec![0.0; spec.inputs.len()];
+        return Ok((spec.initial_mean.clone(), Step { index: 1, time: 0.0, dt: spec.dt }, u));
+    };
+    let data = files::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
+    let states = typical_states(spec, &data, 101);
+    let n = spec.states.len();
+    let middle: Vec<f64> = (0..n)
+        .map(|i| {
+            let mut values: Vec<f64> = states.iter().map(|(s, _)| s[i]).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        })
+        .collect();
+    // The row whose state is nearest to the middle in every component, so that it is a real one.
+    let distance =
+        |s: &[f64]| -> f64 { s.iter().zip(&middle).map(|(a, b)| (a - b) * (a - b)).sum() };
+    let best = states.iter().min_by(|a, b| distance(&a.0).total_cmp(&distance(&b.0)));
+    let (state, row) = best.cloned().unwrap_or((middle, 0));
+    Ok((state, data.steps[row], data.input(row).to_vec()))
+}
+
+/// dx/dy of the update, by central differences with steps of one deviation of the measurement: the rules
+/// that adapt are not linear, so the gain depends on the size of the surprise.
+fn measured_gain(
+    spec: &ModelSpec,
+    plan: &Plan,
+    at: &Linearized,
+    step: &Step,
+    u: &[f64],
+) -> Option<DMatrix<f64>> {
+    let (n, m) = (spec.states.len(), spec.observations.len());
+    let mut start = spec.clone();
+    start.initial_mean = at.state.clone();
+    let plan = Plan { error_bars: false, ..plan.clone() };
+    let expected = {
+        use optfilter::model::Observation;
+        let mut y = vec![0.0; m];
+        spec.compile().observe(&at.state, u, step, &mut y);
+        y
+    };
+    let update = |y: &[f64]| {
+        let mut out = Estimate::new(n, m);
+        let mut engine = plan.engine(&start).ok()?;
+        engine.step(false, step, u, y, &mut out).ok()?;
+        Some(out.mean)
+    };
+    let mut gain = DMatrix::zeros(n, m);
+    for j in 0..m {
+        let h = at.r[(j, j)].sqrt();
+        let shifted = |by: f64| {
+            let mut y = expected.clone();
+            y[j] += by;
+            y
+        };
+        let (up, down) = (update(&shifted(h))?, update(&shifted(-h))?);
+        for i in 0..n {
+            gain[(i, j)] = (up[i] - down[i]) / (2.0 * h);
+        }
+    }
+    Some(gain)
+}
+
+/// Learning rates of plain gradient descent that give a gain along the direction seen best:
+/// 1 - (1 - lr s)^K = gain.
+fn rates_for_gain(gain: f64, at: &Linearized) -> Vec<(u32, f64)> {
+    let s = at.curvature();
+    [1u32, 2, 3, 5, 10, 25, 50]
+        .into_iter()
+        .map(|k| (k, (1.0 - (1.0 - gain).powf(1.0 / f64::from(k))) / s))
+        .collect()
+}
+
+struct Page<'a> {
+    spec: &'a ModelSpec,
+    plan: &'a Plan,
+    at: &'a Linearized,
+    largest: f64,
+    prior: Option<DMatrix<f64>>,
+    gain: Option<DMatrix<f64>>,
+    wanted: Option<Vec<(u32, f64)>>,
+    asked: Option<f64>,
+}
+
+impl Page<'_> {
+    fn admissible(&self) -> Option<bool> {
+        (self.plan.optimizer == "gd").then_some(self.plan.lr < self.largest)
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let Page { spec, plan, at, .. } = self;
+        writeln!(out, "{}\n{}\n", spec.name, plan.flags())?;
+        let state: Vec<String> = spec
+            .states
+            .iter()
+            .zip(&at.state)
+            .map(|(n, v)| format!("{n} = {}", style::short(*v)))
+            .collect();
+        writeln!(out, "Linearised at {}\n", state.join(", "))?;
+        writeln!(out, "Learning rate")?;
+        match self.admissible() {
+            Some(true) => writeln!(
+                out,
+                "  {} is admissible: it is below {}, one over the curvature of the likelihood\n",
+                plan.lr,
+                style::short(self.largest)
+            )?,
+            Some(false) => writeln!(
+                out,
+                "  {} is not admissible: no prior implies it, since it is not below {}, one over the\n  \
+                 curvature of the likelihood; each step overshoots, and from twice that on they diverge\n",
+                plan.lr,
+                style::short(self.largest)
+            )?,
+            None => writeln!(
+                out,
+                "  {} adapts its steps, so no one prior describes it (for gd: below {})\n",
+                plan.optimizer,
+                style::short(self.largest)
+            )?,
+        }
+        if let Some(prior) = &self.prior {
+            writeln!(out, "Prior covariance implied by {} steps", plan.steps)?;
+            write_matrix(out, prior, &spec.states, &spec.states)?;
+            writeln!(
+                out,
+                "  (standard deviations {})\n",
+                (0..prior.nrows())
+                    .map(|i| format!("{} {}", spec.states[i], style::short(prior[(i, i)].sqrt())))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )?;
+            let unseen: Vec<&str> = (0..spec.states.len())
+                .filter(|&j| at.h.column(j).iter().all(|v| *v == 0.0))
+                .map(|j| spec.states[j].as_str())
+                .collect();
+            if !unseen.is_empty() {
+                writeln!(
+                    out,
+                    "  The measurement does not depend on {} here, so no step moves it, whatever its prior.\n",
+                    unseen.join(", ")
+                )?;
+            }
+        }
+        match (&self.gain, self.prior.is_some()) {
+            (Some(gain), exact) => {
+                writeln!(
+                    out,
+                    "Equivalent gain (change of the state per unit of surprise){}",
+                    if exact { "" } else { ", for a surprise of one standard deviation" }
+                )?;
+                write_matrix(out, gain, &spec.states, &spec.observations)?;
+            }
+            (None, _) => writeln!(out, "The update diverges here, so it has no gain")?,
+        }
+        if let (Some(rates), Some(gain)) = (&self.wanted, self.asked) {
+            writeln!(out, "\nSettings with a gain of {gain} along the direction seen best")?;
+            for (steps, rate) in rates {
+                writeln!(out, "  --optimizer gd --steps {steps} --lr {}", style::short(*rate))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let rows = |m: &DMatrix<f64>| -> Vec<Vec<f64>> {
+            (0..m.nrows()).map(|i| m.row(i).iter().copied().collect()).collect()
+        };
+        serde_json::json!({
+            "settings": self.plan,
+            "state": self.at.state,
+            "observation_matrix": rows(&self.at.h),
+            "measurement_cov": rows(&self.at.r),
+            "largest_rate": self.largest,
+            "admissible": self.admissible(),
+            "implied_prior": self.prior.as_ref().map(rows),
+            "gain": self.gain.as_ref().map(rows),
+            "rates_for_gain": self.wanted.as_ref().map(|w| {
+                w.iter().map(|(k, lr)| serde_json::json!({"steps": k, "lr": lr})).collect::<Vec<_>>()
+            }),
+            "method": Method::Imap,
+        })
+    }
+}
+
+fn write_matrix(
+    out: &mut String,
+    matrix: &DMatrix<f64>,
+    rows: &[String],
+    columns: &[String],
+) -> std::fmt::Result {
+    let mut table = vec![std::iter::once(String::new()).chain(columns.iter().cloned()).collect()];
+    for (i, name) in rows.iter().enumerate() {
+        let mut line = vec![name.clone()];
+        line.extend(matrix.row(i).iter().map(|v| style::short(*v)));
+        table.push(line);
+    }
+    for line in style::table(&table).lines() {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use optfilter_model::run;
-use optfilter_model::table::{Format, OutputColumn, TableWriter};
+use optfilter_model::table::{OutputColumn, TableWriter};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Box::new(std::fs::File::create(&args.out).map_err(|e| Failure::write(&name, &e))?)
     };
     let fail = |e| Failure::write_table(&name, &e);
-    let mut writer = TableWriter::new(out, Format::from(format), columns, false).map_err(fail)?;
+    let mut writer = TableWriter::new(out, format, columns, false).map_err(fail)?;
     let mut gaps = optfilter::rng::Stream::new(args.seed, 0, "missing measurements");
     let mut row = Vec::new();
     let mut wrong = None;

@@ -1,9 +1,266 @@
-//! `optfilter tune`.
+//! `optfilter tune`: which filter, with which settings, predicts this series best.
+
 use crate::failure::Failure;
-/// Not there yet
+use crate::files::{self, FormatName};
+use crate::style;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Dataset, Method};
+use optfilter_model::tune::{Metric, Progress, Search, Strategy, Tuned, tune};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Search the settings that predict a series best, without ground truth
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  optfilter tune nile.toml nile.csv
+  optfilter tune model.toml data.csv --methods imap,ekf --budget 400 --save model.toml
+  optfilter tune lorenz63 simulated.csv --metric truth --truth x,y,z
+
+The first tenth of the rows lets filters settle, rows up to seven tenths choose, the rest judge. Errors
+are in units of the row-to-row change of the measurements: 1 is no better than repeating the last one.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Table with the measurements; `-` is standard input
+    data: PathBuf,
+    /// Compare by one-step prediction error, or by error against true states
+    #[arg(long, value_name = "METRIC", default_value = "prediction", value_parser = ["prediction", "truth"])]
+    metric: String,
+    /// Columns with true states: STATE or STATE=COLUMN, separated by commas
+    #[arg(long, value_name = "COLS", value_delimiter = ',')]
+    truth: Vec<String>,
+    /// The most settings to try
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    budget: u64,
+    /// Filters to consider [default: all that fit the model]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = optfilter_model::Settings::METHODS)]
+    methods: Vec<String>,
+    /// How to search
+    #[arg(long, value_name = "HOW", default_value = "halving", value_parser = ["grid", "random", "halving"])]
+    strategy: String,
+    /// Use at most this many rows from the start of the table
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    max_rows: usize,
+    /// Seed of the random draws
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Column with the time [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Write the winning settings into this model file's [filter] table
+    #[arg(long, value_name = "MODEL")]
+    save: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs the command.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::usage("not there yet"))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let (text, spec) = files::model(&args.model)?;
+    let truth = truth_columns(&spec, &args.truth)?;
+    let metric = match (args.metric.as_str(), truth.is_empty()) {
+        ("truth", true) => return Err(Failure::usage("--metric truth needs --truth COLS")),
+        ("truth", false) => Metric::Truth,
+        _ => Metric::Prediction,
+    };
+    let mut data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
+    let all_rows = data.len();
+    data.truncate(args.max_rows);
+    if data.len() < 30 {
+        return Err(Failure::data(format!(
+            "{} rows are too few to tune on; 30 are needed",
+            data.len()
+        )));
+    }
+    let methods = methods(&spec, &args.methods);
+    let strategy = match args.strategy.as_str() {
+        "grid" => Strategy::Grid,
+        "random" => Strategy::Random,
+        _ => Strategy::Halving,
+    };
+    let search =
+        Search { metric, strategy, budget: args.budget as usize, methods, seed: args.seed };
+    let mut screen = Screen::new();
+    let tuned = tune(&spec, &data, &search, &mut |p| screen.show(p))?;
+    screen.clear();
+    if let Some(path) = &args.save {
+        let before = if path.exists() { files::model_text(path)? } else { text };
+        let after = tuned.board[0].plan.settings().write_into(&before);
+        files::replace_atomically(path, after.as_bytes())
+            .map_err(|e| Failure::write(&path.display().to_string(), &e))?;
+    }
+    if args.json {
+        let mut value = serde_json::to_value(&tuned).map_err(Failure::other)?;
+        value["flags"] = tuned.board[0].plan.flags().into();
+        value["rows"] = data.len().into();
+        return files::print(&format!("{value}\n"));
+    }
+    files::print(&report(&spec, &data, all_rows, &tuned, metric, args.save.as_deref()))
+}
+
+/// STATE or STATE=COLUMN as pairs.
+pub fn truth_columns(spec: &ModelSpec, given: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    given
+        .iter()
+        .map(|text| {
+            let (state, column) = text.split_once('=').unwrap_or((text, text));
+            if spec.states.iter().any(|s| s == state) {
+                return Ok((state.to_owned(), column.to_owned()));
+            }
+            Err(Failure::usage(format!(
+                "--truth: there is no state `{state}`; the states are {}",
+                spec.states.join(", ")
+            )))
+        })
+        .collect()
+}
+
+/// The methods asked for, or all that make sense: one filter of each kind that fits the model.
+fn methods(spec: &ModelSpec, given: &[String]) -> Vec<Method> {
+    if !given.is_empty() {
+        return given.iter().filter_map(|n| Method::from_name(n)).collect();
+    }
+    if spec.compile().is_linear() {
+        // For a linear model the extended, iterated and unscented filters are the Kalman filter.
+        let gaussian =
+            spec.likelihoods.iter().all(|l| *l == optfilter_model::LikelihoodKind::Gaussian);
+        let kalman = if gaussian { Method::Kf } else { Method::Ekf };
+        return vec![Method::Imap, kalman, Method::Pf, Method::Vkf];
+    }
+    vec![Method::Imap, Method::Ekf, Method::Iekf, Method::Ukf, Method::Pf, Method::Vkf]
+}
+
+fn report(
+    spec: &ModelSpec,
+    data: &Dataset,
+    all_rows: usize,
+    tuned: &Tuned,
+    metric: Metric,
+    saved: Option<&std::path::Path>,
+) -> String {
+    let pick = |s: &optfilter_model::run::Score| match metric {
+        Metric::Prediction => s.prediction,
+        Metric::Truth => s.truth,
+    };
+    let mut out = format!(
+        "{}: {} settings tried on {} rows{}, {} diverged\nchosen on rows {} to {}, judged on the rest\n\n",
+        spec.name,
+        tuned.tried,
+        data.len(),
+        if all_rows > data.len() { format!(" (of {all_rows})") } else { String::new() },
+        tuned.diverged,
+        tuned.chosen_on.0 + 1,
+        tuned.chosen_on.1,
+    );
+    let what = if metric == Metric::Prediction { "prediction error" } else { "error" };
+    let mut rows = vec![vec![
+        String::new(),
+        format!("{what}, chosen"),
+        "judged".into(),
+        "against the best".into(),
+        "settings".into(),
+    ]];
+    for (i, entry) in tuned.board.iter().enumerate() {
+        let verdict = match (i, entry.clearly_worse) {
+            (0, _) => "the best",
+            (_, true) => "worse",
+            (_, false) => "within noise",
+        };
+        rows.push(vec![
+            (i + 1).to_string(),
+            style::short(entry.chosen_by),
+            style::short(pick(&entry.judged)),
+            verdict.into(),
+            entry.plan.flags(),
+        ]);
+    }
+    out.push_str(&style::table(&rows));
+    let best = &tuned.board[0];
+    out.push_str(&format!("\nWinning flags:\n  {}\n", style::good(&best.plan.flags())));
+    out.push_str("\nOn the rows that did not choose:\n");
+    if metric == Metric::Prediction {
+        let gain = 100.0 * (1.0 - best.judged.prediction);
+        out.push_str(&format!(
+            "  {} % {} error than repeating the measurement before\n",
+            style::short(gain.abs()),
+            if gain >= 0.0 { "less" } else { "more" }
+        ));
+    }
+    if let Some(default) = &tuned.default {
+        let gain = 100.0 * (1.0 - pick(&best.judged) / pick(default));
+        out.push_str(&format!(
+            "  {} % {} error than the default (imap, adam, 50 steps at 0.1)\n",
+            style::short(gain.abs()),
+            if gain >= 0.0 { "less" } else { "more" }
+        ));
+    } else {
+        out.push_str("  the default (imap, adam, 50 steps at 0.1) diverges here\n");
+    }
+    let alike = tuned.board.iter().skip(1).filter(|e| !e.clearly_worse).count();
+    if alike > 0 {
+        let other = tuned
+            .board
+            .iter()
+            .skip(1)
+            .find(|e| !e.clearly_worse && e.plan.method != best.plan.method);
+        out.push_str(&format!(
+            "\n{alike} of the other settings shown cannot be told from the best on this series{}.\n",
+            other.map_or(String::new(), |e| format!(", among them {}", e.plan.method.name()))
+        ));
+    }
+    if let Some(path) = saved {
+        out.push_str(&format!("\nSaved to {}.\n", path.display()));
+    }
+    out
+}
+
+/// A leader-board on a terminal; nothing elsewhere.
+struct Screen {
+    terminal: bool,
+    lines: usize,
+    shown: Instant,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { terminal, lines: 0, shown: Instant::now() - Duration::from_secs(1) }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let due = self.shown.elapsed() >= Duration::from_millis(150);
+        if !self.terminal || !due {
+            return;
+        }
+        self.clear();
+        let mut err = std::io::stderr().lock();
+        let filled = 30 * progress.done / progress.planned.max(1);
+        let _ = writeln!(
+            err,
+            "[{}{}] {} of {}",
+            "#".repeat(filled.min(30)),
+            " ".repeat(30 - filled.min(30)),
+            progress.done,
+            progress.planned
+        );
+        for (plan, v) in &progress.leaders {
+            let _ = writeln!(err, "  {:>8}  {}", style::short(*v), plan.flags());
+        }
+        self.lines = 1 + progress.leaders.len();
+        self.shown = Instant::now();
+    }
+
+    fn clear(&mut self) {
+        if self.terminal && self.lines > 0 {
+            // Up so many lines, then erase to the end of the screen.
+            let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.lines);
+            self.lines = 0;
+        }
+    }
 }

@@ -5,7 +5,8 @@
 //! - [`ModelSpec`]: a TOML model file, checked, with errors that point at the text ([`Diagnostic`]);
 //! - [`TextModel`] and [`Fixed`]: the compiled model, as the library's `Dynamics` and `Observation`.
 //! - [`table`]: measurements in CSV, TSV or JSON lines, streamed;
-//! - [`run`]: any filter of the library over such rows, saved and resumed bit for bit.
+//! - [`run`]: any filter of the library over such rows, saved and resumed bit for bit;
+//! - [`tune`]: choosing a filter for a series by how well it predicts.
 //!
 //! ```
 //! use optfilter::model::{Dynamics, Step};
@@ -25,6 +26,7 @@ mod file;
 mod model;
 pub mod run;
 pub mod table;
+pub mod tune;
 
 pub use diagnostic::Diagnostic;
 pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, ProcessNoise, Settings, Time};

@@ -80,6 +80,17 @@ impl Dataset {
         }
     }
 
+    /// Keeps the first `rows` rows.
+    pub fn truncate(&mut self, rows: usize) {
+        if rows < self.len() {
+            let states = self.truth.len() / self.len();
+            self.steps.truncate(rows);
+            self.inputs.truncate(rows * self.input_dim);
+            self.outputs.truncate(rows * self.output_dim);
+            self.truth.truncate(rows * states);
+        }
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         self.steps.len()

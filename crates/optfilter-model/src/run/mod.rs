@@ -6,6 +6,7 @@
 mod dataset;
 mod engine;
 mod likelihood;
+mod linearize;
 mod plan;
 mod simulate;
 mod stream;
@@ -13,6 +14,7 @@ mod stream;
 pub use dataset::{Dataset, Score};
 pub use engine::{Engine, Estimate};
 pub use likelihood::AnyLikelihood;
+pub use linearize::{Linearized, typical_states};
 pub use plan::{Method, Plan, PlanError};
 pub use simulate::simulate;
 pub use stream::{Clock, Layout};

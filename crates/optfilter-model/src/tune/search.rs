@@ -1,0 +1,241 @@
+//! Grid, random and successive-halving search over settings, on all cores.
+//!
+//! Successive halving (Jamieson and Talwalkar 2016): all settings see a ninth of the rows, the best
+//! third of them a third, the best third of those all. Then the leaders' neighbours get a look.
+
+use super::{Entry, Metric, Tuned, evaluate, parts, space, value};
+use crate::ModelSpec;
+use crate::run::{Dataset, Method, Plan, PlanError, Score};
+use optfilter::rng::Stream;
+use rayon::prelude::*;
+use std::sync::Mutex;
+
+/// How settings are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every setting of the grid on all rows, up to the budget.
+    Grid,
+    /// As many as the budget allows, drawn at random, on all rows.
+    Random,
+    /// Many on few rows, few on all.
+    Halving,
+}
+
+/// A search to be made.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// What is compared.
+    pub metric: Metric,
+    /// How.
+    pub strategy: Strategy,
+    /// The most settings to try.
+    pub budget: usize,
+    /// The filters to consider.
+    pub methods: Vec<Method>,
+    /// Seed of the random draws.
+    pub seed: u64,
+}
+
+/// News from a running search.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Runs done.
+    pub done: usize,
+    /// Runs planned.
+    pub planned: usize,
+    /// The best so far on the rows now in use, best first.
+    pub leaders: Vec<(Plan, f64)>,
+}
+
+struct Board<'a> {
+    spec: &'a ModelSpec,
+    data: &'a Dataset,
+    search: &'a Search,
+    news: Mutex<(Progress, &'a mut (dyn FnMut(&Progress) + Send))>,
+}
+
+impl Board<'_> {
+    /// Scores plans on rows up to `end`, in parallel; best first, those that diverge left out.
+    fn rank(&self, plans: Vec<Plan>, end: usize) -> Result<Vec<(Plan, f64)>, PlanError> {
+        let (from, _) = parts(self.data.len());
+        let from = from.min(end / 2);
+        let mut scored: Vec<(Plan, f64)> = plans
+            .into_par_iter()
+            .map(|plan| {
+                let score = evaluate(self.spec, self.data, &plan, from, end)?;
+                let v = score.map_or(f64::INFINITY, |s| value(&s, self.search.metric));
+                self.tell(&plan, v);
+                Ok((plan, v))
+            })
+            .collect::<Result<_, PlanError>>()?;
+        scored.retain(|(_, v)| v.is_finite());
+        scored.sort_by(|a, b| a.1.total_cmp(&b.1));
+        Ok(scored)
+    }
+
+    fn tell(&self, plan: &Plan, v: f64) {
+        let Ok(mut news) = self.news.lock() else { return };
+        let (progress, listen) = &mut *news;
+        progress.done += 1;
+        if v.is_finite() {
+            let at = progress.leaders.partition_point(|(_, w)| *w <= v);
+            if at < 5 {
+                progress.leaders.insert(at, (plan.clone(), v));
+                progress.leaders.truncate(5);
+            }
+        }
+        listen(progress);
+    }
+
+    fn new_round(&self, runs: usize) {
+        if let Ok(mut news) = self.news.lock() {
+            news.0.planned = news.0.done + runs;
+            news.0.leaders.clear();
+        }
+    }
+}
+
+/// Searches the settings of a model for a series.
+pub fn tune(
+    spec: &ModelSpec,
+    data: &Dataset,
+    search: &Search,
+    listen: &mut (dyn FnMut(&Progress) + Send),
+) -> Result<Tuned, PlanError> {
+    let (from, end) = parts(data.len());
+    let mut plans = space::candidates(spec, data, &search.methods);
+    if plans.is_empty() {
+        return Err(PlanError::new("none of these methods can run on the model"));
+    }
+    plans = choose(plans, search);
+    let tried = plans.len();
+    let progress = Progress { done: 0, planned: 0, leaders: Vec::new() };
+    let board = Board { spec, data, search, news: Mutex::new((progress, listen)) };
+    let mut diverged = 0;
+    // Short series are not cut any shorter: a ninth of fewer than 1000 rows ranks by luck.
+    let rungs: &[usize] = match search.strategy {
+        Strategy::Halving if end >= 9000 => &[9, 3, 1],
+        Strategy::Halving if end >= 3000 => &[3, 1],
+        _ => &[1],
+    };
+    let mut ranked = Vec::new();
+    for (i, share) in rungs.iter().enumerate() {
+        board.new_round(plans.len());
+        let before = plans.len();
+        ranked = board.rank(std::mem::take(&mut plans), end / share)?;
+        if i == 0 {
+            diverged = before - ranked.len();
+        }
+        if i + 1 < rungs.len() {
+            let keep = (ranked.len() / 3).max(12).min(ranked.len());
+            plans = ranked[..keep].iter().map(|r| r.0.clone()).collect();
+        }
+    }
+    if ranked.is_empty() {
+        return Err(PlanError::new(format!("all {tried} settings diverged on this series")));
+    }
+    // Around the leader and around the best of each other method.
+    let mut near: Vec<Plan> = Vec::new();
+    let mut seen: Vec<Method> = Vec::new();
+    for (plan, _) in &ranked {
+        if !seen.contains(&plan.method) {
+            seen.push(plan.method);
+            near.extend(space::neighbours(plan));
+        }
+    }
+    near.extend(ranked.get(1).map(|r| space::neighbours(&r.0)).unwrap_or_default());
+    board.new_round(near.len());
+    let refined = near.len();
+    ranked.extend(board.rank(near, end)?);
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    ranked.dedup_by(|a, b| a.0 == b.0);
+    finish(spec, data, ranked, (from, end), tried + refined, diverged)
+}
+
+/// As many candidates as the budget allows: all filters that have few settings, and a random or even
+/// selection of the others.
+fn choose(plans: Vec<Plan>, search: &Search) -> Vec<Plan> {
+    if plans.len() <= search.budget {
+        return plans;
+    }
+    let (classical, mut optimized): (Vec<Plan>, Vec<Plan>) =
+        plans.into_iter().partition(|p| p.method != Method::Imap);
+    let room = search.budget.saturating_sub(classical.len()).max(search.budget / 2).max(1);
+    if search.strategy == Strategy::Grid {
+        let every = optimized.len() as f64 / room as f64;
+        let keep = |i: usize| (i as f64 / every).floor() != ((i as f64 + 1.0) / every).floor();
+        let mut i = 0;
+        optimized.retain(|_| {
+            i += 1;
+            keep(i - 1)
+        });
+    } else {
+        let mut stream = Stream::new(search.seed, 0, "tuning");
+        for i in (1..optimized.len()).rev() {
+            optimized.swap(i, (stream.uniform() * (i + 1) as f64) as usize);
+        }
+        optimized.truncate(room);
+    }
+    let mut all = classical;
+    all.truncate(search.budget.saturating_sub(optimized.len()).max(1));
+    all.extend(optimized);
+    all
+}
+
+fn finish(
+    spec: &ModelSpec,
+    data: &Dataset,
+    ranked: Vec<(Plan, f64)>,
+    (from, end): (usize, usize),
+    tried: usize,
+    diverged: usize,
+) -> Result<Tuned, PlanError> {
+    // The board shows the ten best and the best of every method.
+    let mut shown: Vec<(Plan, f64)> = Vec::new();
+    for (i, entry) in ranked.into_iter().enumerate() {
+        if i < 10 || !shown.iter().any(|(p, _)| p.method == entry.0.method) {
+            shown.push(entry);
+        }
+    }
+    let whole = |plan: &Plan| evaluate(spec, data, plan, from, data.len());
+    let best = whole(&shown[0].0)?;
+    let mut board = Vec::new();
+    for (plan, chosen_by) in shown {
+        let judged = evaluate(spec, data, &plan, end, data.len())?;
+        let (Some(judged), Some(score)) = (judged, whole(&plan)?) else { continue };
+        let clearly_worse = best.as_ref().is_some_and(|best| differs(best, &score, from, end));
+        board.push(Entry { plan, chosen_by, judged, clearly_worse });
+    }
+    if board.is_empty() {
+        return Err(PlanError::new("the best settings diverged on the last rows of the series"));
+    }
+    let default = Plan { error_bars: false, ..Plan::new(&crate::Settings::default()) };
+    let default = match default.check(spec) {
+        Ok(()) => evaluate(spec, data, &default, end, data.len())?,
+        Err(_) => None,
+    };
+    Ok(Tuned { board, default, tried, diverged, chosen_on: (from, end) })
+}
+
+/// Whether two filters' prediction errors differ by more than two standard errors, over blocks of rows
+/// (errors of neighbouring rows are not independent).
+fn differs(best: &Score, other: &Score, from: usize, end: usize) -> bool {
+    let block = ((end - from) / 20).max(1);
+    let means: Vec<f64> = (from..end)
+        .step_by(block)
+        .filter_map(|start| {
+            let pairs: Vec<f64> = (start..(start + block).min(end))
+                .map(|i| other.errors[i] - best.errors[i])
+                .filter(|d| !d.is_nan())
+                .collect();
+            (!pairs.is_empty()).then(|| pairs.iter().sum::<f64>() / pairs.len() as f64)
+        })
+        .collect();
+    if means.len() < 5 {
+        return false;
+    }
+    let n = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / n;
+    let var = means.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / (n - 1.0);
+    mean.abs() > 2.0 * (var / n).sqrt()
+}

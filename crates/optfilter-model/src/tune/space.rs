@@ -1,0 +1,141 @@
+//! The settings worth trying.
+//!
+//! Learning rates mean something only relative to the model: for gradient descent a step must stay
+//! below one over the curvature of the likelihood, and the step of an adaptive rule has the size of its
+//! rate whatever the gradient. The grids are therefore in units of 1 / curvature and of the state change
+//! that the data's row-to-row change asks for, both at the states the series is typically in.
+
+use crate::run::{Dataset, Linearized, Method, Plan, typical_states};
+use crate::{ModelSpec, Settings};
+
+const STEPS: [u32; 6] = [1, 3, 5, 10, 25, 50];
+const GRADIENT_FRACTIONS: [f64; 8] = [0.002, 0.006, 0.02, 0.06, 0.15, 0.35, 0.6, 0.9];
+const ADAPTIVE_FRACTIONS: [f64; 9] = [0.0005, 0.0015, 0.005, 0.015, 0.05, 0.12, 0.3, 0.7, 1.5];
+const PROCESS_SCALES: [f64; 9] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
+
+/// Every setting of these methods, in an order that mixes them.
+pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<Plan> {
+    let (gradient_unit, adaptive_unit) = units(spec, data);
+    let mut all: Vec<Plan> = Vec::new();
+    let base = |method| {
+        let settings =
+            Settings { method: Some(Method::name(method).into()), ..Settings::default() };
+        Plan { error_bars: false, ..Plan::new(&settings) }
+    };
+    for &method in methods {
+        let plan = base(method);
+        if plan.check(spec).is_err() {
+            continue;
+        }
+        match method {
+            Method::Imap => {
+                let mut add = |optimizer: &str, steps: u32, lr: f64, decay: Option<f64>| {
+                    let lr = round(lr);
+                    all.push(Plan {
+                        optimizer: optimizer.into(),
+                        steps,
+                        lr,
+                        decay,
+                        ..plan.clone()
+                    });
+                };
+                for steps in STEPS {
+                    for fraction in GRADIENT_FRACTIONS {
+                        add("gd", steps, fraction * gradient_unit, None);
+                        if steps > 1 && fraction < 0.5 {
+                            add("momentum", steps, fraction * gradient_unit, Some(0.5));
+                            add("nesterov", steps, fraction * gradient_unit, Some(0.9));
+                        }
+                    }
+                    for fraction in ADAPTIVE_FRACTIONS {
+                        // The whole way of K steps is what must fit; K times the rate bounds it.
+                        let lr = 3.0 * fraction * adaptive_unit / f64::from(steps).sqrt();
+                        add("adam", steps, lr, None);
+                        add("adam", steps, lr, Some(0.9));
+                        add("rmsprop", steps, lr, Some(0.9));
+                        add("adagrad", steps, lr, None);
+                        if steps > 5 {
+                            add("adadelta", steps, 30.0 * fraction, Some(0.9));
+                        }
+                    }
+                }
+            }
+            Method::Vkf => {
+                for scale in [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0] {
+                    let lr = round(0.1 * adaptive_unit);
+                    all.push(Plan { steps: 100, lr, process_scale: scale, ..plan.clone() });
+                }
+            }
+            Method::Pf => {
+                for scale in [0.1, 0.3, 1.0, 3.0, 10.0] {
+                    all.push(Plan { process_scale: scale, particles: 500, ..plan.clone() });
+                }
+            }
+            _ => {
+                all.extend(
+                    PROCESS_SCALES.map(|scale| Plan { process_scale: scale, ..plan.clone() }),
+                );
+            }
+        }
+    }
+    all
+}
+
+/// Neighbours of a setting, for a finer look.
+pub(super) fn neighbours(plan: &Plan) -> Vec<Plan> {
+    let mut out = Vec::new();
+    if plan.method.optimizes() {
+        for factor in [0.6, 0.8, 1.25, 1.6] {
+            out.push(Plan { lr: round(plan.lr * factor), ..plan.clone() });
+        }
+        for steps in [plan.steps * 2 / 3, plan.steps * 3 / 2 + 1] {
+            if steps >= 1 && steps != plan.steps {
+                out.push(Plan { steps, ..plan.clone() });
+            }
+        }
+        if let Some(decay) = plan.decay {
+            for decay in [1.0 - 0.5 * (1.0 - decay), 1.0 - 2.0 * (1.0 - decay)] {
+                if (0.0..1.0).contains(&decay) {
+                    out.push(Plan { decay: Some(round(decay)), ..plan.clone() });
+                }
+            }
+        }
+    } else {
+        for factor in [0.4, 0.65, 1.5, 2.5] {
+            out.push(Plan { process_scale: round(plan.process_scale * factor), ..plan.clone() });
+        }
+    }
+    out
+}
+
+/// Three significant digits: nobody wants to paste more.
+fn round(v: f64) -> f64 {
+    format!("{v:.2e}").parse().unwrap_or(v)
+}
+
+/// One over the typical curvature, and the change of the state that the data's changes ask for.
+fn units(spec: &ModelSpec, data: &Dataset) -> (f64, f64) {
+    let scales = data.scales();
+    let (mut curvatures, mut moves) = (Vec::new(), Vec::new());
+    for (state, row) in typical_states(spec, data, 50) {
+        let (step, u) = (&data.steps[row], data.input(row));
+        let Ok(at) = Linearized::at(spec, &state, step, u) else { continue };
+        let curvature = at.curvature();
+        if curvature.is_finite() && curvature > 0.0 {
+            curvatures.push(curvature);
+        }
+        for (i, scale) in scales.iter().enumerate() {
+            let slope = at.h.row(i).norm();
+            if slope > 1e-9 {
+                moves.push(scale / slope);
+            }
+        }
+    }
+    // The sharpest tenth of the curvatures decides what is stable; the median move is typical.
+    let pick = |values: &mut Vec<f64>, share: f64| {
+        values.sort_by(f64::total_cmp);
+        values.get(((values.len() as f64) * share) as usize).copied()
+    };
+    let curvature = pick(&mut curvatures, 0.9).unwrap_or(1.0);
+    (1.0 / curvature, pick(&mut moves, 0.5).unwrap_or(1.0))
+}
