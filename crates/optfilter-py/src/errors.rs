@@ -1,0 +1,117 @@
+//! Errors of the library as Python's own kinds, and Python's errors through the library unchanged.
+//!
+//! A user's callable may raise in the middle of a Rust step, which knows nothing of Python. The
+//! exception is then kept here, per thread, the callable's result is NaN, and the driver that called the
+//! step raises the exception itself ([`take_pending`]). Models with callables run on the calling thread
+//! only, so the thread names the call.
+
+use optfilter::filter::FilterError;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use std::cell::RefCell;
+
+thread_local! {
+    static PENDING: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Keeps an exception for the driver; the first one wins.
+pub(crate) fn keep_pending(error: PyErr) {
+    PENDING.with(|cell| {
+        cell.borrow_mut().get_or_insert(error);
+    });
+}
+
+/// Whether an exception waits to be raised.
+pub(crate) fn is_pending() -> bool {
+    PENDING.with(|cell| cell.borrow().is_some())
+}
+
+/// The exception that a callable raised since the last call, if any.
+pub(crate) fn take_pending() -> Option<PyErr> {
+    PENDING.with(|cell| cell.borrow_mut().take())
+}
+
+/// A `ValueError` whose text begins with the argument's name.
+pub(crate) fn bad(argument: &str, message: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(format!("{argument}: {message}"))
+}
+
+/// The Python name of an argument that the library calls otherwise.
+fn python_name(name: &str) -> &str {
+    match name {
+        "observations" => "ys",
+        "times" => "ts",
+        "inputs" => "us",
+        "initial mean" | "starts" => "x0",
+        "initial cov" => "P0",
+        "process_cov (Q)" => "Q",
+        "measurement_cov (R)" => "R",
+        "prior_cov" => "prior_cov",
+        other => other,
+    }
+}
+
+/// An error of the library as an exception. Time indices count from 0 in Python, so that `ys[index]` is
+/// the measurement at fault.
+pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<usize>) -> PyErr {
+    if let Some(pending) = take_pending() {
+        return pending;
+    }
+    match error {
+        FilterError::Diverged { index, quantity, last_good } => {
+            divergence(py, index, quantity, last_good, trajectory)
+        }
+        FilterError::NotPositiveDefinite { quantity, index: Some(index) } => {
+            divergence(py, index, quantity, Vec::new(), trajectory)
+        }
+        FilterError::NotPositiveDefinite { quantity, index: None } => {
+            bad(python_name(quantity), "must be symmetric and positive (semi-)definite")
+        }
+        FilterError::Size { argument, expected, found, .. } => {
+            bad(python_name(argument), format!("{expected} numbers are needed, {found} were given"))
+        }
+        FilterError::NotFinite { argument, component, index } => {
+            let place = index.map_or_else(String::new, |t| format!(" at time index {}", t - 1));
+            bad(
+                python_name(argument),
+                format!("component {component}{place} is not a finite number"),
+            )
+        }
+        FilterError::TimeBackwards { index, previous, time } => bad(
+            "ts",
+            format!("time runs backwards at index {}: {time} after {previous}", index - 1),
+        ),
+        FilterError::TimeStep { dt } => bad("dt", format!("{dt} is not positive and finite")),
+        FilterError::Impossible { index, component, value } => bad(
+            "y",
+            format!(
+                "{value} (component {component}, time index {}) is impossible under the likelihood",
+                index - 1
+            ),
+        ),
+        FilterError::Empty { argument } => bad(python_name(argument), "is empty"),
+        FilterError::Zero { argument } => bad(python_name(argument), "must be at least 1"),
+        FilterError::Setting { argument, value, requirement } => {
+            bad(argument, format!("{value} is not allowed; it must be {requirement}"))
+        }
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+fn divergence(
+    py: Python<'_>,
+    index: u64,
+    quantity: &'static str,
+    last_good: Vec<f64>,
+    trajectory: Option<usize>,
+) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let make = || -> PyResult<PyErr> {
+        let class = CLASS.import(py, "optfilter._errors", "Divergence")?;
+        let value = class.call1((index.saturating_sub(1), quantity, last_good, trajectory))?;
+        Ok(PyErr::from_value(value))
+    };
+    make().unwrap_or_else(|error| error)
+}

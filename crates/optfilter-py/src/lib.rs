@@ -1,0 +1,33 @@
+//! The extension module `optfilter._core`: glue between NumPy and the library.
+//!
+//! Nothing here computes. The Python package `optfilter` (python/optfilter) wraps these classes with
+//! defaults, checks and help; users do not import this module.
+
+mod builder;
+mod callable;
+mod convert;
+mod engine;
+mod errors;
+mod filter;
+mod functions;
+mod likelihood;
+mod model;
+mod optimizer;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<model::CoreModel>()?;
+    module.add_class::<filter::CoreFilter>()?;
+    module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
+    module.add_function(wrap_pyfunction!(optimizer::check_optimizer, module)?)?;
+    module.add_function(wrap_pyfunction!(likelihood::check_likelihood, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::implied_prior, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::learning_rate_matrix, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::largest_learning_rate, module)?)?;
+    module.add_function(wrap_pyfunction!(functions::chi_square_band, module)?)?;
+    Ok(())
+}

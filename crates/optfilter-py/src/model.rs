@@ -1,0 +1,408 @@
+//! One type for every model that Python can name: built-in systems, text, callables.
+//!
+//! Sizes are known at run time only. The two systems of the paper also have filters of fixed size
+//! ([`crate::builder`]), which allocate nothing.
+
+use crate::callable::{CallableModel, Differentiable, Extra, Function};
+use crate::convert::{array, array_of_matrix, fill_vector, matrix};
+use crate::errors::{bad, take_pending};
+use nalgebra::{DVector, Dyn};
+use optfilter::derivative::{self, VectorFunction};
+use optfilter::model::{
+    Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Method, Observation,
+    RandomWalk, Step, linearize_observation, linearize_transition,
+};
+use optfilter::scalar::Scalar;
+use optfilter_model::{LikelihoodKind, ModelSpec, TextModel};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// A model of any kind.
+#[derive(Clone, Debug)]
+pub(crate) enum AnyModel {
+    Growth(Growth),
+    Lorenz63(Integrated<Lorenz63>),
+    Lorenz96(Integrated<Lorenz96<Dyn>>),
+    RandomWalk(RandomWalk<Dyn>),
+    Linear(Arc<Linear<Dyn, Dyn>>),
+    Text(Arc<TextModel>),
+    Callable(Arc<CallableModel>),
+}
+
+impl AnyModel {
+    /// Whether a step of the model runs Python code.
+    pub(crate) fn is_python(&self) -> bool {
+        matches!(self, Self::Callable(_))
+    }
+}
+
+/// Calls the same method on every kind that implements the library's traits.
+macro_rules! each {
+    ($model:expr, $m:ident => $native:expr, $c:ident => $callable:expr) => {
+        match $model {
+            AnyModel::Growth($m) => $native,
+            AnyModel::Lorenz63($m) => $native,
+            AnyModel::Lorenz96($m) => $native,
+            AnyModel::RandomWalk($m) => $native,
+            AnyModel::Linear($m) => $native,
+            AnyModel::Text($m) => $native,
+            AnyModel::Callable($c) => $callable,
+        }
+    };
+}
+
+impl Dynamics for AnyModel {
+    type State = Dyn;
+    fn state_dim(&self) -> Dyn {
+        use nalgebra::Dim;
+        each!(self, m => Dyn(m.state_dim().value()), c => Dyn(c.states))
+    }
+    fn input_dim(&self) -> usize {
+        each!(self, m => m.input_dim(), c => c.inputs)
+    }
+    fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        each!(self, m => m.transition(x, u, step, out), c => c.transition.eval(x, u, step, out));
+    }
+    fn transition_jacobian(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut JacobianMut<'_>,
+    ) -> bool {
+        each!(
+            self,
+            m => m.transition_jacobian(x, u, step, out),
+            c => write_jacobian(&c.transition, x, u, step, c.states, out)
+        )
+    }
+    fn is_state_angle(&self, component: usize) -> bool {
+        each!(
+            self,
+            m => m.is_state_angle(component),
+            c => c.state_angles.get(component).copied().unwrap_or(false)
+        )
+    }
+}
+
+impl Observation for AnyModel {
+    type Output = Dyn;
+    const HAS_PULL_BACK: bool = true;
+    fn output_dim(&self) -> Dyn {
+        use nalgebra::Dim;
+        each!(self, m => Dyn(m.output_dim().value()), c => Dyn(c.outputs))
+    }
+    fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        each!(self, m => m.observe(x, u, step, out), c => c.observation.eval(x, u, step, out));
+    }
+    fn observation_jacobian(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut JacobianMut<'_>,
+    ) -> bool {
+        each!(
+            self,
+            m => m.observation_jacobian(x, u, step, out),
+            c => write_jacobian(&c.observation, x, u, step, c.outputs, out)
+        )
+    }
+    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
+        match self {
+            Self::Growth(m) => m.pull_back(x, u, step, r, out),
+            Self::Lorenz63(m) => m.pull_back(x, u, step, r, out),
+            Self::Lorenz96(m) => m.pull_back(x, u, step, r, out),
+            Self::RandomWalk(m) => m.pull_back(x, u, step, r, out),
+            Self::Linear(m) => m.pull_back(x, u, step, r, out),
+            Self::Callable(c) => c.observation.pull_back(x, u, step, r, out),
+            Self::Text(model) => {
+                let (n, m) = (Dyn(x.len()), Dyn(r.len()));
+                let at = TextObservation { model, u, step };
+                derivative::pull_back(&at, x, n, m, |_, target| target.copy_from_slice(r), out);
+            }
+        }
+    }
+    fn is_angle(&self, component: usize) -> bool {
+        each!(
+            self,
+            m => m.is_angle(component),
+            c => c.angles.get(component).copied().unwrap_or(false)
+        )
+    }
+}
+
+/// A text model's observation at a given input and step.
+struct TextObservation<'a> {
+    model: &'a TextModel,
+    u: &'a [f64],
+    step: &'a Step,
+}
+
+impl VectorFunction for TextObservation<'_> {
+    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
+        self.model.observe(x, self.u, self.step, out);
+    }
+}
+
+fn write_jacobian(
+    function: &Differentiable,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+    rows: usize,
+    out: &mut JacobianMut<'_>,
+) -> bool {
+    let n = x.len();
+    let mut target = vec![0.0; rows * n];
+    function.jacobian_f64(x, u, step, rows, &mut target);
+    for i in 0..rows {
+        for j in 0..n {
+            out[(i, j)] = target[i * n + j];
+        }
+    }
+    true
+}
+
+/// The compiled part of a model; `optfilter.Model` adds noise and defaults to it.
+#[pyclass(frozen, module = "optfilter._core")]
+pub(crate) struct CoreModel {
+    pub(crate) model: AnyModel,
+}
+
+fn method(name: &str) -> PyResult<Method> {
+    match name {
+        "rk4" => Ok(Method::Rk4),
+        "euler" => Ok(Method::Euler),
+        _ => Err(bad("method", format!("{name:?} is not known; there are \"rk4\" and \"euler\""))),
+    }
+}
+
+fn integrated<D>(drift: D, name: &str, substeps: u32) -> PyResult<Integrated<D>> {
+    if substeps == 0 {
+        return Err(bad("substeps", "must be at least 1"));
+    }
+    Ok(Integrated { drift, method: method(name)?, substeps })
+}
+
+#[pymethods]
+impl CoreModel {
+    #[staticmethod]
+    fn growth() -> Self {
+        Self { model: AnyModel::Growth(Growth) }
+    }
+
+    #[staticmethod]
+    fn lorenz63(sigma: f64, rho: f64, beta: f64, method: &str, substeps: u32) -> PyResult<Self> {
+        let drift = Lorenz63 { sigma, rho, beta };
+        Ok(Self { model: AnyModel::Lorenz63(integrated(drift, method, substeps)?) })
+    }
+
+    #[staticmethod]
+    fn lorenz96(n: usize, forcing: f64, method: &str, substeps: u32) -> PyResult<Self> {
+        if n < 4 {
+            return Err(bad("n", "Lorenz 96 needs at least 4 points"));
+        }
+        let drift = Lorenz96::new(Dyn(n), forcing);
+        Ok(Self { model: AnyModel::Lorenz96(integrated(drift, method, substeps)?) })
+    }
+
+    #[staticmethod]
+    fn random_walk(n: usize) -> PyResult<Self> {
+        if n == 0 {
+            return Err(bad("n", "must be at least 1"));
+        }
+        Ok(Self { model: AnyModel::RandomWalk(RandomWalk::new(Dyn(n))) })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (f, h, b=None))]
+    fn linear(
+        f: &Bound<'_, PyAny>,
+        h: &Bound<'_, PyAny>,
+        b: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let f = matrix("F", f, None)?;
+        let n = f.nrows();
+        if n == 0 || f.ncols() != n {
+            return Err(bad("F", format!("must be square, not {} x {}", n, f.ncols())));
+        }
+        let h = matrix("H", h, None)?;
+        if h.nrows() == 0 || h.ncols() != n {
+            let shape = format!("{} x {}", h.nrows(), h.ncols());
+            return Err(bad("H", format!("must have {n} columns like F; it is {shape}")));
+        }
+        let finite = |name, a: &nalgebra::DMatrix<f64>| match a.iter().all(|v| v.is_finite()) {
+            true => Ok(()),
+            false => Err(bad(name, "has an entry that is not a finite number")),
+        };
+        finite("F", &f)?;
+        finite("H", &h)?;
+        let mut model = Linear::new(f, h).map_err(|e| bad(e.matrix, &e))?;
+        if let Some(b) = b {
+            let b = matrix("B", b, None)?;
+            if b.nrows() != n {
+                return Err(bad("B", format!("must have {n} rows like F; it has {}", b.nrows())));
+            }
+            finite("B", &b)?;
+            let columns = b.column_iter().map(|c| DVector::from_column_slice(c.as_slice()));
+            model = model.with_inputs(columns.collect()).map_err(|e| bad(e.matrix, &e))?;
+        }
+        Ok(Self { model: AnyModel::Linear(Arc::new(model)) })
+    }
+
+    /// A model from TOML text; returns it with a dictionary of what else the text says.
+    #[staticmethod]
+    fn text<'py>(py: Python<'py>, name: &str, text: &str) -> PyResult<(Self, Bound<'py, PyDict>)> {
+        let spec = ModelSpec::parse(name, text).map_err(|diagnostic| {
+            pyo3::exceptions::PyValueError::new_err(diagnostic.to_string())
+        })?;
+        let about = describe(py, &spec)?;
+        Ok((Self { model: AnyModel::Text(Arc::new(spec.compile())) }, about))
+    }
+
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments)] // one call, from one place in Python
+    fn callable(
+        states: usize,
+        outputs: usize,
+        inputs: usize,
+        f: (Py<PyAny>, Vec<String>),
+        f_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        h: (Py<PyAny>, Vec<String>),
+        h_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        state_angles: Vec<bool>,
+        angles: Vec<bool>,
+    ) -> PyResult<Self> {
+        if states == 0 {
+            return Err(bad("n", "must be at least 1"));
+        }
+        if outputs == 0 {
+            return Err(bad("m", "must be at least 1"));
+        }
+        let function = |name, (function, extras): (Py<PyAny>, Vec<String>)| -> PyResult<Function> {
+            let extras = extras.iter().map(|e| Extra::parse(e)).collect::<PyResult<_>>()?;
+            Ok(Function { name, function, extras })
+        };
+        let pair = |name, jacobian_name, value, jacobian: Option<_>| -> PyResult<Differentiable> {
+            let jacobian = jacobian.map(|j| function(jacobian_name, j)).transpose()?;
+            Ok(Differentiable { value: function(name, value)?, jacobian })
+        };
+        let model = CallableModel {
+            states,
+            outputs,
+            inputs,
+            transition: pair("f", "f_jacobian", f, f_jacobian)?,
+            observation: pair("h", "h_jacobian", h, h_jacobian)?,
+            state_angles,
+            angles,
+        };
+        Ok(Self { model: AnyModel::Callable(Arc::new(model)) })
+    }
+
+    /// States, measurements and inputs.
+    #[getter]
+    fn dims(&self) -> (usize, usize, usize) {
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        (n.0, m.0, self.model.input_dim())
+    }
+
+    /// Whether the model is linear in the state.
+    #[getter]
+    fn is_linear(&self) -> bool {
+        match &self.model {
+            AnyModel::Linear(_) | AnyModel::RandomWalk(_) => true,
+            AnyModel::Text(model) => model.is_linear(),
+            _ => false,
+        }
+    }
+
+    /// f(x) or h(x) at a time, with its Jacobian if asked for.
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        which: &str,
+        x: &Bound<'py, PyAny>,
+        u: Option<&Bound<'py, PyAny>>,
+        time: (u64, f64, f64),
+        jacobian: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let model = &self.model;
+        let n = model.state_dim();
+        let mut state = vec![0.0; n.0];
+        fill_vector("x", Some(x), &mut state)?;
+        let mut inputs = vec![0.0; model.input_dim()];
+        match u {
+            Some(u) => fill_vector("u", Some(u), &mut inputs)?,
+            None if inputs.is_empty() => {}
+            None => return Err(bad("u", format!("the model reads {} inputs", inputs.len()))),
+        }
+        let step = Step { index: time.0, time: time.1, dt: time.2 };
+        let (value, slope) = match which {
+            "f" => linearize_transition(model, &state, &inputs, &step),
+            _ => linearize_observation(model, n, &state, &inputs, &step),
+        };
+        if let Some(error) = take_pending() {
+            return Err(error);
+        }
+        if jacobian {
+            return array_of_matrix(py, &slope);
+        }
+        array(py, value.as_slice().to_vec(), [value.nrows()])
+    }
+}
+
+/// What a model file says besides its equations.
+fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDict>> {
+    let about = PyDict::new(py);
+    about.set_item("name", &spec.name)?;
+    about.set_item("states", &spec.states)?;
+    about.set_item("inputs", &spec.inputs)?;
+    about.set_item("observations", &spec.observations)?;
+    let parameters = PyDict::new(py);
+    for (name, value) in &spec.parameters {
+        parameters.set_item(name, value)?;
+    }
+    about.set_item("parameters", parameters)?;
+    about.set_item("dt", spec.dt)?;
+    about.set_item("x0", array(py, spec.initial_mean.clone(), [spec.initial_mean.len()])?)?;
+    about.set_item("P0", array_of_matrix(py, &spec.initial_cov)?)?;
+    if let Some(noise) = &spec.process_noise {
+        about.set_item("Q", array_of_matrix(py, &noise.cov)?)?;
+        about.set_item("Q_per_time", noise.per_time)?;
+    }
+    if let Some(r) = &spec.measurement_cov {
+        about.set_item("R", array_of_matrix(py, r)?)?;
+    }
+    if let Some(bounds) = &spec.bounds {
+        about.set_item("bounds", bounds.clone())?;
+    }
+    let settings = PyDict::new(py);
+    settings.set_item("method", &spec.settings.method)?;
+    settings.set_item("optimizer", &spec.settings.optimizer)?;
+    settings.set_item("steps", spec.settings.steps)?;
+    settings.set_item("lr", spec.settings.lr)?;
+    settings.set_item("decay", spec.settings.decay)?;
+    settings.set_item("particles", spec.settings.particles)?;
+    about.set_item("filter", settings)?;
+    let likelihoods: Vec<(&str, f64, bool)> = spec
+        .likelihoods
+        .iter()
+        .map(|kind| match *kind {
+            LikelihoodKind::Gaussian => ("gaussian", 0.0, false),
+            LikelihoodKind::StudentT { dof } => ("student_t", dof, false),
+            LikelihoodKind::Huber { delta } => ("huber", delta, false),
+            LikelihoodKind::Poisson { log_link } => ("poisson", 0.0, log_link),
+            LikelihoodKind::Bernoulli { logit_link } => ("bernoulli", 0.0, logit_link),
+        })
+        .collect();
+    about.set_item("likelihoods", likelihoods)?;
+    Ok(about)
+}
+
+/// The built-in systems of the model language: (name, TOML text).
+#[pyfunction]
+pub(crate) fn built_in_systems() -> Vec<(&'static str, &'static str)> {
+    ModelSpec::built_ins().collect()
+}

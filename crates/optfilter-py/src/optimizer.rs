@@ -1,0 +1,222 @@
+//! Optimizers from Python: the library's rules, a learning-rate matrix, or a callable.
+
+use crate::convert::{as_array, matrix, slice};
+use crate::errors::{bad, is_pending, keep_pending};
+use nalgebra::Dyn;
+use numpy::PyArray1;
+use optfilter::optim::{
+    Adadelta, Adagrad, Adam, AnyOptimizer, AnyState, Buffer, GradientDescent, Optimizer,
+    OptimizerError, Preconditioned, RmsProp,
+};
+use optfilter::scalar::Scalar;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::Arc;
+
+/// A rule that runs in Rust, over any scalar.
+#[derive(Clone, Debug)]
+pub(crate) enum Native {
+    Rule(AnyOptimizer),
+    Matrix(Arc<Preconditioned<Dyn>>),
+}
+
+impl<S: Scalar> Optimizer<S> for Native {
+    /// A learning-rate matrix remembers nothing.
+    type State<V: Buffer<Elem = S>> = Option<AnyState<V>>;
+
+    #[inline(always)]
+    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Option<AnyState<V>> {
+        match self {
+            Self::Rule(rule) => Some(rule.init(x)),
+            Self::Matrix(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Option<AnyState<V>>) {
+        match self {
+            Self::Rule(rule) => {
+                let state = state.get_or_insert_with(|| rule.init(x));
+                rule.step(x, g, state);
+            }
+            Self::Matrix(matrix) => matrix.step(x, g, &mut ()),
+        }
+    }
+}
+
+/// A rule written in Python: `rule(x, gradient, state) -> (x, state)`, with `state = None` at the start.
+#[derive(Clone, Debug)]
+pub(crate) struct PythonRule(Arc<Py<PyAny>>);
+
+/// What a Python rule remembers: any object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PythonState(Option<Arc<Py<PyAny>>>);
+
+impl PythonRule {
+    fn call(&self, x: &mut [f64], g: &[f64], state: &mut PythonState) -> PyResult<()> {
+        Python::attach(|py| {
+            let before = match &state.0 {
+                Some(object) => object.clone_ref(py),
+                None => py.None(),
+            };
+            let arguments = (PyArray1::from_slice(py, x), PyArray1::from_slice(py, g), before);
+            let result = self.0.bind(py).call1(arguments)?;
+            let shape = "must return the pair (x, state)";
+            let pair = result.cast::<PyTuple>().map_err(|_| bad("optimizer", shape))?;
+            if pair.len() != 2 {
+                return Err(bad("optimizer", shape));
+            }
+            let next = as_array("optimizer", &pair.get_item(0)?)?;
+            let values = slice("optimizer", &next)?;
+            if values.len() != x.len() {
+                let message = format!("x has {} numbers and became {}", x.len(), values.len());
+                return Err(bad("optimizer", message));
+            }
+            x.copy_from_slice(values);
+            state.0 = Some(Arc::new(pair.get_item(1)?.unbind()));
+            Ok(())
+        })
+    }
+}
+
+/// Any rule, over plain numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Rule {
+    Native(Native),
+    Python(PythonRule),
+}
+
+impl Rule {
+    pub(crate) fn is_python(&self) -> bool {
+        matches!(self, Self::Python(_))
+    }
+}
+
+/// What any rule remembers.
+#[derive(Clone, Debug)]
+pub(crate) enum RuleState<V> {
+    Native(Option<AnyState<V>>),
+    Python(PythonState),
+}
+
+impl Optimizer<f64> for Rule {
+    type State<V: Buffer<Elem = f64>> = RuleState<V>;
+
+    #[inline(always)]
+    fn init<V: Buffer<Elem = f64>>(&self, x: &V) -> RuleState<V> {
+        match self {
+            Self::Native(rule) => RuleState::Native(rule.init(x)),
+            Self::Python(_) => RuleState::Python(PythonState::default()),
+        }
+    }
+
+    #[inline(always)]
+    fn step<V: Buffer<Elem = f64>>(&self, x: &mut V, g: &V, state: &mut RuleState<V>) {
+        match (self, state) {
+            (Self::Native(rule), RuleState::Native(state)) => rule.step(x, g, state),
+            (Self::Python(rule), RuleState::Python(state)) => {
+                if is_pending() {
+                    return;
+                }
+                if let Err(error) = rule.call(x.as_mut_slice(), g.as_slice(), state) {
+                    keep_pending(error);
+                    x.as_mut_slice().fill(f64::NAN);
+                }
+            }
+            // A state of another kind means nothing to this rule.
+            (_, state) => {
+                *state = self.init(x);
+                self.step(x, g, state);
+            }
+        }
+    }
+}
+
+/// Only the states of Rust's rules can be written: Python's are the user's objects.
+impl<V: Serialize> Serialize for RuleState<V> {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        match self {
+            Self::Native(state) => state.serialize(serializer),
+            Self::Python(_) => Err(serde::ser::Error::custom(
+                "the carried state of a Python optimizer cannot be pickled",
+            )),
+        }
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for RuleState<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Option::<AnyState<V>>::deserialize(deserializer).map(Self::Native)
+    }
+}
+
+/// Reads the tuple by which `optfilter.optimizers` describes an optimizer: a name, then its settings.
+pub(crate) fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Rule> {
+    let spec = spec.cast::<PyTuple>().map_err(|_| bad("optimizer", "is not an optimizer"))?;
+    let name: String = spec.get_item(0)?.extract()?;
+    let number = |i: usize| -> PyResult<f64> { spec.get_item(i)?.extract() };
+    let named = |e: OptimizerError| match e {
+        OptimizerError::HyperParameter { name, value, requirement, .. } => {
+            let name = match name {
+                "beta1" => "b1",
+                "beta2" => "b2",
+                "gamma" => "decay",
+                other => other,
+            };
+            bad(name, format!("{value} is not allowed; it must be {requirement}"))
+        }
+        other => bad("optimizer", other),
+    };
+    let positive = |i: usize, argument: &str| -> PyResult<f64> {
+        let value = number(i)?;
+        if value >= 0.0 && value.is_finite() {
+            return Ok(value);
+        }
+        Err(bad(argument, format!("{value} is not allowed; it must be at least 0 and finite")))
+    };
+    let rule = match name.as_str() {
+        "sgd" => AnyOptimizer::GradientDescent(GradientDescent::new(number(1)?).map_err(named)?),
+        "momentum" => AnyOptimizer::GradientDescent(
+            GradientDescent::with_momentum(number(1)?, number(2)?).map_err(named)?,
+        ),
+        "nesterov" => AnyOptimizer::GradientDescent(
+            GradientDescent::with_nesterov(number(1)?, number(2)?).map_err(named)?,
+        ),
+        "adam" => {
+            let rule = Adam::with_decay(number(1)?, number(2)?, number(3)?).map_err(named)?;
+            AnyOptimizer::Adam(Adam { eps: positive(4, "eps")?, ..rule })
+        }
+        "rmsprop" => {
+            let rule = RmsProp::with_decay(number(1)?, number(2)?).map_err(named)?;
+            let eps_in_sqrt = spec.get_item(4)?.extract()?;
+            AnyOptimizer::RmsProp(RmsProp { eps: positive(3, "eps")?, eps_in_sqrt, ..rule })
+        }
+        "adagrad" => {
+            let rule = Adagrad::new(number(1)?).map_err(named)?;
+            let initial_accumulator = positive(2, "initial_accumulator_value")?;
+            AnyOptimizer::Adagrad(Adagrad { initial_accumulator, eps: positive(3, "eps")?, ..rule })
+        }
+        "adadelta" => {
+            let rule = Adadelta::with_decay(number(1)?, number(2)?).map_err(named)?;
+            AnyOptimizer::Adadelta(Adadelta { eps: positive(3, "eps")?, ..rule })
+        }
+        "matrix" => {
+            let matrix = matrix("M", &spec.get_item(1)?, None)?;
+            let rule = Preconditioned::new(matrix).map_err(|e| bad("M", e))?;
+            return Ok(Rule::Native(Native::Matrix(Arc::new(rule))));
+        }
+        "python" => {
+            let function = spec.get_item(1)?.unbind();
+            return Ok(Rule::Python(PythonRule(Arc::new(function))));
+        }
+        _ => return Err(bad("optimizer", format!("there is no optimizer called {name:?}"))),
+    };
+    Ok(Rule::Native(Native::Rule(rule)))
+}
+
+/// Raises what is wrong with an optimizer's settings, if anything is.
+#[pyfunction]
+pub(crate) fn check_optimizer(spec: &Bound<'_, PyAny>) -> PyResult<()> {
+    parse(spec).map(|_| ())
+}

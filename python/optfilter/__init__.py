@@ -1,0 +1,61 @@
+"""Bayesian filtering in which an optimizer and a number of steps are the filter.
+
+>>> import optfilter
+>>> model = optfilter.models.Growth(Q=3.0, R=2.0)
+>>> data = optfilter.simulate(model, 200, seed=0)
+>>> f = optfilter.ImplicitMAP(model, optimizer=optfilter.Adam(lr=0.1), steps=50)
+>>> result = f.filter(data.observations)
+>>> result.means.shape
+(200, 1)
+"""
+
+from __future__ import annotations
+
+from . import likelihoods, models, optimizers
+from ._core import __version__
+from ._errors import Divergence
+from ._model import Model, TextModel
+from ._result import FilterResult
+from ._simulate import Simulation, simulate
+from ._theory import implied_prior, largest_learning_rate, learning_rate_matrix
+from .filters import (
+    ExtendedKalmanFilter,
+    Filter,
+    ImplicitMAP,
+    IteratedEKF,
+    KalmanFilter,
+    ParticleFilter,
+    UnscentedKF,
+    VariationalKF,
+)
+from .optimizers import SGD, Adadelta, Adagrad, Adam, Preconditioned, RMSProp
+
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "Divergence",
+    "ExtendedKalmanFilter",
+    "Filter",
+    "FilterResult",
+    "ImplicitMAP",
+    "IteratedEKF",
+    "KalmanFilter",
+    "Model",
+    "ParticleFilter",
+    "Preconditioned",
+    "RMSProp",
+    "Simulation",
+    "TextModel",
+    "UnscentedKF",
+    "VariationalKF",
+    "__version__",
+    "implied_prior",
+    "largest_learning_rate",
+    "learning_rate_matrix",
+    "likelihoods",
+    "models",
+    "optimizers",
+    "simulate",
+]

@@ -1,0 +1,82 @@
+"""Arguments to arrays, with errors that name the argument."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def to_float_array(name: str, value: Any) -> Array:
+    """``value`` as a C-contiguous float64 array; the array itself where it already is one.
+
+    >>> to_float_array("x", [1, 2])
+    array([1., 2.])
+    >>> to_float_array("x", "one")
+    Traceback (most recent call last):
+    ValueError: x: must be numbers, not str
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        value = value.astype(float).filled(np.nan)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: must be an array of numbers ({error})") from None
+    if array.dtype.kind not in "fiub":
+        if array.dtype.kind == "O":  # None for missing numbers, decimals, fractions
+            try:
+                return np.array(np.where(np.equal(array, None), np.nan, array), dtype=float, order="C")
+            except (TypeError, ValueError):
+                pass
+        kind = type(value).__name__ if array.ndim == 0 else f"an array of {array.dtype}"
+        raise ValueError(f"{name}: must be numbers, not {kind}")
+    # np.ascontiguousarray would turn a single number into a vector.
+    return np.asarray(array, dtype=float, order="C")
+
+
+def vector(name: str, value: Any, n: int) -> Array:
+    """``n`` numbers; a single number stands for ``n`` equal ones."""
+    array = to_float_array(name, value)
+    if array.ndim == 0:
+        return np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"{name}: must have shape ({n},), not {array.shape}")
+    return array.copy()
+
+
+def covariance(name: str, value: Any, n: int) -> Array:
+    """A covariance (n, n): a matrix, a vector of variances, or one variance for all components.
+
+    >>> covariance("Q", 2.0, 2)
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    array = to_float_array(name, value)
+    if array.ndim == 0:
+        array = float(array) * np.eye(n)
+    elif array.shape == (n,):
+        array = np.diag(array)
+    elif array.shape != (n, n):
+        raise ValueError(f"{name}: must have shape ({n}, {n}), ({n},) or (), not {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name}: has an entry that is not a finite number")
+    return array.copy()
+
+
+def optional_covariance(name: str, value: Any, n: int) -> Optional[Array]:
+    """A covariance, or None."""
+    return None if value is None else covariance(name, value, n)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number, at least ``least``."""
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise ValueError(f"{name}: must be a whole number, not {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name}: must be at least {least}, not {number}")
+    return int(number)

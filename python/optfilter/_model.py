@@ -1,0 +1,393 @@
+"""What every model has: sizes, equations, and the noise and start that filters take by default."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Callable, Optional, Union
+
+import numpy as np
+
+from . import _core, likelihoods
+from ._arrays import Array, covariance, optional_covariance, vector, whole
+
+_EXTRAS = ("u", "t", "dt", "k")
+_DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "name")
+
+
+def _extras(name: str, function: Callable[..., Any]) -> list[str]:
+    """The parameters that a callable takes besides the state."""
+    if not callable(function):
+        raise ValueError(f"{name}: must be callable, not {function!r}")
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # built-in functions and the like have no signature
+        return []
+    required = []
+    for parameter in parameters[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
+            continue
+        if parameter.name in _EXTRAS:
+            required.append(parameter.name)
+        elif parameter.default is parameter.empty:
+            raise ValueError(
+                f"{name}: unknown parameter {parameter.name!r}; besides the state a callable may take "
+                "u (inputs), t (time), dt (length of the step) and k (index of the step)"
+            )
+        else:
+            break
+    return required
+
+
+def _flags(name: str, which: Iterable[int], size: int) -> list[bool]:
+    flags = [False] * size
+    for index in which:
+        if not -size <= index < size:
+            raise ValueError(f"{name}: there is no component {index} among {size}")
+        flags[index] = True
+    return flags
+
+
+class Model:
+    """A state-space model written as Python callables over NumPy arrays.
+
+    ``x_t = f(x_{t-1}) + noise`` and ``y_t = h(x_t) + noise``. Both take the state as an array of ``n``
+    numbers and, if they name them, ``u`` (inputs), ``t`` (time), ``dt`` (length of the step) and ``k``
+    (index of the step). A JAX-jitted function works as it is.
+
+    Callables are the slow way: expressions (:meth:`from_expressions`, :meth:`from_toml`) and the systems of
+    :mod:`optfilter.models` run without Python in the loop.
+
+    Parameters
+    ----------
+    f, h : callable
+        Transition and observation.
+    n, m : int
+        Numbers in the state and in a measurement.
+    f_jacobian, h_jacobian : callable, optional
+        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise.
+    inputs : int
+        Control inputs that ``f`` and ``h`` read.
+    dt : float
+        The length of a step of time, unless measurements carry times.
+    Q, R : array_like, optional
+        Covariances of process and measurement noise: a matrix, a vector of variances, or one variance.
+    x0, P0 : array_like, optional
+        Mean and covariance of the state before the first step; 0 and I by default.
+    state_angles, angles : sequence of int
+        Components of the state and of the measurement that are angles in radians.
+    likelihood : optfilter.likelihoods.Likelihood, optional
+        How measurements scatter, where not by a Gaussian with R.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import optfilter
+    >>> model = optfilter.Model(
+    ...     f=lambda x, dt: np.array([x[0] + dt * x[1], x[1] - dt * np.sin(x[0])]),
+    ...     h=lambda x: x[:1],
+    ...     n=2, m=1, dt=0.1, Q=0.01, R=0.1)
+    >>> model
+    Model(n=2, m=1, dt=0.1)
+    >>> model.f([0.1, 0.0]).round(4)
+    array([ 0.1 , -0.01])
+    """
+
+    name: str
+    n: int
+    m: int
+    inputs: int
+    dt: float
+    Q: Optional[Array]
+    R: Optional[Array]
+    Q_per_time: bool
+    x0: Array
+    P0: Array
+    likelihood: Optional[likelihoods.Likelihood]
+    bounds: Optional[tuple[Array, Array]]
+    state_names: tuple[str, ...]
+    observation_names: tuple[str, ...]
+    input_names: tuple[str, ...]
+    parameters: Mapping[str, float]
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        h: Callable[..., Any],
+        n: int,
+        m: int = 1,
+        *,
+        f_jacobian: Optional[Callable[..., Any]] = None,
+        h_jacobian: Optional[Callable[..., Any]] = None,
+        inputs: int = 0,
+        dt: float = 1.0,
+        Q: Any = None,
+        R: Any = None,
+        Q_per_time: bool = False,
+        x0: Any = 0.0,
+        P0: Any = 1.0,
+        state_angles: Sequence[int] = (),
+        angles: Sequence[int] = (),
+        likelihood: Optional[likelihoods.Likelihood] = None,
+        bounds: Any = None,
+        name: str = "Model",
+    ) -> None:
+        n, m, inputs = whole("n", n), whole("m", m), whole("inputs", inputs, 0)
+
+        def pair(label: str, function: Any) -> Any:
+            return None if function is None else (function, _extras(label, function))
+
+        core = _core.CoreModel.callable(
+            n,
+            m,
+            inputs,
+            pair("f", f),
+            pair("f_jacobian", f_jacobian),
+            pair("h", h),
+            pair("h_jacobian", h_jacobian),
+            _flags("state_angles", state_angles, n),
+            _flags("angles", angles, m),
+        )
+        self._recipe = dict(
+            f=f,
+            h=h,
+            n=n,
+            m=m,
+            f_jacobian=f_jacobian,
+            h_jacobian=h_jacobian,
+            inputs=inputs,
+            state_angles=tuple(state_angles),
+            angles=tuple(angles),
+        )
+        self._finish(core, dt, Q, R, Q_per_time, x0, P0, likelihood, bounds, name)
+
+    def _finish(
+        self,
+        core: _core.CoreModel,
+        dt: float,
+        Q: Any,
+        R: Any,
+        Q_per_time: bool,
+        x0: Any,
+        P0: Any,
+        likelihood: Optional[likelihoods.Likelihood],
+        bounds: Any,
+        name: str,
+        names: tuple[Sequence[str], Sequence[str], Sequence[str]] = ((), (), ()),
+        parameters: Optional[Mapping[str, float]] = None,
+    ) -> None:
+        self._core = core
+        self.n, self.m, self.inputs = core.dims
+        self.dt = float(dt)
+        if not (np.isfinite(self.dt) and self.dt > 0):
+            raise ValueError(f"dt: must be positive and finite, not {dt}")
+        self.Q = optional_covariance("Q", Q, self.n)
+        self.R = optional_covariance("R", R, self.m)
+        self.Q_per_time = bool(Q_per_time)
+        self.x0 = vector("x0", x0, self.n)
+        self.P0 = covariance("P0", P0, self.n)
+        if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
+            raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+        self.likelihood = likelihood
+        self.bounds = None
+        if bounds is not None:
+            lower, upper = bounds
+            self.bounds = (vector("bounds", lower, self.n), vector("bounds", upper, self.n))
+        self.name = name
+        states, observations, inputs = names
+        self.state_names = tuple(states) or tuple(f"x{i}" for i in range(self.n))
+        self.observation_names = tuple(observations) or tuple(f"y{i}" for i in range(self.m))
+        self.input_names = tuple(inputs) or tuple(f"u{i}" for i in range(self.inputs))
+        self.parameters = dict(parameters or {})
+        for array in (self.Q, self.R, self.x0, self.P0):
+            if array is not None:
+                array.flags.writeable = False
+
+    # ---- other ways to make one
+
+    @staticmethod
+    def from_toml(source: Union[str, "os.PathLike[str]"], **changes: Any) -> TextModel:
+        """A model file of the command line: its path, or its text.
+
+        >>> import optfilter
+        >>> optfilter.Model.from_toml('system = "pendulum"', dt=0.05)
+        TextModel('Pendulum whose horizontal position is measured', n=2, m=1, dt=0.05)
+        """
+        text = os.fspath(source)
+        label = "model"
+        if "\n" not in text and "=" not in text:
+            label = os.path.basename(text)
+            with open(text, encoding="utf-8") as file:
+                text = file.read()
+        return TextModel(text, label, **changes)
+
+    @staticmethod
+    def from_expressions(
+        dynamics: Mapping[str, str],
+        observation: Mapping[str, Any],
+        *,
+        parameters: Optional[Mapping[str, Union[float, str]]] = None,
+        definitions: Optional[Mapping[str, str]] = None,
+        inputs: Sequence[str] = (),
+        integrator: str = "rk4",
+        substeps: int = 1,
+        dt: float = 1.0,
+        Q: Any = 1.0,
+        R: Any = 1.0,
+        x0: Any = 0.0,
+        P0: Any = 1.0,
+        **changes: Any,
+    ) -> TextModel:
+        """A model of expressions, compiled in Rust with exact derivatives.
+
+        Keys of ``dynamics`` are the states, or ``"dx/dt"`` for a differential equation; keys of
+        ``observation`` name the measurements.
+
+        >>> import optfilter
+        >>> model = optfilter.Model.from_expressions(
+        ...     {"dtheta/dt": "omega", "domega/dt": "-g*sin(theta)"},
+        ...     {"y": "sin(theta)"},
+        ...     parameters={"g": 9.81}, dt=0.02, Q=1e-3, R=0.1)
+        >>> model.state_names, model.observation_names
+        (('theta', 'omega'), ('y',))
+        >>> optfilter.Model.from_expressions({"x": "x + sin(z)"}, {"y": "x"})
+        Traceback (most recent call last):
+        ValueError: unknown name `z`
+         --> expressions:4:16
+          |
+        4 | "x" = "x + sin(z)"
+          |                ^ did you mean `x`?
+        """
+        rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
+        if rates and len(rates) != len(dynamics):
+            raise ValueError("dynamics: either all keys are rates such as 'dx/dt', or none is")
+        states = [key[1:-3] if rates else key for key in dynamics]
+        lines = [f"name = {_quote('expressions')}", f"states = [{', '.join(map(_quote, states))}]"]
+        if inputs:
+            lines.append(f"inputs = [{', '.join(map(_quote, inputs))}]")
+        for title, table in (("parameters", parameters), ("definitions", definitions)):
+            if table:
+                lines += [f"[{title}]", *(f"{_quote(k)} = {_value(v)}" for k, v in table.items())]
+        lines += ["[dynamics]", *(f"{_quote(k)} = {_value(v)}" for k, v in dynamics.items())]
+        if rates:
+            lines += ["[integrator]", f"method = {_quote(integrator)}", f"substeps = {int(substeps)}"]
+        lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
+        lines += ["[process_noise]", "var = 1", "[measurement_noise]", "var = 1"]
+        lines += ["[initial]", "mean = 0", "std = 1", "[time]", f"dt = {float(dt)!r}"]
+        text = "\n".join(lines) + "\n"
+        return TextModel(text, "expressions", Q=Q, R=R, x0=x0, P0=P0, **changes)
+
+    def replace(self, **changes: Any) -> Model:
+        """The same model with another ``dt``, ``Q``, ``R``, ``x0``, ``P0``, ``likelihood``, ``bounds``, ...
+
+        >>> import optfilter
+        >>> optfilter.models.Growth().replace(R=4.0).R
+        array([[4.]])
+        """
+        settings = {**self._recipe, **{key: getattr(self, key) for key in _DEFAULTS}, **changes}
+        return type(self)(**settings)
+
+    # ---- use
+
+    def f(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+        """The transition: the expected state one step after ``x``; ``t`` is the time it ends at."""
+        return self._core.evaluate("f", x, u, self._step(t, k), False)
+
+    def h(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+        """The observation: the expected measurement at ``x``."""
+        return self._core.evaluate("h", x, u, self._step(t, k), False)
+
+    def f_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+        """The Jacobian (n, n) of the transition."""
+        return self._core.evaluate("f", x, u, self._step(t, k), True)
+
+    def h_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+        """The Jacobian (m, n) of the observation."""
+        return self._core.evaluate("h", x, u, self._step(t, k), True)
+
+    def _step(self, t: Optional[float], k: int) -> tuple[int, float, float]:
+        k = whole("k", k, 0)
+        return (k + 1, (k + 1) * self.dt if t is None else float(t), self.dt)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the equations are known to be linear in the state."""
+        return self._core.is_linear
+
+    def __repr__(self) -> str:
+        label = "" if self.name == type(self).__name__ else f"{self.name!r}, "
+        inputs = f", inputs={self.inputs}" if self.inputs else ""
+        return f"{type(self).__name__}({label}n={self.n}, m={self.m}{inputs}, dt={self.dt:g})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = {**self._recipe, **{key: getattr(self, key) for key in _DEFAULTS}}
+        return _rebuild, (type(self), settings)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.__reduce__()[1][1], other.__reduce__()[1][1]
+        return all(_same(mine[key], theirs.get(key)) for key in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return all(map(_same, a, b))
+    return bool(a == b)
+
+
+def _rebuild(kind: Callable[..., Any], settings: dict[str, Any]) -> Any:
+    return kind(**settings)
+
+
+def _quote(text: str) -> str:
+    return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_quote(k)} = {_value(v)}" for k, v in value.items()) + " }"
+    return repr(float(value))
+
+
+class TextModel(Model):
+    """A model of expressions; see :meth:`Model.from_toml` and :meth:`Model.from_expressions`."""
+
+    text: str
+    #: The ``[filter]`` table of the file.
+    filter_settings: Mapping[str, Any]
+
+    def __init__(self, text: str, label: str = "model", **changes: Any) -> None:
+        core, about = _core.CoreModel.text(label, text)
+        self.text = text
+        self._recipe = dict(text=text, label=label)
+        R = about.get("R")
+        bounds = about.get("bounds")
+        settings = {
+            "dt": about["dt"],
+            "Q": about.get("Q"),
+            "R": R,
+            "Q_per_time": about.get("Q_per_time", False),
+            "x0": about["x0"],
+            "P0": about["P0"],
+            "likelihood": likelihoods.from_file(about["likelihoods"], R),
+            "bounds": None if bounds is None else tuple(zip(*bounds)),
+            "name": about["name"],
+        }
+        unknown = set(changes) - set(settings)
+        if unknown:
+            known = ", ".join(settings)
+            raise ValueError(f"{', '.join(sorted(unknown))}: not a setting of a model; there are {known}")
+        settings.update(changes)
+        self.filter_settings = about["filter"]
+        names = (about["states"], about["observations"], about["inputs"])
+        self._finish(core, **settings, names=names, parameters=about["parameters"])

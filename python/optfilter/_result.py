@@ -1,0 +1,198 @@
+"""What a filter returns for a whole series."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import _core
+from ._arrays import Array, to_float_array
+from ._errors import Divergence
+from ._model import Model
+
+
+class FilterResult:
+    """Estimates of a series, or of a batch of them (then every array has a leading axis B).
+
+    Attributes
+    ----------
+    means : (T, n) array
+        Estimates after each measurement.
+    covariances : (T, n, n) array or None
+        Their error covariances, if the filter has them.
+    innovations : (T, m) array
+        Measurements less predictions, 0 where missing.
+    innovation_covariances : (T, m, m) array or None
+    log_likelihoods : (T,) array or None
+        Of each measurement given those before.
+    log_likelihood : float, (B,) array or None
+        Of the whole series.
+    nis : (T,) array or None
+        Normalised innovations squared.
+    failures : list of (trajectory, Divergence)
+        Trajectories that diverged, if the filter was asked not to raise.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        arrays: dict[str, Any],
+        single: bool,
+        ts: Optional[Array],
+        dt: float,
+        later: Optional[Callable[[], Array]] = None,
+    ) -> None:
+        def take(name: str) -> Any:
+            array = arrays.get(name)
+            return array if array is None or not single else array[0]
+
+        self.model = model
+        self.means: Array = take("means")
+        self.covariances: Optional[Array] = take("covariances")
+        self.innovation_covariances: Optional[Array] = take("innovation_covariances")
+        self.log_likelihoods: Optional[Array] = take("log_likelihoods")
+        self.nis: Optional[Array] = take("nis")
+        self.failures: list[tuple[int, Divergence]] = list(arrays["failures"])
+        length = self.means.shape[-2]
+        self.ts: Array = np.arange(1, length + 1) * dt if ts is None else ts
+        self._innovations: Optional[Array] = take("innovations")
+        self._later = later
+
+    @property
+    def innovations(self) -> Array:
+        """Measurements less predictions. (Batches of implicit filters compute them when first asked.)"""
+        if self._innovations is None:
+            assert self._later is not None
+            self._innovations, self._later = self._later(), None
+        return self._innovations
+
+    @property
+    def log_likelihood(self) -> Any:
+        """The log-likelihood of the whole series; None if the filter has none."""
+        if self.log_likelihoods is None:
+            return None
+        total = self.log_likelihoods.sum(axis=-1)
+        return float(total) if total.ndim == 0 else total
+
+    @property
+    def stds(self) -> Optional[Array]:
+        """Standard deviations of the estimates, (T, n); None if the filter has none."""
+        if self.covariances is None:
+            return None
+        return np.sqrt(np.diagonal(self.covariances, axis1=-2, axis2=-1))
+
+    def rmse(self, truth: Any) -> Any:
+        """Root mean squared error against the true states; one number per trajectory."""
+        truth = to_float_array("truth", truth)
+        if truth.shape != self.means.shape:
+            raise ValueError(f"truth: must have shape {self.means.shape}, not {truth.shape}")
+        value = np.sqrt(np.mean((self.means - truth) ** 2, axis=(-2, -1)))
+        return float(value) if value.ndim == 0 else value
+
+    def nees(self, truth: Any) -> Array:
+        """Normalised estimation errors squared, chi-square with n degrees of freedom if P is honest."""
+        if self.covariances is None:
+            raise ValueError("covariances: this filter has none, so its errors cannot be normalised")
+        error = (self.means - to_float_array("truth", truth))[..., None]
+        return (np.swapaxes(error, -1, -2) @ np.linalg.solve(self.covariances, error))[..., 0, 0]
+
+    def nis_band(self) -> tuple[float, float]:
+        """The interval that holds the mean of ``nis`` with 95 % probability if the filter is consistent."""
+        return _core.chi_square_band(self.model.m, self.means.shape[-2])
+
+    def __len__(self) -> int:
+        return int(self.means.shape[-2])
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.means.shape))
+        parts = [f"means {shape}"]
+        if self.covariances is not None:
+            parts.append("covariances")
+        if self.log_likelihoods is not None:
+            total = self.log_likelihoods.sum()
+            parts.append(f"log_likelihood {total:.6g}")
+        if self.failures:
+            parts.append(f"{len(self.failures)} diverged")
+        return f"FilterResult({', '.join(parts)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.innovations  # a pickle cannot compute them later
+        return dict(self.__dict__)
+
+    def to_dataframe(self, library: Optional[str] = None) -> Any:
+        """One row per time (and trajectory): pandas if it is installed, else polars.
+
+        >>> import optfilter
+        >>> model = optfilter.models.Growth()
+        >>> data = optfilter.simulate(model, 5, seed=0)
+        >>> frame = optfilter.ExtendedKalmanFilter(model).filter(data.observations).to_dataframe()
+        >>> list(frame.columns)
+        ['t', 'x0', 'x0_std', 'y0_innovation', 'log_likelihood', 'nis']
+        """
+        columns: dict[str, Array] = {}
+        batch = self.means.ndim == 3
+        if batch:
+            count, length = self.means.shape[:2]
+            columns["trajectory"] = np.repeat(np.arange(count), length)
+            columns["t"] = np.broadcast_to(self.ts, (count, length)).reshape(-1)
+        else:
+            columns["t"] = self.ts
+        stds = self.stds
+        for i, name in enumerate(self.model.state_names):
+            columns[name] = self.means[..., i].reshape(-1)
+            if stds is not None:
+                columns[f"{name}_std"] = stds[..., i].reshape(-1)
+        for i, name in enumerate(self.model.observation_names):
+            columns[f"{name}_innovation"] = self.innovations[..., i].reshape(-1)
+        if self.log_likelihoods is not None:
+            columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
+        if self.nis is not None:
+            columns["nis"] = self.nis.reshape(-1)
+        return _frame(columns, library)
+
+    def plot(self, truth: Any = None, ax: Any = None, trajectory: int = 0) -> Any:
+        """Draws every state with its 95 % band; returns the matplotlib axes, one per state."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError("plot() needs matplotlib: pip install matplotlib") from None
+        batch = self.means.ndim == 3
+        means = self.means[trajectory] if batch else self.means
+        stds = self.stds
+        if stds is not None and batch:
+            stds = stds[trajectory]
+        ts = self.ts[trajectory] if self.ts.ndim == 2 else self.ts
+        if truth is not None:
+            truth = to_float_array("truth", truth)
+            truth = truth[trajectory] if truth.ndim == 3 else truth
+        n = means.shape[1]
+        if ax is None:
+            _, ax = plt.subplots(n, 1, sharex=True, squeeze=False, figsize=(8, 1.2 + 1.8 * n))
+        axes = np.atleast_1d(np.asarray(ax)).reshape(-1)
+        if len(axes) < n:
+            raise ValueError(f"ax: {n} axes are needed, {len(axes)} were given")
+        for i, name in enumerate(self.model.state_names):
+            if stds is not None:
+                low, high = means[:, i] - 1.96 * stds[:, i], means[:, i] + 1.96 * stds[:, i]
+                axes[i].fill_between(ts, low, high, alpha=0.25, label="95 %")
+            axes[i].plot(ts, means[:, i], label="estimate")
+            if truth is not None:
+                axes[i].plot(ts, truth[:, i], "k--", lw=1, label="truth")
+            axes[i].set_ylabel(name)
+        axes[n - 1].set_xlabel("t")
+        axes[0].legend(loc="best", fontsize="small")
+        return axes[:n]
+
+
+def _frame(columns: dict[str, Any], library: Optional[str]) -> Any:
+    """A data frame of whichever library is there."""
+    if library not in (None, "pandas", "polars"):
+        raise ValueError(f"library: must be 'pandas' or 'polars', not {library!r}")
+    for name in ("pandas", "polars") if library is None else (library,):
+        try:
+            module = __import__(name)
+        except ImportError:
+            continue
+        return module.DataFrame(columns)
+    raise ImportError("to_dataframe() needs pandas or polars: pip install pandas")
