@@ -1,7 +1,7 @@
 //! Trajectories and measurements of a model with Gaussian noise.
 
 use crate::Shapes;
-use crate::filter::{FilterError, GaussianBelief, check_len};
+use crate::filter::{FilterError, GaussianBelief, check_len, check_square};
 use crate::linalg::psd_factor;
 use crate::model::integrator::euler_maruyama;
 use crate::model::{Drift, Model, Noise, Step};
@@ -32,6 +32,10 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     check_len("inputs", 0, model.input_dim(), None)?;
+    if !(dt.is_finite() && dt > 0.0) {
+        return Err(FilterError::TimeStep { dt });
+    }
+    check_len("initial mean", model.state_dim().value(), start.mean.nrows(), None)?;
     let mut x = draw(&start.mean, &start.cov, "initial cov", None, stream)?;
     let mut out = Simulation::default();
     for k in 1..=count as u64 {
@@ -82,6 +86,7 @@ fn draw<N: Dim>(
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
 {
+    check_square(quantity, mean.nrows(), cov, index)?;
     let factor = psd_factor(cov).ok_or(FilterError::NotPositiveDefinite { quantity, index })?;
     let mut z = OVector::<f64, N>::zeros_generic(mean.shape_generic().0, U1);
     stream.fill_normal(z.as_mut_slice());

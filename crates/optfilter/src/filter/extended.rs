@@ -11,7 +11,8 @@
 //! Reference: Gelb 1974; Sarkka and Svensson 2023, chapter 7.
 
 use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_len, check_measurement, condition, propagate, residual, with_observed};
+use super::{check_belief, check_inputs, check_measurement, check_square, condition};
+use super::{propagate, residual, with_observed};
 use crate::Shapes;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
@@ -47,7 +48,10 @@ where
     DefaultAllocator: nalgebra::allocator::Allocator<D::State>
         + nalgebra::allocator::Allocator<D::State, D::State>,
 {
-    check_len("u", dynamics.input_dim(), u.len(), Some(step.index))?;
+    let n = dynamics.state_dim().value();
+    check_inputs(dynamics.input_dim(), u, step)?;
+    check_belief(belief, n, step)?;
+    check_square("process_cov (Q)", n, &process_cov, Some(step.index))?;
     let (mean, f) = linearize_transition(dynamics, belief.mean.as_slice(), u, step);
     belief.mean = mean;
     propagate(&mut belief.cov, &f, process_cov);
@@ -86,6 +90,7 @@ where
     ) -> Result<Update<M::Output>, FilterError> {
         let m = self.model.output_dim();
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_belief(belief, self.model.state_dim().value(), step)?;
         with_observed(
             m,
             y,

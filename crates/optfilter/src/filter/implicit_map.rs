@@ -12,7 +12,7 @@
 //! Reference: Bencomo, Snell and Griffiths 2024.
 
 use super::{Belief, Filter, FilterError, Update};
-use super::{check_len, check_measurement, residual, with_observed};
+use super::{check_inputs, check_len, check_measurement, residual, with_observed};
 use crate::Shapes;
 use crate::derivative;
 use crate::model::likelihood::{Likelihood, Observed};
@@ -50,6 +50,7 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
         if steps == 0 {
             return Err(FilterError::Zero { argument: "steps" });
         }
+        check_parts(&model, &likelihood, &optimizer, None)?;
         Ok(Self { model, likelihood, optimizer, steps, memory: Memory::Restart, bounds: None })
     }
 
@@ -196,6 +197,23 @@ where
     }
 }
 
+/// Checks that a likelihood and an optimizer that are made for a certain size are made for the model's.
+#[inline(always)]
+pub(crate) fn check_parts<M: Model, L: Likelihood, O: Optimizer<f64>>(
+    model: &M,
+    likelihood: &L,
+    optimizer: &O,
+    index: Option<u64>,
+) -> Result<(), FilterError> {
+    if let Some(dim) = likelihood.dim() {
+        check_len("likelihood", model.output_dim().value(), dim, index)?;
+    }
+    if let Some(dim) = optimizer.dim() {
+        check_len("learning-rate matrix", model.state_dim().value(), dim, index)?;
+    }
+    Ok(())
+}
+
 /// Checks that a measurement can occur at all.
 #[inline(always)]
 pub(crate) fn check_possible<L: Likelihood>(
@@ -270,7 +288,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(), FilterError> {
-        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
+        check_inputs(self.model.input_dim(), u, step)?;
+        check_len("belief", self.model.state_dim().value(), belief.mean.nrows(), Some(step.index))?;
         let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
         if !mean.iter().all(|v| v.is_finite()) {
@@ -295,6 +314,9 @@ where
     ) -> Result<Update<M::Output>, FilterError> {
         let m = self.model.output_dim();
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_len("belief", self.model.state_dim().value(), belief.mean.nrows(), Some(step.index))?;
+        // The optimizer may have been exchanged since the filter was made.
+        check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
         with_observed(
             m,
             y,

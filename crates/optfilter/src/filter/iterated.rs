@@ -13,7 +13,7 @@
 
 use super::extended::predict_linearized;
 use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_measurement, condition, residual, with_observed};
+use super::{check_belief, check_measurement, condition, residual, with_observed};
 use crate::Shapes;
 use crate::model::likelihood::Observed;
 use crate::model::{Model, Noise, Step, linearize_observation};
@@ -72,6 +72,7 @@ where
     ) -> Result<Update<M::Output>, FilterError> {
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_belief(belief, n.value(), step)?;
         with_observed(
             m,
             y,

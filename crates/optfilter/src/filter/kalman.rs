@@ -8,7 +8,8 @@
 //! Reference: Kalman 1960; Sarkka and Svensson 2023, chapter 6.
 
 use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_len, check_measurement, condition, propagate, residual, with_observed};
+use super::{check_belief, check_inputs, check_measurement, check_square, condition};
+use super::{propagate, residual, with_observed};
 use crate::Shapes;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
@@ -53,11 +54,14 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(), FilterError> {
-        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
+        check_inputs(self.model.input_dim(), u, step)?;
+        check_belief(belief, self.model.state_dim().value(), step)?;
+        let q = self.noise.process_cov(step);
+        check_square("process_cov (Q)", self.model.state_dim().value(), &q, Some(step.index))?;
         let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
         belief.mean = mean;
-        propagate(&mut belief.cov, self.model.f(), self.noise.process_cov(step));
+        propagate(&mut belief.cov, self.model.f(), q);
         Ok(())
     }
 
@@ -71,6 +75,7 @@ where
     ) -> Result<Update<M>, FilterError> {
         let m = self.model.output_dim();
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_belief(belief, self.model.state_dim().value(), step)?;
         with_observed(
             m,
             y,

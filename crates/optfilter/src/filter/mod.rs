@@ -147,13 +147,13 @@ pub trait Filter {
             let update = self.update(belief, series.observation(k), u, &step)?;
             let mean = belief.mean();
             if !mean.iter().all(|v| v.is_finite()) {
-                return Err(FilterError::Diverged {
-                    index: step.index,
-                    quantity: "mean",
-                    last_good: trace.last_mean().map(Vec::from).unwrap_or_default(),
-                });
+                return Err(trace.diverged(step.index, "mean"));
             }
-            trace.push(mean.as_slice(), belief.cov().as_ref().map(|c| c.as_slice()), &update);
+            let cov = belief.cov();
+            if !cov.iter().flat_map(|c| c.iter()).all(|v| v.is_finite()) {
+                return Err(trace.diverged(step.index, "cov"));
+            }
+            trace.push(mean.as_slice(), cov.as_ref().map(|c| c.as_slice()), &update);
         }
         Ok(trace)
     }
@@ -228,8 +228,10 @@ impl Trace {
         (!self.log_likelihoods.is_empty()).then(|| self.log_likelihoods.iter().sum())
     }
 
-    fn last_mean(&self) -> Option<&[f64]> {
-        (!self.is_empty()).then(|| self.mean(self.len() - 1))
+    /// The error of a filter whose `quantity` left the finite numbers after what is recorded here.
+    fn diverged(&self, index: u64, quantity: &'static str) -> FilterError {
+        let last = self.means.len().saturating_sub(self.state_dim);
+        FilterError::Diverged { index, quantity, last_good: self.means[last..].to_vec() }
     }
 }
 
@@ -353,6 +355,47 @@ pub(crate) fn check_len(
     }
 }
 
+/// Checks the control inputs of a step: their number, and that all are finite.
+#[inline(always)]
+pub(crate) fn check_inputs(expected: usize, u: &[f64], step: &Step) -> Result<(), FilterError> {
+    check_len("u", expected, u.len(), Some(step.index))?;
+    match u.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(component) => {
+            Err(FilterError::NotFinite { argument: "u", component, index: Some(step.index) })
+        }
+    }
+}
+
+/// Checks that a matrix is n x n. Sizes known at compile time make this nothing.
+#[inline(always)]
+pub(crate) fn check_square<N: Dim>(
+    argument: &'static str,
+    n: usize,
+    matrix: &OMatrix<f64, N, N>,
+    index: Option<u64>,
+) -> Result<(), FilterError>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    check_len(argument, n, matrix.nrows(), index)?;
+    check_len(argument, n * n, matrix.len(), index)
+}
+
+/// Checks that a Gaussian belief is about a state of `n` components.
+#[inline(always)]
+pub(crate) fn check_belief<N: Dim>(
+    belief: &GaussianBelief<N>,
+    n: usize,
+    step: &Step,
+) -> Result<(), FilterError>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    check_len("belief", n, belief.mean.nrows(), Some(step.index))?;
+    check_square("belief's cov", n, &belief.cov, Some(step.index))
+}
+
 /// Checks the measurement and the inputs of an update: sizes, and no infinite number.
 #[inline(always)]
 pub(crate) fn check_measurement(
@@ -363,7 +406,7 @@ pub(crate) fn check_measurement(
     step: &Step,
 ) -> Result<(), FilterError> {
     check_len("y", m, y.len(), Some(step.index))?;
-    check_len("u", inputs, u.len(), Some(step.index))?;
+    check_inputs(inputs, u, step)?;
     for (component, v) in y.iter().enumerate() {
         if v.is_infinite() {
             return Err(FilterError::NotFinite {

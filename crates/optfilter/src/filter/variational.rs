@@ -10,9 +10,9 @@
 //!
 //! Reference: the paper's appendix on the VKF; Auvinen et al. 2010.
 
-use super::implicit_map::{check_possible, predicted_measurement};
+use super::implicit_map::{check_parts, check_possible, predicted_measurement};
 use super::{Filter, FilterError, MeasurementLoss, PointBelief, Update};
-use super::{check_len, check_measurement, residual, with_observed};
+use super::{check_inputs, check_len, check_measurement, check_square, residual, with_observed};
 use crate::Shapes;
 use crate::model::likelihood::{Gaussian, Likelihood, Observed};
 use crate::model::{Model, Step};
@@ -50,7 +50,8 @@ where
             return Err(FilterError::Zero { argument: "steps" });
         }
         let n = model.state_dim().value();
-        check_len("prior_cov", n * n, prior_cov.len(), None)?;
+        check_square("prior_cov", n, &prior_cov, None)?;
+        check_parts(&model, &likelihood, &optimizer, None)?;
         let prior = Gaussian::new(prior_cov)
             .map_err(|_| FilterError::NotPositiveDefinite { quantity: "prior_cov", index: None })?;
         Ok(Self { model, likelihood, prior, optimizer, steps })
@@ -102,7 +103,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(), FilterError> {
-        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
+        check_inputs(self.model.input_dim(), u, step)?;
+        check_len("belief", self.model.state_dim().value(), belief.mean.nrows(), Some(step.index))?;
         let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
         belief.mean = mean;
@@ -118,6 +120,7 @@ where
     ) -> Result<Update<M::Output>, FilterError> {
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_len("belief", n.value(), belief.mean.nrows(), Some(step.index))?;
         with_observed(m, y, |observed| {
             let count = observed.count(y.len());
             if count == 0 {

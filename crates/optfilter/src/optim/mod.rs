@@ -63,6 +63,12 @@ pub trait Optimizer<S: Scalar>: Clone {
     /// What the rule remembers between steps.
     type State<V: Buffer<Elem = S>>: Clone;
 
+    /// The number of components of the vectors it moves, for a rule that is made for a certain number.
+    #[inline(always)]
+    fn dim(&self) -> Option<usize> {
+        None
+    }
+
     /// The state before the first step at `x`.
     fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Self::State<V>;
 

@@ -48,6 +48,11 @@ where
     type State<V: Buffer<Elem = S>> = ();
 
     #[inline(always)]
+    fn dim(&self) -> Option<usize> {
+        Some(self.matrix.nrows())
+    }
+
+    #[inline(always)]
     fn init<V: Buffer<Elem = S>>(&self, _x: &V) {}
 
     #[inline(always)]

@@ -335,6 +335,9 @@ impl Likelihood for Independent {
             .map(|i| dispatch!(&self.components[i], l => l.log_normalizer1(y[i])))
             .sum()
     }
+    fn dim(&self) -> Option<usize> {
+        Some(self.components.len())
+    }
     fn admits(&self, component: usize, value: f64) -> bool {
         self.components.get(component).is_none_or(|c| dispatch!(c, l => l.admits1(value)))
     }

@@ -194,6 +194,11 @@ where
         solve_upper(&l, out);
     }
 
+    #[inline(always)]
+    fn dim(&self) -> Option<usize> {
+        Some(self.cov.nrows())
+    }
+
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         let l = self.factor_of_observed(observed);
         let half_ln_det: f64 = (0..l.nrows()).map(|i| Scalar::ln(l[(i, i)])).sum();

@@ -96,6 +96,12 @@ pub trait Likelihood {
         0.0
     }
 
+    /// The number of components of a measurement, for a likelihood that is made for a certain number.
+    #[inline(always)]
+    fn dim(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether `value` is a possible measurement of component `component` (counts are whole, say).
     fn admits(&self, _component: usize, value: f64) -> bool {
         value.is_finite()
