@@ -86,6 +86,9 @@ impl<'a> Series<'a> {
                 index: None,
             });
         }
+        if !start.is_finite() {
+            return Err(FilterError::NotFinite { argument: "start", component: 0, index: None });
+        }
         let mut previous = start;
         for (k, &time) in times.iter().enumerate() {
             let index = k as u64 + 1;
@@ -96,7 +99,7 @@ impl<'a> Series<'a> {
                     index: Some(index),
                 });
             }
-            if time < previous || previous.is_nan() {
+            if time < previous {
                 return Err(FilterError::TimeBackwards { index, previous, time });
             }
             previous = time;
@@ -107,7 +110,7 @@ impl<'a> Series<'a> {
 
     /// With `input_dim` control inputs per step, rows one after the other.
     pub fn with_inputs(mut self, inputs: &'a [f64], input_dim: usize) -> Result<Self, FilterError> {
-        let expected = self.len() * input_dim;
+        let expected = self.len().saturating_mul(input_dim);
         if inputs.len() != expected {
             return Err(FilterError::Size {
                 argument: "inputs",
