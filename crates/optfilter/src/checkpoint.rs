@@ -113,8 +113,14 @@ pub fn load<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<T, Checkpoi
     if rest.len() as u64 != u64::from_le_bytes(*body_len).saturating_add(8) {
         return Err(damaged("its body has another length than stated"));
     }
-    postcard::from_bytes(&rest[..rest.len() - 8])
-        .map_err(|e| CheckpointError::Body { message: e.to_string() })
+    let (value, left) = postcard::take_from_bytes(&rest[..rest.len() - 8])
+        .map_err(|e| CheckpointError::Body { message: e.to_string() })?;
+    // A larger type's bytes would otherwise load as a smaller one's.
+    if !left.is_empty() {
+        let message = alloc::format!("{} bytes are left over", left.len());
+        return Err(CheckpointError::Body { message });
+    }
+    Ok(value)
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
