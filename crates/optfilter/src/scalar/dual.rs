@@ -158,7 +158,15 @@ impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
     #[inline(always)]
     fn sqrt(self) -> Self {
         let root = self.re.sqrt();
-        self.chain(root, S::from_f64(0.5) / root)
+        let derivative = S::from_f64(0.5) / root;
+        let mut eps = self.eps;
+        for e in &mut eps {
+            // The root of a zero that does not move does not move, though its slope is infinite. (A NaN
+            // stays: it is neither below nor above zero.)
+            let moved = *e * derivative;
+            *e = S::select_lt(*e, S::ZERO, moved, S::select_lt(S::ZERO, *e, moved, *e));
+        }
+        Self { re: root, eps }
     }
     #[inline(always)]
     fn exp(self) -> Self {
