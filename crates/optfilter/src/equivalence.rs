@@ -244,7 +244,12 @@ impl Modes {
         let g = a_factor.unpack();
         let mut w = h * &g; // m x n
         r_factor.l_dirty().solve_lower_triangular_mut(&mut w);
-        let eigen = (w.transpose() * &w).symmetric_eigen();
+        let curvature = w.transpose() * &w;
+        // Squares of large numbers overflow, and an eigenvalue iteration on NaN has no end.
+        if !curvature.iter().all(|v| v.is_finite()) {
+            return Err(EquivalenceError::NotPositiveDefinite { matrix: "H' R^-1 H" });
+        }
+        let eigen = curvature.symmetric_eigen();
         let largest = eigen.eigenvalues.iter().fold(0.0f64, |x, &y| x.max(y));
         let n = g.nrows();
         let tiny = largest * n as f64 * 8.0 * f64::EPSILON;
@@ -271,7 +276,8 @@ where
     DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
 {
     let shape = |matrix, rows, columns| EquivalenceError::Shape { matrix, rows, columns };
-    if h.ncols() != a.nrows() || h.nrows() != r.nrows() || !h.iter().all(|v| v.is_finite()) {
+    let fits = h.ncols() == a.nrows() && h.nrows() == r.nrows() && !h.is_empty();
+    if !fits || !h.iter().all(|v| v.is_finite()) {
         return Err(shape("h", h.nrows(), h.ncols()));
     }
     if !is_symmetric_pd(a) {
