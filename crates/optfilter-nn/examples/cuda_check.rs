@@ -8,7 +8,14 @@ use optfilter_nn::cuda::{Card, Chains, Particles};
 use optfilter_nn::{Batch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
 use std::time::Instant;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() {
+    if let Err(e) = check() {
+        eprintln!("error: {e}");
+        std::process::exit(1);
+    }
+}
+
+fn check() -> Result<(), Box<dyn std::error::Error>> {
     let network = Network::paper_cnn();
     let start = Instant::now();
     let card = Card::open(&network)?;

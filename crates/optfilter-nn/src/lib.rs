@@ -9,6 +9,7 @@
 //!   optimizer of the library moves weights as it moves any other state;
 //! - [`filter`], the filters over weights, and [`yearbook`], the paper's experiment with them.
 
+pub mod adapt;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod evaluate;

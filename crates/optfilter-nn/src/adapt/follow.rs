@@ -1,0 +1,341 @@
+//! A network with a filter, its scaling of features, and what it predicts.
+
+use super::{AdaptError, Labels, Stream};
+use crate::evaluate::{Batch, Evaluator};
+use crate::filter::{
+    ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter, fit,
+};
+use crate::kernel::{Loss, Reduction, Targets};
+use crate::layer::Shape;
+use crate::network::Network;
+use optfilter::optim::{Adam, AnyOptimizer};
+use std::ops::Range;
+
+/// How the weights are kept up to date.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// K optimizer steps per time step.
+    ImplicitMap {
+        /// K.
+        steps: u32,
+    },
+    /// Optimizer steps to near convergence (1000).
+    DirectFit,
+    /// Variational Kalman filter: K steps with a pull to the prediction.
+    Variational {
+        /// K.
+        steps: u32,
+        /// Variance of the weights' random walk per time step.
+        transition_var: f64,
+    },
+    /// Particle filter.
+    Particle {
+        /// Number of particles.
+        count: usize,
+        /// Variance of the weights' random walk per time step.
+        transition_var: f64,
+    },
+    /// Weights that never change.
+    Static,
+}
+
+/// Everything but the data.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// `cnn`, `linear` or `mlp:64,64`.
+    pub network: String,
+    /// The filter.
+    pub method: Method,
+    /// Name of the optimizer.
+    pub optimizer: String,
+    /// Learning rate, which acts on the loss *summed* over a time step's samples.
+    pub lr: f64,
+    /// Whether the optimizer's memory is carried from one time step to the next.
+    pub memory: Memory,
+    /// Share of the way back to the initial weights per time step (0: none).
+    pub decay: f64,
+    /// Time steps at the beginning to which the network is fitted before it is judged.
+    pub pretrain: usize,
+    /// For the initial weights and the particles.
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            network: "mlp:64,64".into(),
+            method: Method::ImplicitMap { steps: 50 },
+            optimizer: "adam".into(),
+            lr: 1e-3,
+            memory: Memory::Restart,
+            decay: 0.0,
+            pretrain: 1,
+            seed: 0,
+        }
+    }
+}
+
+/// What the network says about some samples.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prediction {
+    /// Probabilities of all classes, sample by sample.
+    Classes(
+        /// Rows of probabilities.
+        Vec<Vec<f64>>,
+    ),
+    /// A number per sample.
+    Values(
+        /// The numbers.
+        Vec<f64>,
+    ),
+}
+
+/// A network that follows a stream.
+pub struct Follower {
+    network: Network,
+    evaluator: Evaluator<f32>,
+    filter: Box<dyn WeightFilter<f32> + Send>,
+    /// Mean and factor of each feature.
+    scaling: Vec<(f64, f64)>,
+    /// Mean and factor of the label, when it is a number.
+    target: (f64, f64),
+    classes: usize,
+    pretrain: usize,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower")
+            .field("network", &self.network)
+            .field("classes", &self.classes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn mean_and_factor(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let n = values.clone().count().max(1) as f64;
+    let mean = values.clone().sum::<f64>() / n;
+    let var = values.map(|v| (v - mean).powi(2)).sum::<f64>() / n;
+    (mean, if var > 0.0 { 1.0 / var.sqrt() } else { 1.0 })
+}
+
+impl Follower {
+    /// Scales features by the first `pretrain` time steps (images are left as they are), starts at `weights` or at drawn
+    /// ones, and fits those to the first `pretrain` steps.
+    pub fn new(
+        stream: &Stream,
+        setup: &Setup,
+        weights: Option<Vec<f32>>,
+    ) -> Result<Self, AdaptError> {
+        let (classes, outputs) = match stream.labels() {
+            Labels::Classes { names, .. } if names.len() == 2 => (2, 1),
+            Labels::Classes { names, .. } => (names.len(), names.len()),
+            Labels::Values(_) => (0, 1),
+        };
+        if setup.pretrain >= stream.steps() {
+            let (asked, steps) = (setup.pretrain, stream.steps());
+            return Err(AdaptError::Setting(format!(
+                "{asked} time steps to pre-train on, but the data have {steps}"
+            )));
+        }
+        let network = Network::from_description(&setup.network, stream.shape(), outputs)?;
+        let early = stream.range(0..setup.pretrain.max(1));
+        let width = stream.shape().len();
+        let scaling = match stream.shape() {
+            Shape::Image { .. } => vec![(0.0, 1.0); width],
+            Shape::Vector(_) => {
+                let x = stream.x(early.clone());
+                (0..width)
+                    .map(|i| mean_and_factor(x.iter().skip(i).step_by(width).copied()))
+                    .collect()
+            }
+        };
+        let target = match stream.labels() {
+            Labels::Values(v) => mean_and_factor(v[early.clone()].iter().copied()),
+            Labels::Classes { .. } => (0.0, 1.0),
+        };
+        let mut evaluator = Evaluator::new(&network);
+        let given = weights.is_some();
+        let mut start = match weights {
+            Some(weights) => weights,
+            None => {
+                network.init(&mut optfilter::rng::Stream::new(setup.seed, 0, "initial weights"))
+            }
+        };
+        if start.len() != network.len() {
+            let (found, needed) = (start.len(), network.len());
+            return Err(AdaptError::Setting(format!("{found} weights for a network of {needed}")));
+        }
+        let mut follower = Self {
+            evaluator: evaluator.clone(),
+            filter: Box::new(Static(Vec::new())),
+            scaling,
+            target,
+            classes,
+            pretrain: setup.pretrain,
+            network,
+        };
+        if setup.pretrain > 0 && !given {
+            let (x, labels, values) = follower.prepare(stream, early);
+            let batch = follower.batch(&x, &labels, &values, Reduction::Mean)?;
+            // Enough for a small network on a first time step; a network that needs more comes with its weights.
+            fit(&Adam::new(3e-3)?, &mut evaluator, &batch, &mut start, 500, 1e-4);
+        }
+        follower.filter = build(setup, start)?;
+        Ok(follower)
+    }
+
+    /// First time step that may be judged.
+    pub fn first(&self) -> usize {
+        self.pretrain
+    }
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+    /// The weights as they are.
+    pub fn weights(&self) -> &[f32] {
+        self.filter.weights()
+    }
+
+    /// Samples and labels of a range in the network's units.
+    pub(super) fn prepare(
+        &self,
+        stream: &Stream,
+        samples: Range<usize>,
+    ) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
+        let x = self.scaled(stream.x(samples.clone()));
+        match stream.labels() {
+            Labels::Classes { of, .. } => (x, of[samples].to_vec(), Vec::new()),
+            Labels::Values(v) => (
+                x,
+                Vec::new(),
+                v[samples].iter().map(|v| ((v - self.target.0) * self.target.1) as f32).collect(),
+            ),
+        }
+    }
+
+    fn scaled(&self, x: &[f64]) -> Vec<f32> {
+        x.chunks_exact(self.scaling.len().max(1))
+            .flat_map(|row| {
+                row.iter()
+                    .zip(&self.scaling)
+                    .map(|(v, (mean, factor))| ((v - mean) * factor) as f32)
+            })
+            .collect()
+    }
+
+    pub(super) fn batch<'a>(
+        &self,
+        x: &'a [f32],
+        classes: &'a [u32],
+        values: &'a [f32],
+        reduction: Reduction,
+    ) -> Result<Batch<'a, f32>, AdaptError> {
+        let (loss, targets) = match self.classes {
+            0 => (Loss::SquaredError, Targets::Values(values)),
+            2 => (Loss::BinaryCrossEntropy, Targets::Classes(classes)),
+            _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(classes)),
+        };
+        Ok(Batch::new(&self.network, x, targets, loss, reduction)?)
+    }
+
+    /// Mean loss of some samples at the weights as they are.
+    pub(super) fn loss(&mut self, batch: &Batch<'_, f32>) -> f64 {
+        f64::from(
+            self.evaluator
+                .loss(self.filter.weights(), &Batch { reduction: Reduction::Mean, ..*batch }),
+        )
+    }
+
+    /// Predicts samples given in the stream's units.
+    pub fn predict(&mut self, x: &[f64]) -> Prediction {
+        let x = self.scaled(x);
+        let outputs = self.network.outputs();
+        let mut z = vec![0.0; x.len() / self.scaling.len().max(1) * outputs];
+        self.evaluator.predict(self.filter.weights(), &x, &mut z);
+        match self.classes {
+            0 => Prediction::Values(
+                z.iter().map(|v| f64::from(*v) / self.target.1 + self.target.0).collect(),
+            ),
+            2 => Prediction::Classes(
+                z.iter()
+                    .map(|v| 1.0 / (1.0 + (-f64::from(*v)).exp()))
+                    .map(|p| vec![1.0 - p, p])
+                    .collect(),
+            ),
+            _ => Prediction::Classes(z.chunks_exact(outputs).map(softmax).collect()),
+        }
+    }
+
+    /// Time passes, then labels arrive.
+    pub(super) fn learn(&mut self, batch: &Batch<'_, f32>) -> bool {
+        self.filter.predict();
+        self.filter.update(&mut self.evaluator, batch);
+        self.filter.weights().iter().all(|w| w.is_finite())
+    }
+
+    /// Learns from samples in the stream's units.
+    pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        let x = self.scaled(x);
+        let (classes, values) = match labels {
+            Labels::Classes { of, .. } => (of.clone(), Vec::new()),
+            Labels::Values(v) => (
+                Vec::new(),
+                v.iter().map(|v| ((v - self.target.0) * self.target.1) as f32).collect(),
+            ),
+        };
+        let batch = self.batch(&x, &classes, &values, Reduction::Sum)?;
+        if !self.learn(&batch) {
+            return Err(AdaptError::Diverged { time: f64::NAN });
+        }
+        Ok(())
+    }
+}
+
+fn softmax(z: &[f32]) -> Vec<f64> {
+    let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let e: Vec<f64> = z.iter().map(|v| f64::from(v - top).exp()).collect();
+    let sum: f64 = e.iter().sum();
+    e.iter().map(|v| v / sum).collect()
+}
+
+/// The filter of a setup, at the given weights.
+fn build(setup: &Setup, start: Vec<f32>) -> Result<Box<dyn WeightFilter<f32> + Send>, AdaptError> {
+    let optimizer = AnyOptimizer::from_name(&setup.optimizer, setup.lr, None)?;
+    if !(0.0..=1.0).contains(&setup.decay) {
+        return Err(AdaptError::Setting(format!(
+            "the decay must be between 0 and 1, not {}",
+            setup.decay
+        )));
+    }
+    let transition = if setup.decay > 0.0 {
+        Transition::Decay { reference: start.clone(), rate: setup.decay }
+    } else {
+        Transition::Identity
+    };
+    let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
+    Ok(match setup.method {
+        Method::Static => Box::new(Static(start)),
+        Method::ImplicitMap { steps } => Box::new(
+            ImplicitMap::new(optimizer, steps, start)
+                .with_memory(setup.memory)
+                .with_transition(transition),
+        ),
+        Method::DirectFit => Box::new(
+            ImplicitMap::direct_fit(optimizer, start)
+                .with_memory(setup.memory)
+                .with_transition(transition),
+        ),
+        Method::Variational { steps, transition_var } => Box::new(
+            Variational::new(optimizer, steps, transition_var, start)
+                .map_err(|e| setting(&e))?
+                .with_transition(transition),
+        ),
+        Method::Particle { count, transition_var } => Box::new(
+            Particle::new(count, transition_var, start, setup.seed)
+                .map_err(|e| setting(&e))?
+                .with_transition(transition),
+        ),
+    })
+}

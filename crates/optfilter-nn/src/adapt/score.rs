@@ -1,0 +1,105 @@
+//! Prequential scores, and the choice of steps and learning rate by them.
+
+use super::{AdaptError, Follower, Labels, Method, Prediction, Setup, Stream};
+use crate::kernel::Reduction;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// How well one time step was predicted before its labels were used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Score {
+    /// Its time.
+    pub time: f64,
+    /// Samples.
+    pub n: usize,
+    /// Samples whose class was named; 0 where labels are numbers.
+    pub right: usize,
+    /// Sum of squared errors in the label's units; 0 where labels are classes.
+    pub squared_error: f64,
+    /// Mean loss.
+    pub loss: f64,
+}
+
+/// Predicts, scores and learns, time step after time step.
+pub fn prequential(
+    follower: &mut Follower,
+    stream: &Stream,
+    steps: Range<usize>,
+) -> Result<Vec<Score>, AdaptError> {
+    let mut scores = Vec::with_capacity(steps.len());
+    for step in steps {
+        let samples = stream.range(step..step + 1);
+        let time = stream.time(step);
+        let (mut right, mut squared_error) = (0, 0.0);
+        match (follower.predict(stream.x(samples.clone())), stream.labels()) {
+            (Prediction::Classes(rows), Labels::Classes { of, .. }) => {
+                right = rows
+                    .iter()
+                    .zip(&of[samples.clone()])
+                    .filter(|(row, y)| most_likely(row) == **y as usize)
+                    .count();
+            }
+            (Prediction::Values(values), Labels::Values(y)) => {
+                squared_error =
+                    values.iter().zip(&y[samples.clone()]).map(|(a, b)| (a - b) * (a - b)).sum();
+            }
+            _ => {}
+        }
+        let (x, classes, values) = follower.prepare(stream, samples.clone());
+        let batch = follower.batch(&x, &classes, &values, Reduction::Sum)?;
+        let loss = follower.loss(&batch);
+        scores.push(Score { time, n: samples.len(), right, squared_error, loss });
+        if !loss.is_finite() || !follower.learn(&batch) {
+            return Err(AdaptError::Diverged { time });
+        }
+    }
+    Ok(scores)
+}
+
+/// The class with the largest probability; the first of equal ones.
+pub(crate) fn most_likely(row: &[f64]) -> usize {
+    row.iter().enumerate().fold(0, |best, (i, p)| if *p > row[best] { i } else { best })
+}
+
+/// One configuration that was tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// Steps per time step.
+    pub steps: u32,
+    /// Learning rate.
+    pub lr: f64,
+    /// Mean prequential loss per sample; infinite if it diverged.
+    pub loss: f64,
+}
+
+/// Tries every K and learning rate with the implicit MAP filter on the given steps and returns all, best first. Nothing but
+/// the prequential loss is looked at, so the choice uses no label before its time.
+pub fn tune(
+    stream: &Stream,
+    setup: &Setup,
+    weights: Option<&Vec<f32>>,
+    steps: Range<usize>,
+    grid: (&[u32], &[f64]),
+) -> Result<Vec<Tuned>, AdaptError> {
+    let pairs: Vec<(u32, f64)> =
+        grid.0.iter().flat_map(|k| grid.1.iter().map(|lr| (*k, *lr))).collect();
+    let tried: Result<Vec<Tuned>, AdaptError> = pairs
+        .par_iter()
+        .map(|&(k, lr)| {
+            let setup = Setup { method: Method::ImplicitMap { steps: k }, lr, ..setup.clone() };
+            let mut follower = Follower::new(stream, &setup, weights.cloned())?;
+            let loss = match prequential(&mut follower, stream, steps.clone()) {
+                Ok(scores) => {
+                    let n: f64 = scores.iter().map(|s| s.n as f64).sum();
+                    scores.iter().map(|s| s.loss * s.n as f64).sum::<f64>() / n
+                }
+                Err(AdaptError::Diverged { .. }) => f64::INFINITY,
+                Err(e) => return Err(e),
+            };
+            Ok(Tuned { steps: k, lr, loss })
+        })
+        .collect();
+    let mut tried = tried?;
+    tried.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+    Ok(tried)
+}
