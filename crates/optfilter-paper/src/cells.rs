@@ -59,6 +59,34 @@ impl Printed {
         })
     }
 
+    /// The cell's row in the specified protocol: where the paper reports the best of a search, the configuration that the tuning
+    /// runs choose; elsewhere the named configuration.
+    pub fn find_tuned<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
+        if !self.is_tuned() {
+            return self.find(rows);
+        }
+        rows.iter()
+            .filter(|row| self.is_candidate(&row.method))
+            .filter_map(|row| Some((row, row.tuning?.rmse)))
+            .filter(|(_, rmse)| rmse.is_finite())
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(row, _)| row)
+    }
+
+    /// Whether the paper found this cell by a search: the optimizers of its main tables, and the Q searches.
+    pub fn is_tuned(&self) -> bool {
+        self.q_search == "yes"
+            || (self.table.starts_with("experiment") && self.method.starts_with("IMAP"))
+    }
+
+    /// Whether a method took part in the search behind this cell.
+    pub fn is_candidate(&self, method: &Method) -> bool {
+        if self.q_search == "yes" {
+            return self.is_search(method);
+        }
+        matches!(method, Method::Imap(_)) && method.name() == self.method
+    }
+
     /// Whether a method is part of the Q search behind this cell.
     pub fn is_search(&self, method: &Method) -> bool {
         match method {

@@ -3,6 +3,7 @@
 //! This module shares no filter and no optimizer with the library: it is the released NumPy program, spelled out with all its [`quirks`],
 //! and its purpose is to show that we understand every digit of the tables.
 
+pub mod effects;
 pub mod extended;
 pub mod imap;
 pub mod lanes;

@@ -148,7 +148,7 @@ struct State<const N: usize> {
     particles: [Vec<f64>; N],
     moved: [Vec<f64>; N],
     weights: Vec<f64>,
-    guide: Vec<u32>,
+    chosen: Vec<u32>,
 }
 
 /// Sum of a slice with eight running sums: the order is fixed, so the result is, too.
@@ -241,34 +241,75 @@ impl<const N: usize> State<N> {
 
     /// Multinomial resampling with the given uniforms.
     fn resample(&mut self, uniforms: &[f64]) {
-        let n = self.weights.len();
         let mut sum = 0.0;
         for weight in &mut self.weights {
             sum += *weight;
             *weight = sum;
         }
         dispatch(Divide(&mut self.weights, sum));
-        // guide[b] is the answer for u = b / 1024. A power of two, so that u * 1024 is exact and the search can start there.
-        let buckets = self.guide.len() as f64;
-        let mut b = 0;
-        for (i, &value) in self.weights.iter().enumerate() {
-            let end = ((value * buckets).ceil() as usize).min(self.guide.len());
-            while b < end {
-                self.guide[b] = i as u32;
-                b += 1;
-            }
-        }
-        self.guide[b..].fill(n as u32 - 1);
-        for (k, &u) in uniforms.iter().enumerate() {
-            let mut i = self.guide[(u * buckets) as usize] as usize;
-            while i + 1 < n && self.weights[i] <= u {
-                i += 1;
-            }
-            for c in 0..N {
-                self.moved[c][k] = self.particles[c][i];
+        dispatch(Search { cumulative: &self.weights, uniforms, chosen: &mut self.chosen });
+        for (from, to) in self.particles.iter().zip(&mut self.moved) {
+            for (value, &i) in to.iter_mut().zip(&self.chosen) {
+                *value = from[i as usize];
             }
         }
         core::mem::swap(&mut self.particles, &mut self.moved);
+    }
+}
+
+/// For each uniform, the first index whose cumulative weight exceeds it.
+struct Search<'a> {
+    cumulative: &'a [f64],
+    uniforms: &'a [f64],
+    chosen: &'a mut [u32],
+}
+
+/// Up to this many particles the search takes ten steps without a branch, eight uniforms side by side: which way a step goes cannot be
+/// predicted, and a wrong guess of the processor costs more than the step.
+const SMALL: usize = 1024;
+
+impl Kernel for Search<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let last = self.cumulative.len() - 1;
+        if last >= SMALL {
+            for (&u, chosen) in self.uniforms.iter().zip(self.chosen) {
+                *chosen = self.cumulative.partition_point(|&c| c <= u).min(last) as u32;
+            }
+            return;
+        }
+        let mut table = [f64::INFINITY; SMALL];
+        table[..=last].copy_from_slice(self.cumulative);
+        for (uniforms, chosen) in self.uniforms.chunks(8).zip(self.chosen.chunks_mut(8)) {
+            let mut u = [0.0; 8];
+            u[..uniforms.len()].copy_from_slice(uniforms);
+            // How many entries are known not to exceed u.
+            let mut below = [0_u64; 8];
+            let mut half = SMALL as u64 / 2;
+            while half > 0 {
+                for l in 0..8 {
+                    let entry = table[(below[l] + half - 1) as usize % SMALL];
+                    below[l] += if entry <= u[l] { half } else { 0 };
+                }
+                half /= 2;
+            }
+            for (chosen, below) in chosen.iter_mut().zip(below) {
+                *chosen = below.min(last as u64) as u32;
+            }
+        }
+    }
+}
+
+/// `x + std z` for all particles.
+struct AddNoise<'a>(&'a mut [f64], &'a [f64], f64);
+impl Kernel for AddNoise<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (x, z) in self.0.iter_mut().zip(self.1) {
+            *x += self.2 * z;
+        }
     }
 }
 
@@ -298,7 +339,7 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
             }),
             moved: core::array::from_fn(|_| vec![0.0; particles]),
             weights: vec![0.0; particles],
-            guide: vec![0; 1024],
+            chosen: vec![0; particles],
         })
         .collect();
     random.reseed(seed);
@@ -319,9 +360,7 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
             }
             let std = model.process_std();
             for c in 0..N {
-                for (x, z) in state.particles[c].iter_mut().zip(&noise[c]) {
-                    *x += std * z;
-                }
+                dispatch(AddNoise(&mut state.particles[c], &noise[c], std));
             }
             let y = core::array::from_fn(|c| data.y[data.at(t, c, run)]);
             state.weigh(model, &y, floor);

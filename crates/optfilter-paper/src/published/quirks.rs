@@ -68,7 +68,42 @@ pub struct Quirk {
     pub published: &'static str,
     /// What the text or the textbook says.
     pub instead: &'static str,
+    /// What it can change.
+    pub reach: &'static [Part],
     switch: fn(&mut Quirks) -> &mut bool,
+}
+
+/// A part of the experiments that a quirk can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Data and all filters of the toy system.
+    Toy,
+    /// Data and all filters of the Lorenz system.
+    Lorenz,
+    /// EKF and IEKF on the toy system.
+    ToyExtended,
+    /// EKF, IEKF and the Q search of the EKF on the Lorenz system.
+    LorenzExtended,
+    /// UKF on the toy system.
+    ToyUnscented,
+    /// UKF and its Q search on the Lorenz system.
+    LorenzUnscented,
+    /// Particle filter of the toy system.
+    ToyParticles,
+    /// Particle filter of the Lorenz system.
+    LorenzParticles,
+    /// The Lorenz filters that are given the system's own Q.
+    LorenzNoise,
+    /// All filters that start at a mean.
+    Start,
+    /// The implicit MAP filter with Adam.
+    Adam,
+    /// The implicit MAP filter with RMSprop.
+    RmsProp,
+    /// The implicit MAP filter with Adadelta.
+    Adadelta,
+    /// The Q searches.
+    Search,
 }
 
 impl Quirk {
@@ -81,7 +116,7 @@ impl Quirk {
 }
 
 macro_rules! quirks {
-    ($($name:ident: $published:literal => $instead:literal;)*) => {
+    ($($name:ident [$($part:ident),*]: $published:literal => $instead:literal;)*) => {
         impl Quirks {
             /// What was run.
             pub const PUBLISHED: Self = Self { $($name: true),* };
@@ -91,34 +126,35 @@ macro_rules! quirks {
             name: stringify!($name),
             published: $published,
             instead: $instead,
+            reach: &[$(Part::$part),*],
             switch: |quirks| &mut quirks.$name,
         }),*];
     };
 }
 
 quirks! {
-    toy_noise_as_deviation: "toy simulator: Q and R are standard deviations" => "Q and R are variances";
-    toy_particles_noise_as_deviation: "toy particle filter: Q and R are standard deviations (EKF, IEKF, UKF: variances)" => "variances there too";
-    toy_clock_late: "toy forcing cos(1.2 (t-1) dt)" => "cos(1.2 t dt)";
-    toy_jacobian_at_prediction: "toy EKF, IEKF: F at the predicted mean" => "F at the previous mean";
-    lorenz_noise_once: "Lorenz simulator: 10,000 noiseless Euler steps, then one draw of noise" => "noise in every step, same total variance";
-    lorenz_noise_linear_in_dt: "Lorenz simulator: that draw has deviation alpha dt" => "alpha sqrt(dt)";
-    lorenz_beta_rounded: "Lorenz: beta = 2.667" => "beta = 8/3";
-    lorenz_measurement_noise_as_deviation: "Lorenz simulator: measurement noise of deviation 2, filters take R = 2 I" => "deviation sqrt(2)";
-    lorenz_process_covariance_linear: "Lorenz filters: Q = alpha dt I" => "Q = alpha^2 dt I";
-    lorenz_jacobian_without_identity: "Lorenz EKF, IEKF: step Jacobian dt J" => "I + dt J";
-    lorenz_jacobian_at_prediction: "Lorenz EKF, IEKF: Jacobian at the predicted mean" => "at the previous mean";
-    lorenz_jacobian_of_euler: "Lorenz EKF, IEKF with RK4: Jacobian of an Euler step" => "Jacobian of the RK4 step";
-    start_drawn: "filters start at a draw from the prior" => "at the prior's mean";
-    ukf_weights_over_n: "UKF: weights divided by n" => "weights that sum to one";
-    ukf_central_weight_plain: "UKF: central covariance weight equal to the mean weight" => "plus 1 - alpha^2 + beta, beta = 3 - n";
-    particles_share_stream: "particle filter draws the same random numbers as the simulator" => "a stream of its own";
-    particles_weight_floor: "particle filter: 1e-8 added to each likelihood" => "no floor";
-    particles_mean_after_resampling: "particle filter: mean of the resampled particles" => "weighted mean before resampling";
-    particles_overwritten: "Lorenz particle filter, RK4 and Euler: stored particles advanced by the next prediction" => "particles of the step itself";
-    adam_correction_frozen: "Adam: bias correction frozen at its first value" => "correction of each step";
-    rmsprop_starts_at_gradient: "RMSprop: running mean starts at the first squared gradient" => "starts at zero";
-    adadelta_without_roots: "Adadelta: step D g / G, no roots, no eps" => "sqrt(D + eps) g / sqrt(G + eps)";
-    adadelta_warm_start: "Adadelta: D starts at 1, G at the first squared gradient" => "both start at zero";
-    q_search_in_sample: "Q search: chosen on the 100 runs it is reported on" => "chosen on 5 other runs";
+    toy_noise_as_deviation [Toy]: "toy simulator: Q and R are standard deviations" => "Q and R are variances";
+    toy_particles_noise_as_deviation [ToyParticles]: "toy particle filter: Q and R are standard deviations (EKF, IEKF, UKF: variances)" => "variances there too";
+    toy_clock_late [Toy]: "toy forcing cos(1.2 (t-1) dt)" => "cos(1.2 t dt)";
+    toy_jacobian_at_prediction [ToyExtended]: "toy EKF, IEKF: F at the predicted mean" => "F at the previous mean";
+    lorenz_noise_once [Lorenz]: "Lorenz simulator: 10,000 noiseless Euler steps, then one draw of noise" => "noise in every step, same total variance";
+    lorenz_noise_linear_in_dt [Lorenz]: "Lorenz simulator: that draw has deviation alpha dt" => "alpha sqrt(dt)";
+    lorenz_beta_rounded [Lorenz]: "Lorenz: beta = 2.667" => "beta = 8/3";
+    lorenz_measurement_noise_as_deviation [Lorenz]: "Lorenz simulator: measurement noise of deviation 2, filters take R = 2 I" => "deviation sqrt(2)";
+    lorenz_process_covariance_linear [LorenzNoise]: "Lorenz filters: Q = alpha dt I" => "Q = alpha^2 dt I";
+    lorenz_jacobian_without_identity [LorenzExtended]: "Lorenz EKF, IEKF: step Jacobian dt J" => "I + dt J";
+    lorenz_jacobian_at_prediction [LorenzExtended]: "Lorenz EKF, IEKF: Jacobian at the predicted mean" => "at the previous mean";
+    lorenz_jacobian_of_euler [LorenzExtended]: "Lorenz EKF, IEKF with RK4: Jacobian of an Euler step" => "Jacobian of the RK4 step";
+    start_drawn [Start]: "filters start at a draw from the prior" => "at the prior's mean";
+    ukf_weights_over_n [LorenzUnscented]: "UKF: weights divided by n" => "weights that sum to one";
+    ukf_central_weight_plain [ToyUnscented]: "UKF: central covariance weight equal to the mean weight" => "plus 1 - alpha^2 + beta, beta = 3 - n";
+    particles_share_stream [ToyParticles, LorenzParticles]: "particle filter draws the same random numbers as the simulator" => "a stream of its own";
+    particles_weight_floor [ToyParticles, LorenzParticles]: "particle filter: 1e-8 added to each likelihood" => "no floor";
+    particles_mean_after_resampling [ToyParticles, LorenzParticles]: "particle filter: mean of the resampled particles" => "weighted mean before resampling";
+    particles_overwritten [LorenzParticles]: "Lorenz particle filter, RK4 and Euler: stored particles advanced by the next prediction" => "particles of the step itself";
+    adam_correction_frozen [Adam]: "Adam: bias correction frozen at its first value" => "correction of each step";
+    rmsprop_starts_at_gradient [RmsProp]: "RMSprop: running mean starts at the first squared gradient" => "starts at zero";
+    adadelta_without_roots [Adadelta]: "Adadelta: step D g / G, no roots, no eps" => "sqrt(D + eps) g / sqrt(G + eps)";
+    adadelta_warm_start [Adadelta]: "Adadelta: D starts at 1, G at the first squared gradient" => "both start at zero";
+    q_search_in_sample [Search]: "Q search: chosen on the 100 runs it is reported on" => "chosen on 5 other runs";
 }
