@@ -69,15 +69,11 @@ impl FilterFlags {
             steps: self.steps.or(base.steps),
             lr: self.lr.or(base.lr),
             decay: self.decay.or(base.decay),
+            carry: if self.carry { Some(true) } else { base.carry },
             process_scale: self.process_scale.or(base.process_scale),
             particles: self.particles.or(base.particles),
         };
-        let plan = Plan {
-            seed: self.seed,
-            carry: self.carry,
-            error_bars: !self.no_std,
-            ..Plan::new(&merged)
-        };
+        let plan = Plan { seed: self.seed, error_bars: !self.no_std, ..Plan::new(&merged) };
         if !plan.method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
             return Err(Failure::usage(format!(
                 "--optimizer and --lr belong to imap and vkf, not to {}",

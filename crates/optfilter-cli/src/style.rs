@@ -35,7 +35,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
         let mut line = String::new();
         for (c, cell) in row.iter().enumerate() {
             let pad = " ".repeat(widths[c].saturating_sub(cell.chars().count()));
-            let number = i > 0 && cell.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-');
+            let number = i > 0 && cell.parse::<f64>().is_ok();
             let text = if number { format!("{pad}{cell}") } else { format!("{cell}{pad}") };
             line.push_str(&text);
             line.push_str("  ");

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::closest;
 use crate::expr::{Ast, Graph, NodeId};
-use crate::file::{Equation, ModelSpec, Time};
+use crate::file::{Equation, LikelihoodKind, ModelSpec, Time};
 use crate::model::TextModel;
 
 /// Names with a fixed meaning in expressions.
@@ -66,50 +66,17 @@ impl<'a> Scope<'a> {
         self
     }
 
-    /// The node that a name stands for.
-    pub(crate) fn find(
-        &self,
-        graph: &mut Graph,
-        name: &str,
-    ) -> Result<NodeId, (String, Option<String>)> {
-        if let Some((_, value)) = self.parameters.iter().find(|(n, _)| n == name) {
-            return Ok(graph.constant(*value));
-        }
-        if let Some(i) = self.states.iter().position(|n| n == name) {
-            return Ok(graph.state(i));
-        }
-        if let Some(i) = self.inputs.iter().position(|n| n == name) {
-            return Ok(graph.input(i));
-        }
-        if let Some(at) = self.definitions.iter().position(|(n, _)| *n == name) {
-            // Only earlier definitions are visible inside this one, so there are no circles.
-            let mut inner = self.clone();
-            inner.definitions.truncate(at);
-            return graph
-                .lower(self.definitions[at].1, &mut |g, name| inner.find(g, name))
+    /// The meaning of names within one graph.
+    pub(crate) fn within(&self, graph: &mut Graph) -> Lookup<'a, '_> {
+        let mut lookup = Lookup { scope: self, definitions: Vec::new() };
+        for (name, ast) in &self.definitions {
+            // Only earlier definitions are visible, so there are no circles; each is lowered once.
+            let id = graph
+                .lower(ast, &mut |g, name| lookup.find(g, name))
                 .map_err(|e| (format!("in `{name}`: {}", e.message), e.help));
+            lookup.definitions.push(id);
         }
-        match name {
-            "pi" => Ok(graph.constant(std::f64::consts::PI)),
-            "e" => Ok(graph.constant(std::f64::consts::E)),
-            "inf" => Ok(graph.constant(f64::INFINITY)),
-            "t" if self.dynamic => Ok(graph.time()),
-            "dt" | "k" if self.dynamic && self.rate => Err((
-                format!("`{name}` has no meaning in a rate of change"),
-                Some("a differential equation knows only the time t".into()),
-            )),
-            "dt" if self.dynamic => Ok(graph.interval()),
-            "k" if self.dynamic => Ok(graph.step_index()),
-            _ => {
-                let known = self.names();
-                let help = closest(name, known.iter().copied())
-                    .map(|near| format!("did you mean `{near}`?"))
-                    .or_else(|| {
-                        (!known.is_empty()).then(|| format!("known: {}", known.join(", ")))
-                    });
-                Err((format!("unknown name `{name}`"), help))
-            }
-        }
+        lookup
     }
 
     fn names(&self) -> Vec<&str> {
@@ -122,6 +89,56 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// A node, or what is wrong with a name and what to do about it.
+type Found = Result<NodeId, (String, Option<String>)>;
+
+/// What names stand for in a graph that holds the definitions already.
+pub(crate) struct Lookup<'a, 's> {
+    scope: &'s Scope<'a>,
+    definitions: Vec<Found>,
+}
+
+impl Lookup<'_, '_> {
+    /// The node that a name stands for.
+    pub(crate) fn find(&self, graph: &mut Graph, name: &str) -> Found {
+        let scope = self.scope;
+        if let Some((_, value)) = scope.parameters.iter().find(|(n, _)| n == name) {
+            return Ok(graph.constant(*value));
+        }
+        if let Some(i) = scope.states.iter().position(|n| n == name) {
+            return Ok(graph.state(i));
+        }
+        if let Some(i) = scope.inputs.iter().position(|n| n == name) {
+            return Ok(graph.input(i));
+        }
+        let known = scope.definitions.iter().take(self.definitions.len());
+        if let Some(at) = known.into_iter().position(|(n, _)| *n == name) {
+            return self.definitions[at].clone();
+        }
+        match name {
+            "pi" => Ok(graph.constant(std::f64::consts::PI)),
+            "e" => Ok(graph.constant(std::f64::consts::E)),
+            "inf" => Ok(graph.constant(f64::INFINITY)),
+            "t" if scope.dynamic => Ok(graph.time()),
+            "dt" | "k" if scope.dynamic && scope.rate => Err((
+                format!("`{name}` has no meaning in a rate of change"),
+                Some("a differential equation knows only the time t".into()),
+            )),
+            "dt" if scope.dynamic => Ok(graph.interval()),
+            "k" if scope.dynamic => Ok(graph.step_index()),
+            _ => {
+                let known = scope.names();
+                let help = closest(name, known.iter().copied())
+                    .map(|near| format!("did you mean `{near}`?"))
+                    .or_else(|| {
+                        (!known.is_empty()).then(|| format!("known: {}", known.join(", ")))
+                    });
+                Err((format!("unknown name `{name}`"), help))
+            }
+        }
+    }
+}
+
 impl ModelSpec {
     /// Compiles the equations.
     pub fn compile(&self) -> TextModel {
@@ -131,20 +148,31 @@ impl ModelSpec {
         let rate = scope.clone().inside_rate(self.time != Time::Discrete);
         let lower = |equations: &[Equation], scope: &Scope<'_>| {
             let mut graph = Graph::new();
+            let names = scope.within(&mut graph);
             let ids: Vec<NodeId> = equations
                 .iter()
                 .map(|q| {
                     // A spec has passed these same steps when it was read; should its equations have
                     // been changed since, what no longer has a meaning is not a number.
                     graph
-                        .lower(&q.ast, &mut |g, name| scope.find(g, name))
+                        .lower(&q.ast, &mut |g, name| names.find(g, name))
                         .unwrap_or_else(|_| graph.constant(f64::NAN))
                 })
                 .collect();
             (graph, ids)
         };
         let dynamics = lower(&self.dynamics, &rate);
-        let observation = lower(&self.observation, &scope);
+        let (mut graph, mut ids) = lower(&self.observation, &scope);
+        // A link is part of the equation here, so that for every filter the observation is the expected
+        // measurement, and an innovation is what its name says.
+        for (id, likelihood) in ids.iter_mut().zip(&self.likelihoods) {
+            match likelihood {
+                LikelihoodKind::Poisson { log_link: true } => *id = graph.exp(*id),
+                LikelihoodKind::Bernoulli { logit_link: true } => *id = graph.logistic(*id),
+                _ => {}
+            }
+        }
+        let observation = (graph, ids);
         TextModel::new(self, dynamics, observation)
     }
 }

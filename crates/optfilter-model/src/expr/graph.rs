@@ -178,6 +178,20 @@ impl Graph {
         }
     }
 
+    /// e^a.
+    pub fn exp(&mut self, a: NodeId) -> NodeId {
+        self.unary(Unary::Exp, a)
+    }
+
+    /// 1 / (1 + e^-a).
+    pub fn logistic(&mut self, a: NodeId) -> NodeId {
+        let one = self.constant(1.0);
+        let negative = self.unary(Unary::Negate, a);
+        let power = self.unary(Unary::Exp, negative);
+        let below = self.binary(Binary::Add, one, power);
+        self.binary(Binary::Div, one, below)
+    }
+
     fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
         let (x, y) = (self.value(a), self.value(b));
         if let (Some(x), Some(y)) = (x, y) {

@@ -29,6 +29,9 @@ const TOP: [&str; 18] = [
     "filter",
 ];
 
+/// The most states, inputs or observations: programs number them in 16 bits.
+const MAX_NAMES: usize = 10_000;
+
 /// Tables of which a file that names a built-in system may change single entries.
 const MERGED: [&str; 5] = ["parameters", "definitions", "columns", "filter", "time"];
 
@@ -119,6 +122,11 @@ impl Reader {
             let message = format!("`{key}` must be a list of names, as in {key} = [\"a\", \"b\"]");
             return Err(self.at(&entry.value.at, message));
         };
+        if items.len() > MAX_NAMES {
+            let message =
+                format!("`{key}` has {} names; at most {MAX_NAMES} are allowed", items.len());
+            return Err(self.at(&entry.value.at, message));
+        }
         let mut names: Vec<String> = Vec::new();
         for item in items {
             let name = self.text(item)?;
@@ -178,8 +186,9 @@ impl Reader {
         let equation = self.equation(value)?;
         let mut graph = Graph::new();
         let scope = Scope::constants(&self.parameters);
+        let names = scope.within(&mut graph);
         let id = graph
-            .lower(&equation.ast, &mut |g, name| scope.find(g, name))
+            .lower(&equation.ast, &mut |g, name| names.find(g, name))
             .map_err(|e| self.syntax(value, e))?;
         graph.value(id).ok_or_else(|| self.at(&value.at, "this must be a constant"))
     }
@@ -249,6 +258,9 @@ impl Reader {
         };
         if observations.is_empty() {
             return Err(self.missing("[observation] is empty"));
+        }
+        if observations.len() > MAX_NAMES {
+            return Err(self.missing(format!("at most {MAX_NAMES} observations are allowed")));
         }
         self.check_distinct(&states, &inputs)?;
 
@@ -355,8 +367,9 @@ impl Reader {
         equation: &Equation,
     ) -> Result<(), Diagnostic> {
         let mut graph = Graph::new();
+        let names = scope.within(&mut graph);
         graph
-            .lower(&equation.ast, &mut |g, name| scope.find(g, name))
+            .lower(&equation.ast, &mut |g, name| names.find(g, name))
             .map_err(|e| self.syntax(value, e))?;
         Ok(())
     }
@@ -432,6 +445,9 @@ impl Reader {
             for entry in entries {
                 if entry.key == "substeps" {
                     substeps = self.count(&entry.value)?;
+                    if substeps > 100_000 {
+                        return Err(self.at(&entry.value.at, "at most 100000 substeps are allowed"));
+                    }
                 } else {
                     method = match self.text(&entry.value)? {
                         "rk4" => Integrator::Rk4,
@@ -679,6 +695,7 @@ impl Reader {
                     }
                     settings.decay = Some(decay);
                 }
+                "carry" => settings.carry = Some(self.flag(value)?),
                 "process_scale" => settings.process_scale = Some(self.positive(value)?),
                 _ => settings.particles = Some(self.count(value)?),
             }

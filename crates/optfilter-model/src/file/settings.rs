@@ -15,6 +15,8 @@ pub struct Settings {
     pub lr: Option<f64>,
     /// Decay (momentum, gamma, rho or both betas).
     pub decay: Option<f64>,
+    /// Whether the optimizer's state is carried from row to row.
+    pub carry: Option<bool>,
     /// A factor on the process noise of the classical filters.
     pub process_scale: Option<f64>,
     /// Particles of the particle filter.
@@ -23,8 +25,8 @@ pub struct Settings {
 
 impl Settings {
     /// The keys of the table.
-    pub const KEYS: [&'static str; 7] =
-        ["method", "optimizer", "steps", "lr", "decay", "process_scale", "particles"];
+    pub const KEYS: [&'static str; 8] =
+        ["method", "optimizer", "steps", "lr", "decay", "carry", "process_scale", "particles"];
 
     /// The known methods.
     pub const METHODS: [&'static str; 7] = ["imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf"];
@@ -42,6 +44,7 @@ impl Settings {
         line("steps", self.steps.map(|v| v.to_string()));
         line("lr", self.lr.map(|v| format!("{v}")));
         line("decay", self.decay.map(|v| format!("{v}")));
+        line("carry", self.carry.map(|v| v.to_string()));
         line("process_scale", self.process_scale.map(|v| format!("{v}")));
         line("particles", self.particles.map(|v| v.to_string()));
         out

@@ -63,20 +63,17 @@ where
                 LikelihoodKind::Huber { delta } => {
                     Component::Huber(Huber::new(delta, scale()?).map_err(PlanError::new)?)
                 }
-                LikelihoodKind::Poisson { log_link } => {
-                    Component::Poisson(Poisson { link: link(log_link) })
+                // Links are compiled into the equations, which give the rate and the probability.
+                LikelihoodKind::Poisson { .. } => {
+                    Component::Poisson(Poisson { link: Link::Identity })
                 }
-                LikelihoodKind::Bernoulli { logit_link } => {
-                    Component::Bernoulli(Bernoulli { link: link(logit_link) })
+                LikelihoodKind::Bernoulli { .. } => {
+                    Component::Bernoulli(Bernoulli { link: Link::Identity })
                 }
             });
         }
         Ok(Self::Independent(Independent::new(components)))
     }
-}
-
-fn link(canonical: bool) -> Link {
-    if canonical { Link::Canonical } else { Link::Identity }
 }
 
 impl<M: Dim> Likelihood for AnyLikelihood<M>

@@ -35,18 +35,11 @@ impl Linearized {
                 let mut r = DMatrix::zeros(m, m);
                 for i in 0..m {
                     // The curvature where the measurement is what is expected of it.
-                    let expected = match spec.likelihoods[i] {
-                        LikelihoodKind::Poisson { log_link: true } => eta[i].exp(),
-                        LikelihoodKind::Bernoulli { logit_link: true } => {
-                            1.0 / (1.0 + (-eta[i]).exp())
-                        }
-                        _ => eta[i],
-                    };
                     let mut y = vec![Dual::<f64, 1>::ZERO; m];
                     let mut at = vec![Dual::<f64, 1>::ZERO; m];
                     let mut score = at.clone();
                     let mut mask = vec![false; m];
-                    y[i] = Dual::constant(expected);
+                    y[i] = Dual::constant(eta[i]);
                     at[i] = Dual::variable(eta[i], 0);
                     mask[i] = true;
                     likelihood.score(&y, &at, Observed::Some(&mask), &mut score);

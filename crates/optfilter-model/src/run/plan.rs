@@ -111,7 +111,7 @@ impl Plan {
             particles: settings.particles.unwrap_or(1000),
             seed: 0,
             error_bars: true,
-            carry: false,
+            carry: settings.carry.unwrap_or(false),
         }
     }
 
@@ -126,6 +126,7 @@ impl Plan {
             steps: steps.then_some(self.steps),
             lr: optimizes.then_some(self.lr),
             decay: self.decay.filter(|_| optimizes),
+            carry: (self.method == Method::Imap && self.carry).then_some(true),
             process_scale: scaled.then_some(self.process_scale),
             particles: (self.method == Method::Pf).then_some(self.particles),
         }
@@ -134,18 +135,23 @@ impl Plan {
     /// The flags that give this plan on the command line.
     pub fn flags(&self) -> String {
         let s = self.settings();
+        let flags = [
+            ("optimizer", s.optimizer),
+            ("steps", s.steps.map(|v| v.to_string())),
+            ("lr", s.lr.map(|v| v.to_string())),
+            ("decay", s.decay.map(|v| v.to_string())),
+            ("process-scale", s.process_scale.map(|v| v.to_string())),
+            ("particles", s.particles.map(|v| v.to_string())),
+        ];
         let mut out = format!("--method {}", self.method.name());
-        let mut flag = |name: &str, value: Option<String>| {
+        for (name, value) in flags {
             if let Some(value) = value {
                 out.push_str(&format!(" --{name} {value}"));
             }
-        };
-        flag("optimizer", s.optimizer);
-        flag("steps", s.steps.map(|v| v.to_string()));
-        flag("lr", s.lr.map(|v| v.to_string()));
-        flag("decay", s.decay.map(|v| v.to_string()));
-        flag("process-scale", s.process_scale.map(|v| v.to_string()));
-        flag("particles", s.particles.map(|v| v.to_string()));
+        }
+        if s.carry == Some(true) {
+            out.push_str(" --carry");
+        }
         out
     }
 

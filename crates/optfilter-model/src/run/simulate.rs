@@ -94,8 +94,8 @@ fn draw_one(spec: &ModelSpec, i: usize, eta: f64, stream: &mut Stream) -> Result
             eta + scale()? * stream.normal() / (2.0 * gamma(0.5 * dof, stream) / dof).sqrt()
         }
         LikelihoodKind::Huber { delta } => eta + scale()? * huber(delta, stream),
-        LikelihoodKind::Poisson { log_link } => {
-            let rate = if log_link { eta.exp() } else { eta };
+        LikelihoodKind::Poisson { .. } => {
+            let rate = eta;
             if rate.is_nan() || rate > 1e9 {
                 return Err(PlanError::new(format!(
                     "the rate of `{}` is {rate}",
@@ -104,10 +104,7 @@ fn draw_one(spec: &ModelSpec, i: usize, eta: f64, stream: &mut Stream) -> Result
             }
             poisson(rate.max(0.0), stream)
         }
-        LikelihoodKind::Bernoulli { logit_link } => {
-            let p = if logit_link { 1.0 / (1.0 + (-eta).exp()) } else { eta };
-            f64::from(u8::from(stream.uniform() < p))
-        }
+        LikelihoodKind::Bernoulli { .. } => f64::from(u8::from(stream.uniform() < eta)),
     })
 }
 

@@ -1,0 +1,231 @@
+//! `optfilter reproduce`: the paper's tables and figures, in both protocols.
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use optfilter_paper::control::Event;
+use optfilter_paper::systems::System;
+use optfilter_paper::{Options, Protocol, RunError, text};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Re-create the paper's experiments and compare them with its tables
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// What to run [default: everything]
+    #[arg(value_name = "SYSTEM")]
+    systems: Vec<Family>,
+    /// What was run, what the text says, or both
+    #[arg(long, value_enum, default_value_t = ProtocolChoice::Both)]
+    protocol: ProtocolChoice,
+    /// Folder for the results; the same command continues an interrupted run from there
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    out: PathBuf,
+    /// Monte Carlo runs per cell [default: 100, as in the paper]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    runs: Option<u32>,
+    /// Seed of the first run; the paper has 0
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u32,
+    /// Worker threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Five runs instead of a hundred: seconds, to see that everything works
+    #[arg(long)]
+    quick: bool,
+    /// Print where the time went
+    #[arg(long)]
+    timings: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Family {
+    /// The one-dimensional toy system, nine noise levels
+    Toy,
+    /// The stochastic Lorenz attractor, four noise levels, three integrators
+    Lorenz,
+    /// The yearbook portraits
+    Yearbook,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ProtocolChoice {
+    /// What was really run: agrees with the tables to the last digit
+    Published,
+    /// What the paper's text says
+    Specified,
+    /// Both, side by side
+    Both,
+}
+
+impl ReproduceArgs {
+    fn wants(&self, family: Family) -> bool {
+        self.systems.is_empty() || self.systems.contains(&family)
+    }
+
+    fn options(&self) -> Options {
+        let mut systems = Vec::new();
+        if self.wants(Family::Toy) {
+            systems.extend(System::toy());
+        }
+        if self.wants(Family::Lorenz) {
+            systems.extend(System::lorenz());
+        }
+        let protocols = match self.protocol {
+            ProtocolChoice::Published => vec![Protocol::Published],
+            ProtocolChoice::Specified => vec![Protocol::Specified],
+            ProtocolChoice::Both => vec![Protocol::Published, Protocol::Specified],
+        };
+        let default_runs = if self.quick { 5 } else { 100 };
+        Options {
+            systems,
+            protocols,
+            out: self.out.clone(),
+            runs: self.runs.unwrap_or(default_runs) as usize,
+            seed: self.seed,
+            threads: self.threads.map(|n| n as usize),
+            command: command_line(),
+        }
+    }
+}
+
+/// The command as typed, without the program's folder.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1).map(|a| {
+        let plain = |c: char| c.is_alphanumeric() || "-_./=,:".contains(c);
+        if !a.is_empty() && a.chars().all(plain) {
+            a
+        } else {
+            format!("'{}'", a.replace('\'', "'\\''"))
+        }
+    });
+    std::iter::once("optfilter".to_owned())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Run the subcommand.
+pub fn run(args: &ReproduceArgs) -> Result<(), RunError> {
+    let options = args.options();
+    if args.wants(Family::Yearbook) {
+        eprintln!("yearbook: not part of this command yet; running the rest");
+    }
+    if options.systems.is_empty() {
+        return Ok(());
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let on_signal = Arc::clone(&stop);
+    // Without the handler Ctrl-C still ends the program, and finished systems are on disk all the same.
+    let _ = ctrlc::set_handler(move || {
+        if on_signal.swap(true, Ordering::Relaxed) {
+            std::process::exit(130); // asked twice: do not wait for the current piece
+        }
+    });
+    let progress = Progress::new(Arc::clone(&stop));
+    let outcome = optfilter_paper::run(&options, &stop, &|event| progress.hear(event));
+    progress.finish();
+    let outcome = outcome?;
+    let mut report = String::new();
+    for &protocol in &options.protocols {
+        report.push_str(&text::tables(&outcome, protocol));
+    }
+    report.push_str(&text::summary(&outcome));
+    if args.timings {
+        report.push_str(&text::timings(&outcome));
+    }
+    let page = options.out.join("index.html");
+    report.push_str(&format!("\nReport: {}\n", page.display()));
+    report.push_str(&text::verdict(&outcome, options.runs));
+    // A closed pipe (`| head`) is no error of ours.
+    let _ = writeln!(std::io::stdout(), "{report}");
+    Ok(())
+}
+
+/// A bar with the time left on a terminal, plain lines elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Ticks of the bar per unit of work.
+const TICKS: f64 = 1000.0;
+
+impl Progress {
+    fn new(stop: Arc<AtomicBool>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(1);
+            let template = "{bar:32} {percent:>3} %  {elapsed} so far, about {eta} left  {msg}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(std::time::Duration::from_millis(250));
+            bar
+        });
+        Self { bar, stop }
+    }
+
+    fn hear(&self, event: Event) {
+        match (&self.bar, event) {
+            (Some(bar), Event::Plan { work }) => bar.set_length((work * TICKS) as u64),
+            (Some(bar), Event::Begin { name }) => bar.set_message(name),
+            (Some(bar), Event::Advance { work }) => {
+                bar.inc((work * TICKS) as u64);
+                if self.stop.load(Ordering::Relaxed) {
+                    bar.set_message("stopping");
+                }
+            }
+            (Some(bar), Event::Note { text }) => bar.println(text),
+            (Some(_), Event::End { .. }) => {}
+            (None, Event::End { name, time: Some(time) }) => {
+                eprintln!("{name}: {:.1} s", time.as_secs_f64());
+            }
+            (None, Event::End { name, time: None }) => eprintln!("{name}: taken over"),
+            (None, Event::Note { text }) => eprintln!("{text}"),
+            (None, _) => {}
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: ReproduceArgs,
+    }
+
+    fn parse(line: &str) -> Result<ReproduceArgs, clap::Error> {
+        Program::try_parse_from(line.split_whitespace()).map(|p| p.args)
+    }
+
+    #[test]
+    fn nothing_given_is_everything_in_both_protocols() {
+        let options = parse("reproduce").unwrap().options();
+        assert_eq!(options.systems.len(), 21);
+        assert_eq!(options.protocols, [Protocol::Published, Protocol::Specified]);
+        assert_eq!((options.runs, options.seed), (100, 0));
+        assert_eq!(options.out, PathBuf::from("reproduction"));
+    }
+
+    #[test]
+    fn flags_are_the_documented_ones() {
+        let line = "reproduce toy lorenz --protocol published --out x --seed 3 --threads 2 --quick --timings";
+        let options = parse(line).unwrap().options();
+        assert_eq!((options.runs, options.seed, options.threads), (5, 3, Some(2)));
+        assert_eq!(parse("reproduce toy --quick --runs 7").unwrap().options().runs, 7);
+        assert_eq!(parse("reproduce toy").unwrap().options().systems.len(), 9);
+        assert!(parse("reproduce --runs 0").is_err());
+        assert!(parse("reproduce moon").is_err());
+    }
+}

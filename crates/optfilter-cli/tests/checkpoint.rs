@@ -1,0 +1,125 @@
+//! Checkpoints: a killed run goes on without a lost or doubled row.
+
+mod common;
+use common::*;
+use std::time::{Duration, Instant};
+
+const FLAGS: [&[&str]; 3] = [
+    &["--method", "ekf"],
+    &["--optimizer", "adam", "--steps", "3", "--lr", "0.05", "--carry"],
+    &["--method", "pf", "--particles", "32", "--seed", "7"],
+];
+
+#[test]
+fn a_run_killed_at_any_moment_ends_as_if_it_had_not_been() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    ok(&[
+        "simulate",
+        "pendulum",
+        "--steps",
+        "60000",
+        "--seed",
+        "1",
+        "--missing",
+        "0.05",
+        "--out",
+        &data,
+    ]);
+    for (i, flags) in FLAGS.iter().enumerate() {
+        let whole = folder.name("whole.csv");
+        let mut args = vec!["filter", "pendulum", &data, "-q", "--out", &whole];
+        args.extend(*flags);
+        let begun = Instant::now();
+        ok(&args);
+        let seconds = begun.elapsed().as_secs_f64();
+        let (parts, checkpoint) = (folder.name("parts.csv"), folder.name(&format!("c{i}")));
+        let mut args = vec!["filter", "pendulum", &data, "-q", "--out", &parts];
+        args.extend(["--checkpoint", &checkpoint, "--checkpoint-every", "3000"]);
+        args.extend(*flags);
+        let mut killed = 0;
+        for attempt in 0..50 {
+            let mut child = program().args(&args).spawn().unwrap();
+            // Later and later, so that the run gets to its end some time.
+            let patience = Duration::from_secs_f64(seconds * 0.23 * f64::from(1 + attempt / 4));
+            let started = Instant::now();
+            let done = loop {
+                match child.try_wait().unwrap() {
+                    Some(status) => break Some(status),
+                    None if started.elapsed() > patience => break None,
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            match done {
+                Some(status) => {
+                    assert!(status.success());
+                    break;
+                }
+                None => {
+                    child.kill().unwrap(); // SIGKILL
+                    child.wait().unwrap();
+                    killed += 1;
+                }
+            }
+        }
+        assert!(killed > 0, "the run was never interrupted");
+        assert!(
+            folder.read("whole.csv") == folder.read("parts.csv"),
+            "{flags:?} after {killed} kills"
+        );
+    }
+}
+
+#[test]
+fn new_rows_go_on_where_the_old_ones_ended() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    ok(&["simulate", "pendulum", "--steps", "500", "--out", &data]);
+    let text = folder.read("d.csv");
+    let cut = text.lines().take(301).map(|l| format!("{l}\n")).collect::<String>();
+    let (some, out, ckpt) =
+        (folder.write("some.csv", &cut), folder.name("o.csv"), folder.name("c"));
+    let args = |data: &str| -> Vec<String> {
+        ["filter", "pendulum", data, "--method", "ukf", "-q", "--out", &out, "--checkpoint", &ckpt]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    let run = |data: &str| {
+        let args = args(data);
+        ok(&args.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    run(&some);
+    run(&data);
+    let whole = ok(&["filter", "pendulum", &data, "--method", "ukf", "-q"]);
+    assert!(folder.read("o.csv") == whole);
+    // Once more: nothing is left to do, and nothing changes.
+    run(&data);
+    assert!(folder.read("o.csv") == whole);
+
+    let other = common::run(&["filter", "pendulum", &data, "--out", &out, "--checkpoint", &ckpt]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("another model or other flags"));
+    std::fs::write(folder.path("c"), b"OPTFILT\nrubbish").unwrap();
+    let list = args(&data);
+    let damaged = common::run(&list.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(damaged.status.code(), Some(1));
+}
+
+#[test]
+fn a_followed_stream_goes_on_from_its_checkpoint() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    ok(&["simulate", "growth", "--steps", "100", "--out", &data]);
+    let text = folder.read("d.csv");
+    let lines: Vec<&str> = text.lines().collect();
+    let (first, second) =
+        (lines[..41].join("\n") + "\n", [&lines[..1], &lines[41..]].concat().join("\n") + "\n");
+    let ckpt = folder.name("c");
+    let args =
+        ["filter", "growth", "-", "--method", "ekf", "--follow", "-q", "--checkpoint", &ckpt];
+    let one = run_with_input(&args, &first);
+    let two = run_with_input(&args, &second);
+    let whole = run_with_input(&["filter", "growth", "-", "--method", "ekf", "-q"], &text);
+    let joined = [one.stdout, two.stdout].concat();
+    assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole.stdout));
+}

@@ -1,0 +1,139 @@
+//! The other commands from end to end.
+
+mod common;
+use common::*;
+
+#[test]
+fn a_new_model_passes_its_own_check() {
+    let folder = Folder::new();
+    let path = folder.name("m.toml");
+    ok(&["model", "new", "tracker", "--out", &path]);
+    let page = ok(&["model", "check", &path]);
+    assert!(page.starts_with("tracker\n  2 states, 1 observation\n"), "{page}");
+    assert!(page.contains("velocity − dt·drag·velocity·|velocity|"));
+    let again = run(&["model", "new", "tracker", "--out", &path]);
+    assert_eq!(again.status.code(), Some(2));
+    for (name, _) in optfilter_model::ModelSpec::built_ins() {
+        let text = ok(&["model", "new", "mine", "--from", name]);
+        let file = folder.write("b.toml", &text);
+        ok(&["model", "check", &file, "--json"]);
+        assert!(ok(&["model", "list"]).contains(name));
+    }
+}
+
+#[test]
+fn a_model_may_come_from_standard_input() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", "y\n1\n2\n");
+    let output =
+        run_with_input(&["filter", "-", &data, "--method", "kf"], "system = \"local-level\"");
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 3);
+}
+
+#[test]
+fn help_and_completions_exist_for_every_command() {
+    for command in ["filter", "tune", "compare", "simulate", "explain", "model", "completions"] {
+        let help = ok(&[command, "--help"]);
+        assert!(help.contains("Example"), "{command} shows an example");
+    }
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(ok(&["completions", shell]).contains("optfilter"));
+    }
+}
+
+#[test]
+fn simulations_repeat_and_differ_by_seed() {
+    let draw = |seed: &str| ok(&["simulate", "lotka-volterra", "--steps", "50", "--seed", seed]);
+    assert_eq!(draw("1"), draw("1"));
+    assert_ne!(draw("1"), draw("2"));
+    let counts = column(&draw("1"), "prey_count");
+    assert!(counts.iter().all(|c| *c >= 0.0 && *c == c.floor()));
+}
+
+#[test]
+fn explain_gives_the_prior_of_the_paper() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"2*x\"\n[measurement_noise]\nvar = 0.5\n\
+         [initial]\nmean = 0\nstd = 1\n",
+    );
+    let args = [
+        "explain",
+        &model,
+        "--optimizer",
+        "gd",
+        "--steps",
+        "3",
+        "--lr",
+        "0.05",
+        "--gain",
+        "0.25",
+        "--json",
+    ];
+    let value: serde_json::Value = serde_json::from_str(&ok(&args)).unwrap();
+    // Curvature s = H^2 / R = 8. Prior = ((1 - lr s)^-K - 1) / s; K gradient steps move by
+    // (1 - (1 - lr s)^K) of the way, which over H is the gain.
+    let s = 8.0;
+    let close = |a: &serde_json::Value, b: f64| {
+        let a = a.as_f64().unwrap();
+        assert!((a - b).abs() < 1e-12 * b.abs().max(1.0), "{a} {b}");
+    };
+    close(&value["largest_rate"], 1.0 / s);
+    assert_eq!(value["admissible"], true);
+    let kept = 0.6f64.powi(3);
+    close(&value["implied_prior"][0][0], (1.0 / kept - 1.0) / s);
+    close(&value["gain"][0][0], (1.0 - kept) / 2.0);
+    close(&value["rates_for_gain"][0]["lr"], 0.25 / s);
+    let steep = ok(&["explain", &model, "--optimizer", "gd", "--steps", "3", "--lr", "0.2"]);
+    assert!(steep.contains("not admissible"), "{steep}");
+    let adam = ok(&["explain", &model, "--optimizer", "adam", "--steps", "3", "--lr", "0.01"]);
+    assert!(adam.contains("adapts its steps"));
+}
+
+#[test]
+fn tuning_finds_the_noise_it_was_not_told_and_saves_it() {
+    let folder = Folder::new();
+    // Data of a local level whose process noise is ten times smaller (in deviation) than the model says.
+    let model = |std: f64, name: &str| {
+        folder.write(
+            name,
+            &format!(
+                "# kept\nstates = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n\
+                 [process_noise]\nstd = {std}\n[measurement_noise]\nstd = 1\n[initial]\nmean = 0\nstd = 1\n"
+            ),
+        )
+    };
+    let (truth, wrong) = (model(0.1, "true.toml"), model(1.0, "wrong.toml"));
+    let data = folder.name("d.csv");
+    ok(&["simulate", &truth, "--steps", "3000", "--seed", "4", "--out", &data]);
+    let args = [
+        "tune",
+        &wrong,
+        &data,
+        "--methods",
+        "kf,imap",
+        "--budget",
+        "120",
+        "--save",
+        &wrong,
+        "--json",
+    ];
+    let value: serde_json::Value = serde_json::from_str(&ok(&args)).unwrap();
+    let best = &value["board"][0]["plan"];
+    let text = folder.read("wrong.toml");
+    assert!(text.starts_with("# kept\nstates") && text.contains("[filter]"), "{text}");
+    let error = |model: &str, extra: &[&str]| {
+        let mut args = vec!["filter", model, &data, "-q"];
+        args.extend(extra);
+        let x = column(&ok(&args), "x");
+        let t = column(&folder.read("d.csv"), "x");
+        let sum: f64 = x.iter().zip(&t).map(|(a, b)| (a - b) * (a - b)).sum();
+        (sum / x.len() as f64).sqrt()
+    };
+    // Within 5 % of the filter that knows, though chosen without the truth.
+    let (tuned, ideal) = (error(&wrong, &[]), error(&truth, &["--method", "kf"]));
+    assert!(tuned < 1.05 * ideal, "{tuned} against {ideal} with {best}");
+    assert!(error(&truth, &["--method", "kf"]) < 0.6 * error(&wrong, &["--method", "kf"]));
+}
