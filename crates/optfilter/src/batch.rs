@@ -47,7 +47,7 @@ fn parallel<T: Send, R: Send>(items: Vec<T>, f: impl Fn(T) -> R + Sync) -> Vec<R
     #[cfg(feature = "std")]
     {
         use rayon::prelude::*;
-        items.into_par_iter().map(|item| f(item)).collect()
+        items.into_par_iter().map(&f).collect()
     }
     #[cfg(not(feature = "std"))]
     {
@@ -123,7 +123,9 @@ impl<'a> Batch<'a> {
         let blocks = parallel(self.groups.iter().collect(), |group: &Group| {
             let series = &self.series[group.first..group.first + group.count];
             let starts = &starts[group.first..group.first + group.count];
-            let lanes = group.packed.as_ref().filter(|_| fits(filter, series));
+            let n = filter.model.state_dim().value();
+            let sized = starts.iter().all(|start| start.nrows() == n);
+            let lanes = group.packed.as_ref().filter(|_| sized && fits(filter, series));
             let (o, k) = (&filter.optimizer, filter.steps);
             match (lanes, group.width) {
                 (Some(y), 32) => run_lanes::<_, _, _, 32>(filter, o, k, &series[0], y, starts),
@@ -366,9 +368,9 @@ where
         }
     }
     flag(&mut block, &x, None);
-    let mask: Vec<Vec<bool>> = (0..clock.len())
-        .map(|k| clock.observation(k).iter().map(|v| !v.is_nan()).collect())
-        .collect();
+    let rows = m.value();
+    let mask: Vec<bool> =
+        (0..clock.len()).flat_map(|k| clock.observation(k)).map(|v| !v.is_nan()).collect();
     dispatch(
         #[inline(always)]
         || {
@@ -377,7 +379,7 @@ where
             let mut y =
                 OVector::<Lanes<W>, M::Output>::from_element_generic(m, U1, Lanes([0.0; W]));
             let mut next = x.clone();
-            for (k, mask) in mask.iter().enumerate() {
+            for (k, mask) in mask.chunks_exact(rows).enumerate() {
                 let (step, u) = (clock.step(k), clock.input(k));
                 model.transition(x.as_slice(), u, &step, next.as_mut_slice());
                 if !next.iter().all(|v| v.is_finite()) {

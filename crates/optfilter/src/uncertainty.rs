@@ -22,14 +22,15 @@ use crate::filter::{
     Filter, FilterError, GaussianBelief, ImplicitMap, MeasurementLoss, Memory, PointBelief, Update,
 };
 use crate::filter::{
-    check_len, check_measurement, predict_linearized, refine, residual, with_observed,
+    check_belief, check_measurement, check_square, predict_linearized, refine, residual,
+    with_observed,
 };
-use crate::linalg::symmetrize;
+use crate::linalg::{Factor, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
 use crate::optim::Optimizer;
 use crate::scalar::{Dual, Scalar};
-use nalgebra::{Cholesky, DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// Directions carried by one differentiated run of the update.
 const WIDTH: usize = 4;
@@ -151,7 +152,7 @@ where
         let model = &self.filter.model;
         let (n, m) = (model.state_dim(), model.output_dim());
         check_measurement(m.value(), model.input_dim(), y, u, step)?;
-        check_len("belief", n.value(), belief.mean.nrows(), Some(step.index))?;
+        check_belief(belief, n.value(), step)?;
         with_observed(m, y, |observed| {
             let count = observed.count(y.len());
             if count == 0 {
@@ -162,6 +163,7 @@ where
             self.filter.update(&mut point, y, u, step)?;
 
             let mut r = self.noise.measurement_cov(step);
+            check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
             let (predicted, mut h) =
                 linearize_observation(model, n, prediction.as_slice(), u, step);
             if observed != Observed::All {
@@ -172,18 +174,17 @@ where
                     }
                 }
             }
-            let s = &h * &belief.cov * h.transpose() + &r;
+            let s = sandwich(&h, &belief.cov) + &r;
             let (a, b) = self.sensitivities(&prediction, y, u, step, observed);
             belief.mean = point.mean;
-            belief.cov = &a * &belief.cov * a.transpose() + &b * &r * b.transpose();
-            symmetrize(&mut belief.cov);
+            belief.cov = sandwich(&a, &belief.cov) + sandwich(&b, &r);
 
             let innovation = residual(model, y, &predicted, observed);
-            let Some(factor) = Cholesky::new(s.clone()) else {
+            let Some(factor) = Factor::new(&s) else {
                 let quantity = "innovation covariance";
                 return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
             };
-            let nis = innovation.dot(&factor.solve(&innovation));
+            let nis = factor.quadratic_form(&innovation);
             let log_likelihood = crate::filter::gaussian_log_density(nis, &factor, count);
             Ok(Update {
                 innovation,

@@ -12,11 +12,10 @@
 
 use super::{Belief, FilterError, Update};
 use crate::Shapes;
-use crate::linalg::{is_symmetric_psd, symmetrize};
+use crate::linalg::{Factor, is_symmetric_psd, product, sandwich, solve_gain, symmetric_product};
 use crate::model::likelihood::Observed;
-use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
-use nalgebra::{Cholesky, DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian belief: mean and covariance.
@@ -77,9 +76,7 @@ pub(crate) fn propagate<N: Dim>(
 ) where
     DefaultAllocator: Allocator<N, N>,
 {
-    let fp = f * &*cov;
-    *cov = fp * f.transpose() + q;
-    symmetrize(cov);
+    *cov = sandwich(f, cov) + q;
 }
 
 /// A linear(ised) measurement: residual, H and R.
@@ -107,6 +104,7 @@ where
     DefaultAllocator: Shapes<N, M>,
 {
     let GaussianMeasurement { residual, mut h, mut r } = measurement;
+    super::check_square("measurement_cov (R)", residual.nrows(), &r, Some(index))?;
     if observed != Observed::All {
         r = crate::model::likelihood::masked_cov(&r, observed);
         for i in 0..h.nrows() {
@@ -115,29 +113,29 @@ where
             }
         }
     }
-    let hp = &h * &belief.cov; // m x n
-    let s = &hp * h.transpose() + &r; // m x m
-    let Some(factor) = Cholesky::new(s.clone()) else {
+    let hp = product(&h, &belief.cov); // m x n
+    let s = symmetric_product(&hp, &h) + &r; // m x m
+    let Some(factor) = Factor::new(&s) else {
         return Err(FilterError::NotPositiveDefinite {
             quantity: "innovation covariance",
             index: Some(index),
         });
     };
-    let mut gain_t = hp; // G' = S^-1 H P, m x n
-    factor.solve_mut(&mut gain_t);
+    let mut gain_t = hp.clone(); // G' = S^-1 H P, m x n
+    solve_gain(&s, &factor, &mut gain_t);
     let gain = gain_t.transpose();
-    belief.mean += &gain * &residual;
+    belief.mean += product(&gain, &residual);
 
-    let mut keep = -(&gain * &h); // I - G H
+    // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
+    let mut keep = -product(&gain, &h);
     for i in 0..keep.nrows() {
         keep[(i, i)] += 1.0;
     }
-    let kept = &keep * &belief.cov * keep.transpose();
-    belief.cov = kept + &gain * &r * gain_t;
-    symmetrize(&mut belief.cov);
+    let kept = &belief.cov - product(&gain, &hp);
+    belief.cov = symmetric_product(&kept, &keep) + sandwich(&gain, &r);
 
     let count = observed.count(residual.nrows());
-    let nis = residual.dot(&factor.solve(&residual));
+    let nis = factor.quadratic_form(&residual);
     let log_likelihood = gaussian_log_density(nis, &factor, count);
     Ok(Update {
         innovation: residual,
@@ -150,22 +148,11 @@ where
 
 /// ln N(v; 0, S) from v' S^-1 v and the factor of S, over `count` components.
 #[inline(always)]
-pub(crate) fn gaussian_log_density<M: Dim>(nis: f64, factor: &Cholesky<f64, M>, count: usize) -> f64
+pub(crate) fn gaussian_log_density<M: Dim>(nis: f64, factor: &Factor<M>, count: usize) -> f64
 where
-    DefaultAllocator: Allocator<M, M>,
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    let l = factor.l_dirty();
-    // One logarithm for as many factors as fit a double.
-    let (mut product, mut half_ln_det) = (1.0f64, 0.0);
-    for i in 0..l.nrows() {
-        product *= l[(i, i)];
-        if !(1e-100..1e100).contains(&product) {
-            half_ln_det += Scalar::ln(product);
-            product = 1.0;
-        }
-    }
-    half_ln_det += Scalar::ln(product);
-    -0.5 * (nis + count as f64 * LN_TAU) - half_ln_det
+    -0.5 * (nis + count as f64 * LN_TAU + factor.ln_det())
 }
 
 const LN_TAU: f64 = 1.837_877_066_409_345_5;

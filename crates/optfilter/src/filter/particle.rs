@@ -14,9 +14,9 @@
 use super::implicit_map::check_possible;
 use super::resampling::{Scheme, resample};
 use super::{Belief, Filter, FilterError, GaussianBelief, Update};
-use super::{check_len, check_measurement, residual, with_observed};
+use super::{check_inputs, check_len, check_measurement, check_square, residual, with_observed};
 use crate::Shapes;
-use crate::linalg::{psd_factor, symmetrize};
+use crate::linalg::{Factor, psd_factor};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step};
 use crate::rng::{Stream, fast};
@@ -26,7 +26,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use nalgebra::allocator::Allocator;
-use nalgebra::{Cholesky, DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// Particles that go through the model at once.
@@ -68,6 +68,9 @@ where
             let (argument, requirement) = ("resampling threshold", "between 0 and 1");
             return Err(FilterError::Setting { argument, value: fraction, requirement });
         }
+        if let Some(dim) = likelihood.dim() {
+            check_len("likelihood", model.output_dim().value(), dim, None)?;
+        }
         Ok(Self { model, likelihood, noise, resampling })
     }
 }
@@ -106,6 +109,7 @@ where
         if count == 0 {
             return Err(FilterError::Zero { argument: "particles" });
         }
+        check_square("initial cov", start.mean.nrows(), &start.cov, None)?;
         let Some(factor) = psd_factor(&start.cov) else {
             return Err(FilterError::NotPositiveDefinite { quantity: "initial cov", index: None });
         };
@@ -261,7 +265,7 @@ where
         step: &Step,
     ) -> Result<(), FilterError> {
         let n = self.model.state_dim();
-        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
+        check_inputs(self.model.input_dim(), u, step)?;
         check_len("particles' state", n.value(), belief.dim, Some(step.index))?;
         if !belief.even {
             match self.resampling {
@@ -273,7 +277,9 @@ where
                 }
             }
         }
-        let Some(factor) = psd_factor(&self.noise.process_cov(step)) else {
+        let q = self.noise.process_cov(step);
+        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        let Some(factor) = psd_factor(&q) else {
             return Err(FilterError::NotPositiveDefinite {
                 quantity: "process_cov (Q)",
                 index: Some(step.index),
@@ -327,6 +333,8 @@ where
             belief.dim,
             Some(step.index),
         )?;
+        let r = self.noise.measurement_cov(step);
+        check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         with_observed(m, y, |observed| {
             if observed.count(y.len()) == 0 {
                 return Ok(Update::nothing(m, true));
@@ -347,7 +355,7 @@ where
                 });
             };
             let log_likelihood = total - self.likelihood.log_normalizer(y, observed);
-            self.report(y, observed, step, seen, log_likelihood)
+            self.report(y, observed, step, seen, r, log_likelihood)
         })
     }
 }
@@ -439,21 +447,21 @@ where
         observed: Observed<'_>,
         step: &Step,
         seen: SeenMoments<M::Output>,
+        r: OMatrix<f64, M::Output, M::Output>,
         log_likelihood: f64,
     ) -> Result<Update<M::Output>, FilterError> {
         let innovation = residual(&self.model, y, &seen.mean, observed);
-        let mut s = seen.cov + self.noise.measurement_cov(step);
-        symmetrize(&mut s);
+        let mut s = seen.cov + r;
         if observed != Observed::All {
             s = masked_cov(&s, observed);
         }
-        let Some(factor) = Cholesky::new(s.clone()) else {
+        let Some(factor) = Factor::new(&s) else {
             return Err(FilterError::NotPositiveDefinite {
                 quantity: "innovation covariance",
                 index: Some(step.index),
             });
         };
-        let nis = innovation.dot(&factor.solve(&innovation));
+        let nis = factor.quadratic_form(&innovation);
         let count = observed.count(y.len());
         Ok(Update {
             innovation,

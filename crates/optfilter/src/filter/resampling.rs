@@ -63,8 +63,9 @@ fn systematic(weights: &[f64], shift: f64) -> Vec<usize> {
         // The last particle with offspring from `start` on is the one written last.
         parents[start] = i;
         sum += w;
-        let end = Scalar::floor(sum * scale - shift) + 1.0;
-        start = (end.max(0.0) as usize).clamp(start, count);
+        // One more than the floor, by cutting off the fraction of a number above zero.
+        let end = (sum * scale - shift + 1.0) as i64 as usize;
+        start = end.clamp(start, count);
     }
     parents.truncate(count);
     let mut last = 0;

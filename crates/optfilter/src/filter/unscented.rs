@@ -15,15 +15,17 @@
 
 use super::gaussian::gaussian_log_density;
 use super::{
-    Filter, FilterError, GaussianBelief, Update, check_len, check_measurement, residual,
-    with_observed,
+    Filter, FilterError, GaussianBelief, Update, check_belief, check_inputs, check_measurement,
+    check_square, residual, with_observed,
 };
 use crate::Shapes;
-use crate::linalg::{psd_factor, symmetrize};
+use crate::derivative::VectorFunction;
+use crate::linalg::{Factor, product, psd_factor, sandwich, solve_gain, symmetric_product};
 use crate::model::likelihood::{Observed, masked_cov};
-use crate::model::{Model, Noise, Step};
-use crate::scalar::Scalar;
-use nalgebra::{Cholesky, DefaultAllocator, Dim, OMatrix, OVector, U1};
+use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
+use crate::scalar::{Lanes, Scalar};
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// Where sigma points lie and how they weigh.
@@ -50,12 +52,12 @@ impl SigmaPoints {
 }
 
 /// Weights for a given dimension.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Weights {
     /// sqrt(n + lambda)
     spread: f64,
-    /// Weight of the centre in covariances; its weight in means follows, since those sum to one.
-    centre_cov: f64,
+    /// beta - alpha^2
+    shift_cov: f64,
     outer: f64,
 }
 
@@ -64,7 +66,7 @@ struct Weights {
 pub struct Unscented<M, Q> {
     model: M,
     noise: Q,
-    points: SigmaPoints,
+    weights: Weights,
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
@@ -86,20 +88,13 @@ where
                 requirement: "finite",
             });
         }
-        Ok(Self { model, noise, points })
-    }
-
-    #[inline(always)]
-    fn weights(&self) -> Weights {
-        let SigmaPoints { alpha, beta, kappa } = self.points;
-        let n = self.model.state_dim().value() as f64;
-        let total = alpha * alpha * (n + kappa); // n + lambda
-        let centre_mean = (total - n) / total;
-        Weights {
-            spread: Scalar::sqrt(total),
-            centre_cov: centre_mean + 1.0 - alpha * alpha + beta,
-            outer: 0.5 / total,
-        }
+        let SigmaPoints { alpha, beta, .. } = points;
+        let weights = Weights {
+            spread: Scalar::sqrt(spread),
+            shift_cov: beta - alpha * alpha,
+            outer: 0.5 / spread,
+        };
+        Ok(Self { model, noise, weights })
     }
 }
 
@@ -107,7 +102,7 @@ where
 /// points ahead, the other n for those behind.
 struct Spread<N: Dim, D: Dim>
 where
-    DefaultAllocator: nalgebra::allocator::Allocator<D> + nalgebra::allocator::Allocator<D, N>,
+    DefaultAllocator: Allocator<D> + Allocator<D, N>,
 {
     centre: OVector<f64, D>,
     ahead: OMatrix<f64, D, N>,
@@ -116,92 +111,141 @@ where
 
 impl<N: Dim, D: Dim> Spread<N, D>
 where
-    DefaultAllocator: nalgebra::allocator::Allocator<D> + nalgebra::allocator::Allocator<D, N>,
-    DefaultAllocator: nalgebra::allocator::Allocator<N>,
+    DefaultAllocator: Allocator<D> + Allocator<D, N>,
+    DefaultAllocator: Allocator<N>,
 {
-    /// Sends the sigma points (mean, +- columns of `factor`) through `f`; `is_angle` says which
-    /// outputs wrap.
+    /// Sends the sigma points (mean, +- `spread` times columns of `factor`) through `f`; `is_angle` says which
+    /// outputs wrap. The points are lanes of one evaluation (of several, if there are many).
     #[inline(always)]
     fn new(
         mean: &OVector<f64, N>,
         factor: &OMatrix<f64, N, N>,
+        spread: f64,
         d: D,
-        f: impl Fn(&[f64], &mut [f64]),
+        f: &impl VectorFunction,
         is_angle: impl Fn(usize) -> bool,
     ) -> Self
     where
-        DefaultAllocator: nalgebra::allocator::Allocator<N, N>,
+        DefaultAllocator: Allocator<N, N>,
     {
         let n = mean.shape_generic().0;
-        let mut centre = OVector::<f64, D>::zeros_generic(d, U1);
-        f(mean.as_slice(), centre.as_mut_slice());
-        let mut ahead = OMatrix::<f64, D, N>::zeros_generic(d, n);
-        let mut behind = OMatrix::<f64, D, N>::zeros_generic(d, n);
-        let mut image = OVector::<f64, D>::zeros_generic(d, U1);
+        let mut out = Self {
+            centre: OVector::zeros_generic(d, U1),
+            ahead: OMatrix::zeros_generic(d, n),
+            behind: OMatrix::zeros_generic(d, n),
+        };
+        if n.value() == 1 {
+            // Three points gain nothing from lanes.
+            let (m, l) = (mean[0], factor[(0, 0)] * spread);
+            f.eval(&[m], out.centre.as_mut_slice());
+            f.eval(&[m + l], out.ahead.as_mut_slice());
+            f.eval(&[m - l], out.behind.as_mut_slice());
+        } else {
+            out.evaluate::<8>(mean, factor, spread, f);
+        }
         for j in 0..n.value() {
-            for (sign, out) in [(1.0, &mut ahead), (-1.0, &mut behind)] {
-                let mut point = mean.clone();
-                for i in j..n.value() {
-                    point[i] += sign * factor[(i, j)]; // lower triangular: zeros above
-                }
-                f(point.as_slice(), image.as_mut_slice());
-                for i in 0..d.value() {
-                    let deviation = image[i] - centre[i];
-                    out[(i, j)] =
-                        if is_angle(i) { Scalar::wrap_angle(deviation) } else { deviation };
+            for i in 0..d.value() {
+                for image in [&mut out.ahead[(i, j)], &mut out.behind[(i, j)]] {
+                    let deviation = *image - out.centre[i];
+                    *image = if is_angle(i) { Scalar::wrap_angle(deviation) } else { deviation };
                 }
             }
         }
-        Self { centre, ahead, behind }
+        out
     }
 
-    /// The weighted mean, after which `ahead`, `behind` are deviations from it and the returned vector
-    /// is the centre's deviation.
+    /// Fills in the images of all points, `W` at a time.
     #[inline(always)]
-    fn center(&mut self, w: &Weights) -> (OVector<f64, D>, OVector<f64, D>) {
-        let mut shift = OVector::<f64, D>::zeros_generic(self.centre.shape_generic().0, U1);
-        for j in 0..self.ahead.ncols() {
-            for i in 0..shift.nrows() {
-                shift[i] += w.outer * (self.ahead[(i, j)] + self.behind[(i, j)]);
+    fn evaluate<const W: usize>(
+        &mut self,
+        mean: &OVector<f64, N>,
+        factor: &OMatrix<f64, N, N>,
+        spread: f64,
+        f: &impl VectorFunction,
+    ) where
+        DefaultAllocator: Allocator<N, N>,
+    {
+        let (n, d) = (mean.shape_generic().0, self.centre.shape_generic().0);
+        let count = 2 * n.value() + 1;
+        let mut point = OVector::<Lanes<W>, N>::from_element_generic(n, U1, Lanes([0.0; W]));
+        let mut image = OVector::<Lanes<W>, D>::from_element_generic(d, U1, Lanes([0.0; W]));
+        let mut first = 0;
+        while first < count {
+            for i in 0..n.value() {
+                for lane in 0..W {
+                    // The centre, the n points ahead, the n behind; spare lanes repeat the centre.
+                    let p = first + lane;
+                    point[i].0[lane] = if p == 0 || p >= count {
+                        mean[i]
+                    } else if p <= n.value() {
+                        mean[i] + spread * factor[(i, p - 1)]
+                    } else {
+                        mean[i] - spread * factor[(i, p - 1 - n.value())]
+                    };
+                }
             }
-        }
-        for j in 0..self.ahead.ncols() {
-            for i in 0..shift.nrows() {
-                self.ahead[(i, j)] -= shift[i];
-                self.behind[(i, j)] -= shift[i];
+            f.eval(point.as_slice(), image.as_mut_slice());
+            for i in 0..d.value() {
+                for lane in 0..W.min(count - first) {
+                    let p = first + lane;
+                    let v = image[i].0[lane];
+                    if p == 0 {
+                        self.centre[i] = v;
+                    } else if p <= n.value() {
+                        self.ahead[(i, p - 1)] = v;
+                    } else {
+                        self.behind[(i, p - 1 - n.value())] = v;
+                    }
+                }
             }
+            first += W;
         }
-        (&self.centre + &shift, -shift)
     }
-}
 
-/// sum_i w_i a_i b_i' over the sigma points.
-#[inline(always)]
-fn cross_cov<N: Dim, A: Dim, B: Dim>(
-    w: &Weights,
-    a: (&Spread<N, A>, &OVector<f64, A>),
-    b: (&Spread<N, B>, &OVector<f64, B>),
-) -> OMatrix<f64, A, B>
-where
-    DefaultAllocator: nalgebra::allocator::Allocator<A>
-        + nalgebra::allocator::Allocator<B>
-        + nalgebra::allocator::Allocator<A, N>
-        + nalgebra::allocator::Allocator<B, N>
-        + nalgebra::allocator::Allocator<N, B>
-        + nalgebra::allocator::Allocator<U1, B>
-        + nalgebra::allocator::Allocator<A, B>,
-{
-    let ((a, a0), (b, b0)) = (a, b);
-    let mut sum = a0 * b0.transpose() * w.centre_cov;
-    sum += (&a.ahead * b.ahead.transpose() + &a.behind * b.behind.transpose()) * w.outer;
-    sum
+    /// The weighted mean less the centre.
+    #[inline(always)]
+    fn shift(&self, w: &Weights) -> OVector<f64, D> {
+        let (d, n) = self.ahead.shape_generic();
+        let mut shift = OVector::<f64, D>::zeros_generic(d, U1);
+        for i in 0..d.value() {
+            let mut sum = self.ahead[(i, 0)] + self.behind[(i, 0)];
+            for j in 1..n.value() {
+                sum += self.ahead[(i, j)] + self.behind[(i, j)];
+            }
+            shift[i] = w.outer * sum;
+        }
+        shift
+    }
+
+    /// The weighted covariance, sum_i wc_i (d_i - s)(d_i - s)' over deviations d_i from the centre, s being
+    /// the shift. Since sum_i wc_i d_i = s and sum_i wc_i = 2 - alpha^2 + beta, it is
+    /// w sum_j (a_j a_j' + b_j b_j') + (beta - alpha^2) s s': terms of the size of the result, however
+    /// large and opposite the weights are.
+    #[inline(always)]
+    fn cov(&self, w: &Weights, shift: &OVector<f64, D>) -> OMatrix<f64, D, D>
+    where
+        DefaultAllocator: Allocator<D, D>,
+    {
+        let (d, n) = self.ahead.shape_generic();
+        let (a, b) = (&self.ahead, &self.behind);
+        let mut out = OMatrix::zeros_generic(d, d);
+        for j in 0..d.value() {
+            for i in j..d.value() {
+                let mut sum = a[(i, 0)] * a[(j, 0)] + b[(i, 0)] * b[(j, 0)];
+                for k in 1..n.value() {
+                    sum += a[(i, k)] * a[(j, k)] + b[(i, k)] * b[(j, k)];
+                }
+                out[(i, j)] = w.outer * sum + w.shift_cov * (shift[i] * shift[j]);
+                out[(j, i)] = out[(i, j)];
+            }
+        }
+        out
+    }
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Unscented<M, Q>
 where
-    DefaultAllocator: Shapes<M::State, M::Output>
-        + nalgebra::allocator::Allocator<U1, M::State>
-        + nalgebra::allocator::Allocator<U1, M::Output>,
+    DefaultAllocator: Shapes<M::State, M::Output>,
 {
     type State = M::State;
     type Output = M::Output;
@@ -218,22 +262,24 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(), FilterError> {
-        check_len("u", self.model.input_dim(), u.len(), Some(step.index))?;
-        let w = self.weights();
-        let factor = sigma_factor(&belief.cov, &w, step.index)?;
-        let mut spread = Spread::new(
+        check_inputs(self.model.input_dim(), u, step)?;
+        let n = self.model.state_dim().value();
+        check_belief(belief, n, step)?;
+        let q = self.noise.process_cov(step);
+        check_square("process_cov (Q)", n, &q, Some(step.index))?;
+        let w = self.weights;
+        let factor = sigma_factor(&belief.cov, step.index)?;
+        let spread = Spread::new(
             &belief.mean,
             &factor,
+            w.spread,
             self.model.state_dim(),
-            #[inline(always)]
-            |x, out| self.model.transition(x, u, step, out),
+            &TransitionAt { dynamics: &self.model, u, step },
             |i| self.model.is_state_angle(i),
         );
-        let (mean, centre) = spread.center(&w);
-        belief.mean = mean;
-        belief.cov =
-            cross_cov(&w, (&spread, &centre), (&spread, &centre)) + self.noise.process_cov(step);
-        symmetrize(&mut belief.cov);
+        let shift = spread.shift(&w);
+        belief.cov = spread.cov(&w, &shift) + q;
+        belief.mean = spread.centre + shift;
         Ok(())
     }
 
@@ -247,6 +293,7 @@ where
     ) -> Result<Update<M::Output>, FilterError> {
         let m = self.model.output_dim();
         check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
+        check_belief(belief, self.model.state_dim().value(), step)?;
         with_observed(
             m,
             y,
@@ -258,9 +305,7 @@ where
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
 where
-    DefaultAllocator: Shapes<M::State, M::Output>
-        + nalgebra::allocator::Allocator<U1, M::State>
-        + nalgebra::allocator::Allocator<U1, M::Output>,
+    DefaultAllocator: Shapes<M::State, M::Output>,
 {
     #[inline(always)]
     fn update_observed(
@@ -275,14 +320,14 @@ where
         if observed.count(y.len()) == 0 {
             return Ok(Update::nothing(m, true));
         }
-        let w = self.weights();
-        let factor = sigma_factor(&belief.cov, &w, step.index)?;
+        let w = self.weights;
+        let factor = sigma_factor(&belief.cov, step.index)?;
         let mut seen = Spread::new(
             &belief.mean,
             &factor,
+            w.spread,
             m,
-            #[inline(always)]
-            |x, out| self.model.observe(x, u, step, out),
+            &ObservationAt { observation: &self.model, u, step },
             |i| self.model.is_angle(i),
         );
         for i in 0..m.value() {
@@ -292,41 +337,36 @@ where
                 seen.behind.row_mut(i).fill(0.0);
             }
         }
-        let (predicted, centre) = seen.center(&w);
+        let shift = seen.shift(&w);
+        let predicted = &seen.centre + &shift;
         let mut r = self.noise.measurement_cov(step);
+        check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         if observed != Observed::All {
             r = masked_cov(&r, observed);
         }
-        let spread_cov = cross_cov(&w, (&seen, &centre), (&seen, &centre));
+        let spread_cov = seen.cov(&w, &shift); // m x m
         let s = &spread_cov + &r;
-        // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns, and
-        // the centre's is zero, so only differences of opposite images remain.
-        let cross = &factor * (&seen.ahead - &seen.behind).transpose() * w.outer; // n x m
-        let Some(s_factor) = Cholesky::new(s.clone()) else {
-            return Err(FilterError::NotPositiveDefinite {
-                quantity: "innovation covariance",
-                index: Some(step.index),
-            });
+        // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns and the
+        // centre's is zero, so only differences of opposite images remain: C = L D' with D below.
+        let d = (&seen.ahead - &seen.behind) * (w.outer * w.spread); // m x n
+        let mut gain_t = times_transpose(&d, &factor); // C', m x n
+        let Some(s_factor) = Factor::new(&s) else {
+            let quantity = "innovation covariance";
+            return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
         };
-        let mut gain_t = cross.transpose(); // G' = S^-1 C', m x n
-        s_factor.solve_mut(&mut gain_t);
+        solve_gain(&s, &s_factor, &mut gain_t); // G' = S^-1 C', m x n
         let gain = gain_t.transpose();
         let v = residual(&self.model, y, &predicted, observed);
-        belief.mean += &gain * &v;
+        belief.mean += product(&gain, &v);
 
-        // With L L' = (n + lambda) P, the factor that drew the points, C = L D for the n x m matrix D below;
-        // so H = C' P^-1 = (n + lambda) D' L^-1, and neither P^-1 nor L^-1 is needed:
-        let d = (&seen.ahead - &seen.behind).transpose() * w.outer; // n x m
-        let total = w.spread * w.spread;
-        // (I - G H) L = L - G (n + lambda) D'
-        let kept = &factor - &gain * d.transpose() * total; // n x n
-        let linear_part = d.transpose() * &d * total; // H P H', m x m
+        // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:
+        let kept = &factor - product(&gain, &d); // (I - G H) L, n x n
+        let linear_part = symmetric_product(&d, &d); // H P H', m x m
         let noise = spread_cov - linear_part + &r; // Omega + R
-        belief.cov = &kept * kept.transpose() * (1.0 / total) + &gain * noise * gain_t;
-        symmetrize(&mut belief.cov);
+        belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
 
         let count = observed.count(y.len());
-        let nis = v.dot(&s_factor.solve(&v));
+        let nis = s_factor.quadratic_form(&v);
         let log_likelihood = gaussian_log_density(nis, &s_factor, count);
         Ok(Update {
             innovation: v,
@@ -338,21 +378,45 @@ where
     }
 }
 
-/// L with L L' = (n + lambda) P.
+/// D L' for lower-triangular L.
+#[inline(always)]
+fn times_transpose<N: Dim, M: Dim>(
+    d: &OMatrix<f64, M, N>,
+    l: &OMatrix<f64, N, N>,
+) -> OMatrix<f64, M, N>
+where
+    DefaultAllocator: Allocator<M, N> + Allocator<N, N>,
+{
+    let (m, n) = d.shape_generic();
+    let mut out = OMatrix::zeros_generic(m, n);
+    for j in 0..n.value() {
+        for k in 0..=j {
+            for i in 0..m.value() {
+                out[(i, j)] += d[(i, k)] * l[(j, k)];
+            }
+        }
+    }
+    out
+}
+
+/// L with L L' = P.
 #[inline(always)]
 fn sigma_factor<N: Dim>(
     cov: &OMatrix<f64, N, N>,
-    w: &Weights,
     index: u64,
 ) -> Result<OMatrix<f64, N, N>, FilterError>
 where
-    DefaultAllocator: nalgebra::allocator::Allocator<N, N>,
+    DefaultAllocator: Allocator<N, N> + Allocator<N>,
 {
+    if let Some(factor) = Factor::new(cov) {
+        return Ok(factor.cholesky());
+    }
+    // Semi-definite beliefs (a state known exactly) have a factor too.
     let Some(factor) = psd_factor(cov) else {
         return Err(FilterError::NotPositiveDefinite {
             quantity: "belief covariance",
             index: Some(index),
         });
     };
-    Ok(factor * w.spread)
+    Ok(factor)
 }

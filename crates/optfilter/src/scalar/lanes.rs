@@ -76,12 +76,12 @@ impl<const L: usize> Scalar for Lanes<L> {
     }
     #[inline(always)]
     fn is_finite(self) -> bool {
-        // x * 0 is 0 for finite x and NaN otherwise: one vector sum instead of L branches.
-        let mut sum = 0.0;
+        // Without early exit, so that it is a vector comparison.
+        let mut all = true;
         for v in self.0 {
-            sum += v * 0.0;
+            all &= v.is_finite();
         }
-        sum == 0.0
+        all
     }
     #[inline(always)]
     fn select_lt(a: Self, b: Self, then: Self, otherwise: Self) -> Self {

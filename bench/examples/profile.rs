@@ -1,0 +1,79 @@
+//! One piece of work over and over, for a profiler: `perf record -e cpu-clock target/release/examples/profile ekf-hand`.
+#[path = "../src/models.rs"]
+#[allow(dead_code)]
+mod models;
+
+use models::*;
+use nalgebra::{Matrix3, matrix, vector};
+use optfilter::filter::*;
+use optfilter::model::likelihood::Gaussian;
+use optfilter::model::{GaussianNoise, Step};
+use optfilter::rng::Stream;
+use std::hint::black_box;
+
+fn main() {
+    let which = std::env::args().nth(1).unwrap_or_default();
+    let (growth, lorenz) = measurements(200);
+    let eye = Matrix3::<f64>::identity();
+    let noise3 = GaussianNoise::new(eye * 2.0, eye * 2.0).unwrap();
+    let noise1 = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
+    let start3 = GaussianBelief::new(vector![10.0, 10.0, 10.0], eye).unwrap();
+    let start1 = GaussianBelief::new(vector![0.1], matrix![1.0]).unwrap();
+    let ekf3 = Extended::new(HandLorenz, noise3.clone());
+    let ukf1 = Unscented::new(AutoGrowth, noise1.clone(), SigmaPoints::merwe(1.0, 2.0, 2.0)).unwrap();
+    let ukf3 = Unscented::new(AutoLorenz, noise3.clone(), SigmaPoints::merwe(1.0, 2.0, 0.0)).unwrap();
+    let always = Resampling::Always(Scheme::Systematic);
+    let pf1 = Particle::new(AutoGrowth, Gaussian::new(matrix![1.0]).unwrap(), noise1.clone(), always).unwrap();
+    let pf3 = Particle::new(AutoLorenz, Gaussian::new(eye * 2.0).unwrap(), noise3, always).unwrap();
+    let time = std::time::Instant::now();
+    let mut steps = 0u64;
+    while time.elapsed().as_secs_f64() < 3.0 {
+        match which.as_str() {
+            "ekf-hand" => {
+                let mut b = start3.clone();
+                for (k, y) in lorenz.chunks_exact(3).enumerate() {
+                    let step = Step::even(k as u64 + 1, DT);
+                    ekf3.predict(&mut b, &[], &step).unwrap();
+                    black_box(ekf3.update(&mut b, y, &[], &step).unwrap().observed);
+                }
+            }
+            "ukf-toy" => {
+                let mut b = start1.clone();
+                for (k, y) in growth.chunks_exact(1).enumerate() {
+                    let step = Step::even(k as u64 + 1, 0.1);
+                    ukf1.predict(&mut b, &[], &step).unwrap();
+                    black_box(ukf1.update(&mut b, y, &[], &step).unwrap().observed);
+                }
+            }
+            "ukf-lorenz" => {
+                let mut b = start3.clone();
+                for (k, y) in lorenz.chunks_exact(3).enumerate() {
+                    let step = Step::even(k as u64 + 1, DT);
+                    ukf3.predict(&mut b, &[], &step).unwrap();
+                    black_box(ukf3.update(&mut b, y, &[], &step).unwrap().observed);
+                }
+            }
+            "pf-toy" => {
+                let mut b = ParticleBelief::new(&start1, 1000, Stream::new(1, 0, "bench")).unwrap();
+                for (k, y) in growth.chunks_exact(1).enumerate() {
+                    let step = Step::even(k as u64 + 1, 0.1);
+                    pf1.predict(&mut b, &[], &step).unwrap();
+                    pf1.update(&mut b, y, &[], &step).unwrap();
+                    black_box(b.mean());
+                }
+            }
+            "pf-lorenz" => {
+                let mut b = ParticleBelief::new(&start3, 1000, Stream::new(1, 0, "bench")).unwrap();
+                for (k, y) in lorenz.chunks_exact(3).enumerate() {
+                    let step = Step::even(k as u64 + 1, DT);
+                    pf3.predict(&mut b, &[], &step).unwrap();
+                    pf3.update(&mut b, y, &[], &step).unwrap();
+                    black_box(b.mean());
+                }
+            }
+            other => panic!("no work called {other:?}"),
+        }
+        steps += 200;
+    }
+    println!("{which}: {:.4} us per step", time.elapsed().as_secs_f64() * 1e6 / steps as f64);
+}
