@@ -121,22 +121,35 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
         println!("| Adam step, {count} chains, batch 32 | {:.4} | {target} |", times[2]);
     }
     let particles = Particles::new(&card, &weights[..1], 1000, 32)?;
-    let mut times = Vec::new();
-    for _ in 0..6 {
-        card.wait()?;
-        let start = Instant::now();
-        particles.losses(&borrowed[..1])?;
-        times.push(start.elapsed().as_secs_f64() * 1e3);
+    for (exact, target) in [(false, "2"), (true, "")] {
+        let mut times = Vec::new();
+        for _ in 0..7 {
+            card.wait()?;
+            let start = Instant::now();
+            if exact {
+                particles.losses_exact(&borrowed[..1])?
+            } else {
+                particles.losses(&borrowed[..1])?
+            };
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        let how = if exact { "single precision" } else { "TF32" };
+        println!(
+            "| losses of 1000 particles, 32 images, {how} (copies included) | {:.3} | {target} |",
+            times[3]
+        );
     }
-    times.sort_by(f64::total_cmp);
-    println!("| losses of 1000 particles, 32 images (copies included) | {:.3} | 2 |", times[2]);
-    let by_card = particles.losses(&borrowed[..1])?;
+    let (rounded, exact) =
+        (particles.losses(&borrowed[..1])?, particles.losses_exact(&borrowed[..1])?);
     let by_cpu = evaluator.loss(&weights[0], &batch);
+    let off = |loss: f32| (loss - by_cpu).abs() / by_cpu;
     println!(
-        "\nparticle loss {} on the card, {by_cpu} on the CPU {}",
-        by_card[999],
-        verdict((by_card[999] - by_cpu).abs() < 1e-4 * by_cpu)
+        "\nparticle loss against the CPU: {:.2e} {}",
+        off(exact[999]),
+        verdict(off(exact[999]) < 1e-5)
     );
+    println!("with TF32: {:.2e} {}", off(rounded[999]), verdict(off(rounded[999]) < 2e-3));
     let mut cloud = Particles::new(&card, &weights[..2], 100, 32)?;
     cloud.disturb(&[0.0, 0.5], &[1, 2, 3, 4], 0)?;
     let spread = |c: usize, i: usize| -> Result<f64, Box<dyn std::error::Error>> {

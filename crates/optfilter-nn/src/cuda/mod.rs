@@ -1,6 +1,6 @@
 //! The paper's network on an NVIDIA card, many weight vectors at once (feature `cuda`).
 //!
-//! The kernels (`network.cu`) are compiled by NVRTC when the card is opened, so building needs nothing of CUDA's, and a
+//! The kernels (`network.cu`, `particles.cu`) are compiled by NVRTC when the card is opened, so building needs nothing of CUDA's, and a
 //! machine without a card gets a sentence instead of a crash. Only the paper's network is known here: its sizes are
 //! what makes one block per image possible. Every other network runs on the CPU.
 //!
@@ -31,6 +31,11 @@ const THREADS: u32 = 512;
 /// Shared memory of the forward kernels and of the gradient kernel in bytes; computed as in `network.cu`.
 const FORWARD_BYTES: u32 = 4 * (1156 + 32 * (324 + 100 + 36) + 128 + 64);
 const GRADIENT_BYTES: u32 = FORWARD_BYTES + 4 * (128 + 512 + 2048 + 8192 + 324 * 32 + 2720);
+
+/// Shared memory of the kernel that uses the tensor cores, as in `particles.cu`.
+const TENSOR_BYTES: u32 = 4 * (2 * (1156 + 36 * (324 + 100 + 36) + 128) + 2 * 9216 + 64);
+/// All kernels.
+const SOURCE: &str = concat!(include_str!("network.cu"), include_str!("particles.cu"));
 
 /// Why the card cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +89,7 @@ pub struct Card {
     gradient: CudaFunction,
     predict: CudaFunction,
     losses: CudaFunction,
+    losses_tf32: CudaFunction,
     adam: CudaFunction,
     disturb: CudaFunction,
     gather: CudaFunction,
@@ -114,11 +120,12 @@ impl Card {
         let shared = context.attribute(
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         )?;
-        if shared < GRADIENT_BYTES as i32 {
+        let needed = GRADIENT_BYTES.max(TENSOR_BYTES);
+        if shared < needed as i32 {
             return Err(CudaError::SmallCard {
                 name,
                 found: shared / 1024,
-                needed: GRADIENT_BYTES.div_ceil(1024),
+                needed: needed.div_ceil(1024),
             });
         }
         let (major, minor) = context.compute_capability()?;
@@ -129,7 +136,7 @@ impl Card {
             ],
             ..CompileOptions::default()
         };
-        let ptx = compile_ptx_with_opts(include_str!("network.cu"), options)
+        let ptx = compile_ptx_with_opts(SOURCE, options)
             .map_err(|e| CudaError::Compile(format!("{e:?}").replace("\\n", "\n")))?;
         let module = context.load_module(ptx)?;
         let function = |name: &str, shared: u32| -> Result<CudaFunction, CudaError> {
@@ -143,6 +150,7 @@ impl Card {
             gradient: function("gradient", GRADIENT_BYTES)?,
             predict: function("predict", FORWARD_BYTES)?,
             losses: function("losses", FORWARD_BYTES)?,
+            losses_tf32: function("losses_tf32", TENSOR_BYTES)?,
             adam: module.load_function("adam")?,
             disturb: module.load_function("disturb")?,
             gather: module.load_function("gather")?,

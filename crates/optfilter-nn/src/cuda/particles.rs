@@ -1,6 +1,6 @@
 //! Particle filters on the card: `count` weight vectors for each of several chains.
 
-use super::{Card, CudaError, FORWARD_BYTES, PITCH, network_grid, plain_grid};
+use super::{Card, CudaError, FORWARD_BYTES, PITCH, TENSOR_BYTES, network_grid, plain_grid};
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
 /// Particles of several chains.
@@ -46,8 +46,18 @@ impl<'a> Particles<'a> {
         Ok(())
     }
 
-    /// Summed loss of every particle on its chain's images.
+    /// Summed loss of every particle on its chain's images, with the tensor cores: products are rounded to TF32, which
+    /// moves a loss by about 1e-4 of itself.
     pub fn losses(&self, sets: &[(&[f32], &[u32])]) -> Result<Vec<f32>, CudaError> {
+        self.losses_by(sets, true)
+    }
+
+    /// The same in single precision throughout, several times slower.
+    pub fn losses_exact(&self, sets: &[(&[f32], &[u32])]) -> Result<Vec<f32>, CudaError> {
+        self.losses_by(sets, false)
+    }
+
+    fn losses_by(&self, sets: &[(&[f32], &[u32])], tensor: bool) -> Result<Vec<f32>, CudaError> {
         let stream = &self.card.stream;
         let mut images = vec![0.0; self.chains * self.capacity * 1024];
         let mut labels = vec![0.0; self.chains * self.capacity];
@@ -63,10 +73,15 @@ impl<'a> Particles<'a> {
         let (images, labels) = (stream.clone_htod(&images)?, stream.clone_htod(&labels)?);
         let (counts, capacity) = (stream.clone_htod(&counts)?, self.capacity as i32);
         let mut out = stream.alloc_zeros(self.chains * self.count)?;
-        let mut call = stream.launch_builder(&self.card.losses);
+        let (kernel, shared) = if tensor {
+            (&self.card.losses_tf32, TENSOR_BYTES)
+        } else {
+            (&self.card.losses, FORWARD_BYTES)
+        };
+        let mut call = stream.launch_builder(kernel);
         call.arg(&self.weights).arg(&images).arg(&labels).arg(&counts).arg(&capacity).arg(&mut out);
-        // SAFETY: the kernel takes these arguments; each chain has `capacity` images, of which `counts` are used.
-        unsafe { call.launch(network_grid(self.count, self.chains, FORWARD_BYTES)) }?;
+        // SAFETY: both kernels take these arguments; each chain has `capacity` images, of which `counts` are used.
+        unsafe { call.launch(network_grid(self.count, self.chains, shared)) }?;
         Ok(stream.clone_dtoh(&out)?)
     }
 
