@@ -1,2 +1,72 @@
-//! `cargo xtask check`: everything that CI runs, cheapest first.
-fn main() {}
+//! `cargo xtask check`: everything that CI runs, cheapest first. It stops at the first failure.
+
+mod licences;
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+const HELP: &str = "\
+Usage: cargo xtask <TASK> [--no-python]
+
+Tasks:
+  check      every check: format, lints, licences, no_std build, documentation, all tests
+  licences   only: are the licences of all dependencies on the allowed list?
+
+Options:
+  --no-python   leave out the Python package (it needs python3 with venv, and a package index)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let python = !args.iter().any(|a| a == "--no-python");
+    let outcome = match args.first().map(String::as_str) {
+        Some("check") => check(python),
+        Some("licences") => licences::check(),
+        _ => {
+            eprintln!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("\nxtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check(python: bool) -> Result<(), String> {
+    let start = Instant::now();
+    cargo(&["fmt", "--all", "--check"], &[])?;
+    licences::check()?;
+    cargo(&["build", "--locked", "-p", "optfilter", "--no-default-features"], &[])?;
+    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    cargo(&["test", "--locked", "--workspace"], &[])?;
+    cargo(&["doc", "--locked", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    if python {
+        run("sh", &["python/run_tests.sh"], &[])?;
+    }
+    println!("\nall checks passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run(&cargo, args, variables)
+}
+
+fn run(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let shown = format!("{} {}", program.rsplit('/').next().unwrap_or(program), args.join(" "));
+    println!("\n--- {shown}");
+    let start = Instant::now();
+    let status = Command::new(program)
+        .args(args)
+        .envs(variables.iter().copied())
+        .status()
+        .map_err(|e| format!("{shown}: cannot be started: {e}"))?;
+    if !status.success() {
+        return Err(format!("failed: {shown}"));
+    }
+    println!("--- {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
