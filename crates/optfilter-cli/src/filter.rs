@@ -6,7 +6,7 @@ use crate::pipeline::{self, Job, Outcome};
 use crate::settings::FilterFlags;
 use crate::{plot, style};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Layout, Plan};
+use optfilter_model::run::{Layout, Method, Plan};
 use optfilter_model::table::Format;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -152,6 +152,16 @@ fn describe(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> S
             ));
         }
     }
+    if let Some(row) =
+        tally.bars_lost.filter(|_| plan.method == Method::Imap && !plan.carry && plan.error_bars)
+    {
+        let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
+        out.push_str(&if has_noise {
+            format!("no standard deviations from row {row} on: these steps enlarge errors; try a smaller --lr\n")
+        } else {
+            "no standard deviations: the model file states no noise\n".to_owned()
+        });
+    }
     if tally.log_likelihood.is_finite() {
         out.push_str(&format!(
             "log-likelihood {}, mean NIS per component {} (1 is consistent)\n",
@@ -172,6 +182,7 @@ fn json(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> serde
         "missing": tally.missing,
         "partial": tally.partial,
         "outliers": tally.outliers,
+        "bars_lost_at": tally.bars_lost,
         "prediction_error": tally.prediction_errors(),
         "repeat_error": tally.repeat_errors(),
         "log_likelihood": tally.log_likelihood,

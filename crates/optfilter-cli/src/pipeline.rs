@@ -33,7 +33,10 @@ pub struct Tally {
     pub missing: u64,
     pub partial: u64,
     pub outliers: u64,
+    /// The row at which an implicit filter's error bars were lost.
+    pub bars_lost: Option<u64>,
     pub log_likelihood: f64,
+    had_bars: bool,
     nis: f64,
     observed: u64,
     error_squares: Vec<f64>,
@@ -45,6 +48,7 @@ pub struct Tally {
 impl Tally {
     fn new(outputs: usize) -> Self {
         Self {
+            had_bars: true,
             error_squares: vec![0.0; outputs],
             change_squares: vec![0.0; outputs],
             counts: vec![0; outputs],
@@ -56,6 +60,11 @@ impl Tally {
     #[inline]
     fn add(&mut self, y: &[f64], estimate: &Estimate) {
         self.rows += 1;
+        let has_bars = !estimate.std[0].is_nan();
+        if self.had_bars && !has_bars && self.bars_lost.is_none() {
+            self.bars_lost = Some(self.rows);
+        }
+        self.had_bars = has_bars;
         if estimate.observed == 0 {
             self.missing += 1;
             return;

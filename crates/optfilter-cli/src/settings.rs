@@ -18,13 +18,13 @@ pub struct FilterFlags {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
     /// Learning rate [default: 0.1]
-    #[arg(long, value_name = "RATE", value_parser = positive)]
+    #[arg(long, value_name = "RATE", value_parser = positive, allow_negative_numbers = true)]
     pub lr: Option<f64>,
     /// Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam
-    #[arg(long, value_name = "D", value_parser = fraction)]
+    #[arg(long, value_name = "D", value_parser = fraction, allow_negative_numbers = true)]
     pub decay: Option<f64>,
     /// Factor on the process noise of the classical filters [default: 1]
-    #[arg(long, value_name = "F", value_parser = positive)]
+    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
     /// Particles of pf [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

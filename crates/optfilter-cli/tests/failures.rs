@@ -94,7 +94,7 @@ fn mistakes_in_flags_and_models() {
     for (flags, expected) in [
         (&["--method", "kalman"][..], "invalid value 'kalman'"),
         (&["--steps", "0"], "invalid value '0'"),
-        (&["--lr", "-1"], "--lr"),
+        (&["--lr", "-1"], "a positive number"),
         (&["--lr", "nan"], "a positive number"),
         (&["--decay", "1"], "below 1"),
         (&["--method", "ekf", "--lr", "0.1"], "belong to imap"),

@@ -178,7 +178,7 @@ fn every_method_runs_and_follows_the_state() {
         &["--optimizer", "gd", "--steps", "5", "--lr", "0.02"],
         &["--optimizer", "adam", "--steps", "5", "--lr", "0.03"],
         &["--optimizer", "nesterov", "--steps", "3", "--lr", "0.01", "--carry"],
-        &["--method", "vkf", "--process-scale", "10", "--optimizer", "gd", "--lr", "0.001"],
+        &["--method", "vkf", "--process-scale", "300", "--optimizer", "gd", "--lr", "0.05"],
     ] {
         let mut args = vec!["filter", "van-der-pol", &data, "-q"];
         args.extend(flags);

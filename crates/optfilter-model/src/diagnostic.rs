@@ -122,7 +122,9 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     known
         .into_iter()
         .map(|name| (edit_distance(&given.to_lowercase(), &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance <= limit && *distance < name.chars().count().max(2))
+        .filter(|(distance, name)| {
+            *distance <= limit && *distance < name.chars().count().max(given.chars().count())
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }

@@ -39,7 +39,7 @@ fn mutate(text: &[u8], other: &[u8], stream: &mut Stream) -> Vec<u8> {
         "0x",
     ];
     let mut out = text.to_vec();
-    for _ in 0..1 + (stream.uniform() * 6.0) as usize {
+    for _ in 0..1 + (stream.uniform() * 3.0) as usize {
         let at = (stream.uniform() * out.len() as f64) as usize;
         let length = (stream.uniform() * 12.0) as usize;
         let end = (at + length).min(out.len());

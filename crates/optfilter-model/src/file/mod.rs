@@ -22,7 +22,7 @@
 //! assert_eq!(spec.observations, ["y"]);
 //! let wrong = text.replace("cos(", "cosine(");
 //! let error = optfilter_model::ModelSpec::parse("growth.toml", &wrong).unwrap_err();
-//! assert_eq!((error.line, error.column), (4, 30));
+//! assert_eq!((error.line, error.column), (4, 29));
 //! # Ok::<(), optfilter_model::Diagnostic>(())
 //! ```
 

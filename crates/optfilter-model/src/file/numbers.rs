@@ -138,7 +138,12 @@ impl Reader {
     ) -> Result<DMatrix<f64>, Diagnostic> {
         let n = names.len();
         if rows.len() != n {
-            let message = format!("the matrix has {} rows; {} need {n}", rows.len(), list(names));
+            let message = format!(
+                "the matrix has {} rows where {n} {} needed for {}",
+                rows.len(),
+                if n == 1 { "is" } else { "are" },
+                list(names)
+            );
             return Err(self.at(&value.at, message));
         }
         let mut out = DMatrix::zeros(n, n);

@@ -1,5 +1,6 @@
 //! A filter of any kind behind one face: rows in, estimates out, saved and resumed bit for bit.
 
+use super::bars::Bars;
 use super::likelihood::AnyLikelihood;
 use super::plan::{Method, Plan, PlanError};
 use crate::file::ModelSpec;
@@ -14,7 +15,6 @@ use optfilter::filter::{
 use optfilter::model::{Dynamics, GaussianNoise, Model, Observation, Step};
 use optfilter::optim::Bounds;
 use optfilter::rng::Stream;
-use optfilter::uncertainty::ErrorBars;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -116,7 +116,9 @@ where
         match self.belief.cov() {
             Some(cov) => {
                 for (i, s) in out.std.iter_mut().enumerate() {
-                    *s = cov[(i, i)].max(0.0).sqrt();
+                    // A variance of minus rounding error is zero; one that was lost stays NaN.
+                    let var = cov[(i, i)];
+                    *s = if var < 0.0 { 0.0 } else { var.sqrt() };
                 }
             }
             None => out.std.fill(f64::NAN),
@@ -175,7 +177,7 @@ impl Plan {
     /// the extended one: its derivatives are the matrices.
     fn streaming<M>(&self, spec: &ModelSpec, model: M) -> Result<Box<dyn Engine>, PlanError>
     where
-        M: Model + Send + 'static,
+        M: Model + Clone + Send + 'static,
         DefaultAllocator: Shapes<M::State, M::Output>,
         GaussianBelief<M::State>: Serialize + DeserializeOwned,
         PointBelief<M::State, optfilter::optim::AnyState<OVector<f64, M::State>>>:
@@ -206,7 +208,7 @@ impl Plan {
         }
         match noise {
             Some(noise) => {
-                let filter = ErrorBars::new(filter, noise).map_err(PlanError::new)?;
+                let filter = Bars::new(filter, noise).map_err(PlanError::new)?;
                 self.boxed(spec, filter, start.gaussian()?)
             }
             None => {

@@ -3,6 +3,7 @@
 //! A [`Plan`] names a filter and its settings; [`Plan::engine`] makes an [`Engine`] of it, which takes
 //! rows one by one and can be saved and resumed bit for bit.
 
+mod bars;
 mod dataset;
 mod engine;
 mod likelihood;

@@ -31,19 +31,24 @@ pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<P
             Method::Imap => {
                 let mut add = |optimizer: &str, steps: u32, lr: f64, decay: Option<f64>| {
                     let lr = round(lr);
-                    all.push(Plan {
-                        optimizer: optimizer.into(),
-                        steps,
-                        lr,
-                        decay,
-                        ..plan.clone()
-                    });
+                    let plan =
+                        Plan { optimizer: optimizer.into(), steps, lr, decay, ..plan.clone() };
+                    let momentum = matches!(optimizer, "momentum" | "nesterov");
+                    // Momentum carried from row to row is a speed that the model may lack; within a
+                    // single step it is nothing.
+                    if momentum && steps <= 3 {
+                        all.push(Plan { carry: true, ..plan.clone() });
+                    }
+                    if !momentum || steps > 1 {
+                        all.push(plan);
+                    }
                 };
                 for steps in STEPS {
                     for fraction in GRADIENT_FRACTIONS {
                         add("gd", steps, fraction * gradient_unit, None);
-                        if steps > 1 && fraction < 0.5 {
+                        if fraction < 0.5 || steps == 1 {
                             add("momentum", steps, fraction * gradient_unit, Some(0.5));
+                            add("nesterov", steps, fraction * gradient_unit, Some(0.7));
                             add("nesterov", steps, fraction * gradient_unit, Some(0.9));
                         }
                     }
