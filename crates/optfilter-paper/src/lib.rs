@@ -13,8 +13,10 @@ pub mod numpy_random;
 pub mod published;
 pub mod row;
 mod runner;
+pub mod specified;
 pub mod stats;
 mod store;
 pub mod systems;
+pub mod text;
 
 pub use runner::{Cell, Options, Outcome, Protocol, RunError, SystemRows, run};

@@ -6,6 +6,7 @@ use crate::grid::Method;
 use crate::published::effects::{self, Effect};
 use crate::published::{self, Quirks, simulate};
 use crate::row::Row;
+use crate::specified::{self, SpecifiedError};
 use crate::store::{Store, write_whole};
 use crate::systems::{Dynamics, System};
 use std::io;
@@ -98,6 +99,15 @@ pub enum RunError {
 impl From<Stopped> for RunError {
     fn from(_: Stopped) -> Self {
         Self::Stopped
+    }
+}
+
+impl From<SpecifiedError> for RunError {
+    fn from(error: SpecifiedError) -> Self {
+        match error {
+            SpecifiedError::Stopped => Self::Stopped,
+            other => Self::Specified(other.to_string()),
+        }
     }
 }
 
@@ -219,7 +229,8 @@ fn planned_work(options: &Options) -> f64 {
                 (Protocol::Published, System::Lorenz { .. }) => {
                     published::work::LORENZ + published::work::LORENZ_PARTICLES
                 }
-                (Protocol::Specified, _) => 1.0,
+                (Protocol::Specified, System::Toy { .. }) => specified::work::TOY,
+                (Protocol::Specified, System::Lorenz { .. }) => specified::work::LORENZ,
             };
         }
         if *protocol == Protocol::Published {
@@ -301,7 +312,6 @@ impl Keeper<'_> {
                 toy.iter().map(|&(q, r)| (q, r, simulate::toy(q, r, runs, seed, &quirks))).collect()
             })?;
             let refs: Vec<_> = data.iter().map(|(q, r, data)| (*q, *r, data)).collect();
-            // The set of systems is part of the name: they are run together.
             let name = format!("toy particle filters {}", names(&toy));
             let work = published::work::TOY_PARTICLES * toy.len() as f64;
             let particles = self.piece(&name, work, || {
@@ -376,7 +386,49 @@ impl Keeper<'_> {
     }
 
     fn specified(&self) -> Result<Vec<SystemRows>, RunError> {
-        Ok(Vec::new())
+        let (runs, seed, control) = (self.options.runs, self.options.seed, self.control);
+        // The expensive simulation is only made if a Lorenz system is still to be run.
+        let mut lorenz: Option<Vec<specified::simulate::Data>> = None;
+        let mut alphas: Vec<u32> = Vec::new();
+        for system in &self.options.systems {
+            if let System::Lorenz { alpha, .. } = system
+                && !alphas.contains(alpha)
+            {
+                alphas.push(*alpha);
+            }
+        }
+        let mut out = Vec::new();
+        for &system in &self.options.systems {
+            let work = match system {
+                System::Toy { .. } => specified::work::TOY,
+                System::Lorenz { .. } => specified::work::LORENZ,
+            };
+            let rows = self.piece(&system.to_string(), work, || match system {
+                System::Toy { q, r } => {
+                    let data = specified::simulate::toy(f64::from(q), f64::from(r), runs, seed)
+                        .map_err(|e| RunError::Specified(e.to_string()))?;
+                    Ok(specified::rows(system, &data, seed, control)?)
+                }
+                System::Lorenz { alpha, .. } => {
+                    if lorenz.is_none() {
+                        let name = "specified simulation";
+                        let data = control.phase(name, alphas.len(), 0.0, || {
+                            specified::simulate::lorenz(&alphas, runs, seed, &|| control.stopped())
+                        })?;
+                        lorenz = Some(data);
+                    }
+                    let at = alphas.iter().position(|a| *a == alpha);
+                    match (&lorenz, at) {
+                        (Some(all), Some(at)) => {
+                            Ok(specified::rows(system, &all[at], seed, control)?)
+                        }
+                        _ => Ok(Vec::new()),
+                    }
+                }
+            })?;
+            out.push(SystemRows { protocol: Protocol::Specified, system, rows });
+        }
+        Ok(out)
     }
 }
 
