@@ -50,30 +50,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     })?;
     eprintln!();
-    println!(
-        "{}: {} images; {} chains reused; {:.1} s",
-        outcome.data_name,
-        outcome.images,
-        outcome.reused,
-        start.elapsed().as_secs_f64()
-    );
     for problem in &outcome.problems {
         println!("note: {problem}");
     }
-    for t in &outcome.table {
-        println!(
-            "{:9} {:10} {:>5} {:>6}  {:.3} ± {:.3}  {:.3} ± {:.3}  val {:.3} {}",
-            t.protocol,
-            t.method.name(),
-            t.method.steps().map(|k| k.to_string()).unwrap_or_default(),
-            t.method.sigma2().map(|s| s.to_string()).unwrap_or_default(),
-            t.validation_block.0,
-            t.validation_block.1,
-            t.test_block.0,
-            t.test_block.1,
-            t.val_accuracy,
-            if t.selected { "selected" } else { "" }
-        );
-    }
+    println!(
+        "{}{} chains reused; {:.1} s",
+        outcome.text(),
+        outcome.reused,
+        start.elapsed().as_secs_f64()
+    );
     Ok(())
 }

@@ -112,11 +112,14 @@ impl std::fmt::Debug for Follower {
     }
 }
 
+/// Mean, and one over the standard deviation. What is (all but) constant in the first time steps says nothing about its
+/// scale, and one over rounding errors would blow it up the day it moves: such a feature keeps its own units.
 fn mean_and_factor(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let n = values.clone().count().max(1) as f64;
     let mean = values.clone().sum::<f64>() / n;
-    let var = values.map(|v| (v - mean).powi(2)).sum::<f64>() / n;
-    (mean, if var > 0.0 { 1.0 / var.sqrt() } else { 1.0 })
+    let largest = values.clone().fold(0.0, |a: f64, v| a.max(v.abs()));
+    let std = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
+    (mean, if std > 1e-3 * largest { 1.0 / std } else { 1.0 })
 }
 
 impl Follower {

@@ -153,6 +153,11 @@ impl Stream {
                 i / shape.len()
             )));
         }
+        if let Some(i) = time.iter().position(|t| !t.is_finite()) {
+            return Err(AdaptError::Data(format!(
+                "sample {i} has a time that is not a finite number"
+            )));
+        }
         if let Labels::Values(values) = &labels
             && let Some(i) = values.iter().position(|v| !v.is_finite())
         {
@@ -173,7 +178,7 @@ impl Stream {
         for i in 0..n {
             match steps.last_mut() {
                 Some(last) if time[last.start] == time[i] => last.end = i + 1,
-                Some(last) if !(time[i] > time[last.start]) => {
+                Some(last) if time[i] < time[last.start] => {
                     let before = time[last.start];
                     return Err(AdaptError::Data(format!(
                         "time runs backwards at sample {i}: {} after {before}",

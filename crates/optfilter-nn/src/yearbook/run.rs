@@ -6,6 +6,7 @@ use super::summary::{Figure, TableRow, figures, table};
 use super::{Dataset, Protocol, YearbookError};
 use crate::network::Network;
 use rayon::prelude::*;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -117,6 +118,31 @@ pub struct Outcome {
     pub problems: Vec<String>,
     /// Where the rows are.
     pub csv: PathBuf,
+}
+
+impl Outcome {
+    /// The table as text: data and number of images first, one line per configuration, the chosen ones marked.
+    pub fn text(&self) -> String {
+        let mut out = format!("Yearbook: {}, {} images\n", self.data_name, self.images);
+        for t in &self.table {
+            let steps = t.method.steps().map(|k| format!("K={k}")).unwrap_or_default();
+            let sigma2 = t.method.sigma2().map(|s| format!("sigma^2={s}")).unwrap_or_default();
+            let cell = |(mean, half): (f64, f64)| format!("{mean:.3} ± {half:.3}");
+            let paper =
+                t.paper.map(|p| format!("{} | {}", cell(p[0]), cell(p[1]))).unwrap_or_default();
+            let chosen = if t.selected { "chosen" } else { "" };
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                out,
+                "{:9} {:10} {steps:6} {sigma2:14} {:16} | {:16}  {chosen:6}  paper: {paper}",
+                t.protocol,
+                t.method.name(),
+                cell(t.validation_block),
+                cell(t.test_block),
+            );
+        }
+        out
+    }
 }
 
 /// A chain to run, and the protocols its result counts for.
