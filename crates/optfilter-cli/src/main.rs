@@ -4,6 +4,8 @@
 //! code to end with. Results go to standard output or a file, remarks to standard error, so that every
 //! command works in a pipe.
 
+#[cfg(feature = "adapt")]
+mod adapt;
 mod compare;
 mod completions;
 mod explain;
@@ -13,6 +15,8 @@ mod filter;
 mod model;
 mod pipeline;
 mod plot;
+#[cfg(feature = "reproduce")]
+mod reproduce;
 mod settings;
 mod simulate;
 mod style;
@@ -42,6 +46,10 @@ enum Command {
     Simulate(simulate::Args),
     Explain(explain::Args),
     Model(model::Args),
+    #[cfg(feature = "adapt")]
+    Adapt(adapt::Args),
+    #[cfg(feature = "reproduce")]
+    Reproduce(reproduce::ReproduceArgs),
     Completions(completions::Args),
 }
 
@@ -54,6 +62,10 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Model(args) => model::run(args),
+        #[cfg(feature = "adapt")]
+        Command::Adapt(args) => adapt::run(args),
+        #[cfg(feature = "reproduce")]
+        Command::Reproduce(args) => reproduce::run(&args).map_err(Failure::other),
         Command::Completions(args) => {
             completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
         }
