@@ -15,8 +15,10 @@ from . import likelihoods, models, optimizers
 from ._core import __version__
 from ._errors import Divergence
 from ._model import Model, TextModel
+from ._reproduce import Reproduction, paper_systems, reproduce
 from ._result import FilterResult
 from ._simulate import Simulation, simulate
+from ._sweep import MonteCarloResult, TuneResult, TuneRow, default_grid, monte_carlo, tune
 from ._theory import implied_prior, largest_learning_rate, learning_rate_matrix
 from .filters import (
     ExtendedKalmanFilter,
@@ -43,19 +45,28 @@ __all__ = [
     "IteratedEKF",
     "KalmanFilter",
     "Model",
+    "MonteCarloResult",
     "ParticleFilter",
     "Preconditioned",
     "RMSProp",
+    "Reproduction",
     "Simulation",
     "TextModel",
+    "TuneResult",
+    "TuneRow",
     "UnscentedKF",
     "VariationalKF",
     "__version__",
+    "default_grid",
     "implied_prior",
     "largest_learning_rate",
     "learning_rate_matrix",
     "likelihoods",
     "models",
+    "monte_carlo",
     "optimizers",
+    "paper_systems",
+    "reproduce",
     "simulate",
+    "tune",
 ]

@@ -20,7 +20,7 @@ def to_float_array(name: str, value: Any) -> Array:
     ValueError: x: must be numbers, not str
     """
     if isinstance(value, np.ma.MaskedArray):
-        value = value.astype(float).filled(np.nan)
+        value = np.ma.filled(value.astype(float), np.nan)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -28,13 +28,14 @@ def to_float_array(name: str, value: Any) -> Array:
     if array.dtype.kind not in "fiub":
         if array.dtype.kind == "O":  # None for missing numbers, decimals, fractions
             try:
-                return np.array(np.where(np.equal(array, None), np.nan, array), dtype=float, order="C")
+                numbers = [np.nan if item is None else float(item) for item in array.ravel().tolist()]
+                return np.array(numbers, dtype=np.float64).reshape(array.shape)
             except (TypeError, ValueError):
                 pass
         kind = type(value).__name__ if array.ndim == 0 else f"an array of {array.dtype}"
         raise ValueError(f"{name}: must be numbers, not {kind}")
     # np.ascontiguousarray would turn a single number into a vector.
-    return np.asarray(array, dtype=float, order="C")
+    return np.asarray(array, dtype=np.float64, order="C")
 
 
 def vector(name: str, value: Any, n: int) -> Array:

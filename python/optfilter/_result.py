@@ -55,7 +55,7 @@ class FilterResult:
         self.nis: Optional[Array] = take("nis")
         self.failures: list[tuple[int, Divergence]] = list(arrays["failures"])
         length = self.means.shape[-2]
-        self.ts: Array = np.arange(1, length + 1) * dt if ts is None else ts
+        self.ts: Array = np.arange(1, length + 1, dtype=np.float64) * dt if ts is None else ts
         self._innovations: Optional[Array] = take("innovations")
         self._later = later
 

@@ -76,7 +76,7 @@ def simulate(
         whole("seed", seed, 0),
         whole("first_run", first_run, 0),
     )
-    ts = np.arange(1, steps + 1) * dt
+    ts = np.arange(1, steps + 1, dtype=np.float64) * dt
     if batch is None:
         return Simulation(ts, states[0], observations[0])
     return Simulation(ts, states, observations)

@@ -111,6 +111,8 @@ class Filter(_core.CoreFilter):
         P0: Any = None,
         t0: Optional[float] = None,
         errors: str = "raise",
+        first_run: int = 0,
+        predict_first: bool = True,
     ) -> FilterResult:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
 
@@ -133,6 +135,11 @@ class Filter(_core.CoreFilter):
         errors : {"raise", "nan"}
             Whether a trajectory that diverges raises :class:`optfilter.Divergence`, or has NaN from there
             on and is listed in ``result.failures``.
+        first_run : int
+            The number of the first trajectory, which names the random streams of a particle filter.
+        predict_first : bool
+            Whether a prediction precedes the first measurement too. With False, ``x0`` and ``P0`` are of the
+            first measurement's own time (0 without ``ts``), as in the command line's ``filter``.
 
         Examples
         --------
@@ -159,14 +166,14 @@ class Filter(_core.CoreFilter):
             raise ValueError("ys: is empty")
         if ts is not None:
             ts = to_float_array("ts", ts)
-            shapes = [(length,)] if single else [(length,), (count, length)]
-            _check_shape("ts", ts, shapes)
+            _check_shape("ts", ts, [(length,)] if single else [(length,), (count, length)])
+            if not np.all(np.isfinite(ts)):
+                raise ValueError("ts: has an entry that is not a finite number")
         if us is not None:
             us = to_float_array("us", us)
             if p == 1 and us.ndim == 1:
                 us = us[:, None]
-            shapes = [(length, p)] if single else [(length, p), (count, length, p)]
-            _check_shape("us", us, shapes)
+            _check_shape("us", us, [(length, p)] if single else [(length, p), (count, length, p)])
         if x0 is not None:
             x0 = to_float_array("x0", x0)
             x0 = np.full(n, float(x0)) if x0.ndim == 0 else x0
@@ -176,7 +183,10 @@ class Filter(_core.CoreFilter):
             if P0.ndim < 2:
                 P0 = covariance("P0", P0, n)
             _check_shape("P0", P0, [(n, n)] if single else [(n, n), (count, n, n)])
-        arrays = self.run(ys, ts, us, x0, P0, t0, errors == "nan")
+        if not predict_first and ts is None:
+            ts = np.arange(length, dtype=np.float64) * self._arguments.get("dt", self.model.dt)
+        lenient, first_run = errors == "nan", whole("first_run", first_run, 0)
+        arrays = self.run(ys, ts, us, x0, P0, t0, lenient, first_run, not predict_first)
         later = None
         if "innovations" not in arrays:
             means = arrays["means"]

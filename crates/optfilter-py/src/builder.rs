@@ -6,7 +6,8 @@ use crate::errors::{bad, to_python};
 use crate::likelihood::{self, AnyLikelihood};
 use crate::model::AnyModel;
 use crate::optimizer::{self, Native, Rule};
-use nalgebra::{DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector};
+use nalgebra::allocator::Allocator;
+use nalgebra::{DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
     Extended, ImplicitMap, Iterated, Kalman, Memory, Particle, Resampling, Scheme, SigmaPoints,
@@ -141,7 +142,8 @@ fn kalman(model: &AnyModel, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Run
 fn build_for<M>(model: M, python: bool, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
 where
     M: Model + Clone + Send + Sync + 'static,
-    DefaultAllocator: Shapes<M::State, M::Output>,
+    DefaultAllocator:
+        Shapes<M::State, M::Output> + Allocator<U1, M::State> + Allocator<U1, M::Output>,
     OVector<f64, M::State>: Send + Sync + Serialize + DeserializeOwned,
     OVector<f64, M::Output>: Send + Sync,
     OMatrix<f64, M::State, M::State>: Send + Sync + Serialize + DeserializeOwned,

@@ -46,7 +46,7 @@ pub(crate) fn fill_vector(
         out.fill(f64::NAN);
         return Ok(());
     };
-    if let Ok(number) = object.cast_exact::<PyFloat>() {
+    if let Ok(number) = object.cast::<PyFloat>() {
         return fill_from(argument, &[number.value()], out);
     }
     if let Ok(array) = object.cast_exact::<PyArray1<f64>>()

@@ -30,6 +30,8 @@ pub(crate) struct Start {
     pub(crate) cov: DMatrix<f64>,
     /// The number of the trajectory, which names its random stream.
     pub(crate) run: u64,
+    /// Whether the belief is of the first measurement's own time, so that nothing is predicted before it.
+    pub(crate) at_first: bool,
 }
 
 /// What the last update learnt.
@@ -265,7 +267,9 @@ fn with_last_good(error: FilterError, last: &[f64]) -> FilterError {
         FilterError::NotPositiveDefinite { quantity, index: Some(index) } => {
             FilterError::Diverged { index, quantity, last_good: last.to_vec() }
         }
-        FilterError::Diverged { index, quantity, last_good } if last_good.is_empty() => {
+        FilterError::Diverged { index, quantity, last_good }
+            if last_good.is_empty() || last_good.iter().any(|v| !v.is_finite()) =>
+        {
             FilterError::Diverged { index, quantity, last_good: last.to_vec() }
         }
         other => other,
@@ -312,7 +316,9 @@ where
             let failed = |error, trace: &Trace| {
                 with_last_good(error, last.map_or(start.mean.as_slice(), |at| &trace.means[at..]))
             };
-            self.filter.predict(&mut belief, u, &step).map_err(|e| failed(e, trace))?;
+            if k > 0 || !start.at_first {
+                self.filter.predict(&mut belief, u, &step).map_err(|e| failed(e, trace))?;
+            }
             let update = self
                 .filter
                 .update(&mut belief, series.observation(k), u, &step)

@@ -5,6 +5,7 @@ use crate::convert::{array, as_array, fill_vector, matrix, slice};
 use crate::engine::{Live, Outcome, Report, Runner, Start};
 use crate::errors::{bad, take_pending, to_python};
 use crate::model::CoreModel;
+use crate::threads;
 use nalgebra::DMatrix;
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter::Series;
@@ -125,7 +126,7 @@ impl CoreFilter {
         };
         let mut mean = vec![0.0; n];
         fill_vector("x0", Some(x0), &mut mean)?;
-        let start = Start { mean, cov: matrix("P0", p0, Some((n, n)))?, run: 0 };
+        let start = Start { mean, cov: matrix("P0", p0, Some((n, n)))?, run: 0, at_first: false };
         let of = Settings { py, kind, values: settings, sizes: (n, m) };
         let runner = build(model, &of)?;
         let live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
@@ -248,7 +249,7 @@ impl CoreFilter {
             (None, Some(values)) => DMatrix::from_column_slice(n, n, &values),
             (None, None) => self.start.cov.clone(),
         };
-        let start = Start { mean, cov, run: self.start.run };
+        let start = Start { mean, cov, run: self.start.run, at_first: false };
         guard.moving.live = self.runner.start(&start).map_err(|e| to_python(py, e, None))?;
         Ok(())
     }
@@ -336,8 +337,9 @@ impl CoreFilter {
     }
 
     /// Runs whole series. `ys` is (B, T, m); `ts` is (T,) or (B, T); `us` is (B, T, p) or (T, p); `x0` is
-    /// (B, n); `p0` is (B, n, n). Returns a dictionary of arrays.
-    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false))]
+    /// (B, n); `p0` is (B, n, n). Trajectory b draws from the stream of run `first_run + b`. With
+    /// `at_first` the first measurement is not preceded by a prediction. Returns a dictionary of arrays.
+    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, at_first=false))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
     fn run<'py>(
         &self,
@@ -349,11 +351,13 @@ impl CoreFilter {
         p0: Option<&Bound<'py, PyAny>>,
         t0: Option<f64>,
         lenient: bool,
+        first_run: u64,
+        at_first: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
-        let batch = arrays.batch(self, t0).map_err(|e| e.raise(py))?;
+        let batch = arrays.batch(self, t0, (first_run, at_first)).map_err(|e| e.raise(py))?;
         let outcome =
-            if self.python { self.run_here(&batch) } else { py.detach(|| self.run_all(&batch)) };
+            if self.python { self.run_here(&batch) } else { self.run_native(py, &batch)? };
         if let Some(error) = take_pending() {
             return Err(error);
         }
@@ -374,7 +378,7 @@ impl CoreFilter {
         t0: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arrays = Arrays::new(ys, ts, us, x0, None)?;
-        let batch = arrays.batch(self, t0).map_err(|e| e.raise(py))?;
+        let batch = arrays.batch(self, t0, (0, false)).map_err(|e| e.raise(py))?;
         let means = as_array("means", means)?;
         let means = slice("means", &means)?;
         let (n, m, _) = self.runner.dims();
@@ -457,7 +461,12 @@ impl<'py> Arrays<'py> {
         })
     }
 
-    fn batch(&self, filter: &CoreFilter, t0: Option<f64>) -> Result<Many<'_>, BatchError> {
+    fn batch(
+        &self,
+        filter: &CoreFilter,
+        t0: Option<f64>,
+        (first_run, at_first): (u64, bool),
+    ) -> Result<Many<'_>, BatchError> {
         let (n, m, inputs) = filter.runner.dims();
         let &[count, len, columns] = self.ys.shape() else {
             return Err(bad("ys", "must have three axes").into());
@@ -513,13 +522,21 @@ impl<'py> Arrays<'py> {
                 }
             };
             many.series.push(series);
-            many.starts.push(Start { mean, cov, run: b as u64 });
+            many.starts.push(Start { mean, cov, run: first_run + b as u64, at_first });
         }
         Ok(many)
     }
 }
 
 impl CoreFilter {
+    /// Without the interpreter's lock: a single series on this thread, several on all.
+    fn run_native(&self, py: Python<'_>, many: &Many<'_>) -> PyResult<Vec<Outcome>> {
+        match (many.series.as_slice(), many.starts.as_slice()) {
+            ([series], [start]) => Ok(vec![py.detach(|| self.runner.run(start, series))]),
+            _ => threads::install(py, || self.run_all(many)),
+        }
+    }
+
     /// On this thread, stopping at the first exception.
     fn run_here(&self, many: &Many<'_>) -> Vec<Outcome> {
         let mut out = Vec::with_capacity(many.series.len());
@@ -535,7 +552,7 @@ impl CoreFilter {
     /// On all cores, as lanes where the filter can.
     fn run_all(&self, many: &Many<'_>) -> Vec<Outcome> {
         let (n, m, _) = self.runner.dims();
-        if many.series.len() > 1
+        if !many.starts.iter().any(|start| start.at_first)
             && let Some(Ok(estimates)) = self.runner.run_lanes(&many.starts, &many.series)
         {
             return (0..many.series.len())
@@ -550,9 +567,6 @@ impl CoreFilter {
                     _ => self.runner.run(&many.starts[b], &many.series[b]),
                 })
                 .collect();
-        }
-        if many.series.len() == 1 {
-            return vec![self.runner.run(&many.starts[0], &many.series[0])];
         }
         many.series
             .par_iter()

@@ -3,6 +3,7 @@
 use crate::convert::{array, array_of_matrix, fill_vector, matrix};
 use crate::errors::{bad, take_pending, to_python};
 use crate::model::CoreModel;
+use crate::threads;
 use nalgebra::{DMatrix, DVector};
 use optfilter::equivalence::{self, EquivalenceError};
 use optfilter::filter::GaussianBelief;
@@ -52,7 +53,7 @@ pub(crate) fn simulate<'py>(
     let runs: Result<Vec<Simulation>, _> = if model.is_python() {
         (0..count).map(one).collect()
     } else {
-        py.detach(|| (0..count).into_par_iter().map(one).collect())
+        threads::install(py, || (0..count).into_par_iter().map(one).collect())?
     };
     if let Some(error) = take_pending() {
         return Err(error);

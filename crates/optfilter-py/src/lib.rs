@@ -13,6 +13,8 @@ mod functions;
 mod likelihood;
 mod model;
 mod optimizer;
+mod reproduce;
+mod threads;
 
 use pyo3::prelude::*;
 
@@ -29,5 +31,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(functions::learning_rate_matrix, module)?)?;
     module.add_function(wrap_pyfunction!(functions::largest_learning_rate, module)?)?;
     module.add_function(wrap_pyfunction!(functions::chi_square_band, module)?)?;
+    module.add_function(wrap_pyfunction!(reproduce::paper_systems, module)?)?;
+    module.add_function(wrap_pyfunction!(reproduce::reproduce_system, module)?)?;
     Ok(())
 }

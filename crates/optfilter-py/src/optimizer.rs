@@ -87,12 +87,6 @@ pub(crate) enum Rule {
     Python(PythonRule),
 }
 
-impl Rule {
-    pub(crate) fn is_python(&self) -> bool {
-        matches!(self, Self::Python(_))
-    }
-}
-
 /// What any rule remembers.
 #[derive(Clone, Debug)]
 pub(crate) enum RuleState<V> {

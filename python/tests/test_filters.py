@@ -1,0 +1,285 @@
+"""Filters: steps against series, singles against batches, copies, threads, results."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from conftest import FILTERS, growth_callable, random_system
+
+import optfilter
+
+
+def step_through(f, ys):
+    means = []
+    for y in ys:
+        f.predict()
+        f.update(y)
+        means.append(f.x)
+    return np.array(means)
+
+
+def test_steps_equal_the_series_bit_for_bit(growth, growth_data, make_filter):
+    ys = growth_data.observations[0]
+    f = make_filter(growth)
+    result = f.filter(ys)
+    assert np.array_equal(step_through(f, ys), result.means)
+    if result.covariances is not None:
+        assert np.array_equal(f.P, result.covariances[-1])
+    assert np.array_equal(f.innovation, result.innovations[-1])
+    assert f.k == len(ys) and f.t == pytest.approx(len(ys) * growth.dt)
+
+
+def test_a_batch_equals_its_trajectories_bit_for_bit(growth, growth_data, make_filter):
+    f = make_filter(growth)
+    batch = f.filter(growth_data.observations)
+    for b, ys in enumerate(growth_data.observations):
+        single = f.filter(ys, first_run=b)
+        assert np.array_equal(batch.means[b], single.means)
+        assert np.array_equal(batch.innovations[b], single.innovations)
+        if single.covariances is not None:
+            assert np.array_equal(batch.covariances[b], single.covariances)
+        if single.log_likelihood is not None:
+            assert batch.log_likelihood[b] == single.log_likelihood
+
+
+@pytest.mark.parametrize("dimension", [3, 8])
+def test_batches_of_larger_states(dimension):
+    model = (
+        optfilter.models.Lorenz63(dt=0.02) if dimension == 3 else optfilter.models.Lorenz96(dimension)
+    )
+    data = optfilter.simulate(model, 30, batch=34, seed=1)
+    f = optfilter.ImplicitMAP(model, optfilter.SGD(0.1), steps=4)
+    batch = f.filter(data.observations)
+    for b in (0, 17, 33):
+        assert np.array_equal(batch.means[b], f.filter(data.observations[b]).means)
+
+
+def test_missing_measurements(growth, growth_data, make_filter):
+    ys = growth_data.observations[0].copy()
+    ys[10:14] = np.nan
+    f = make_filter(growth)
+    series = f.filter(ys)
+    assert np.all(np.isfinite(series.means))
+    assert np.all(series.innovations[10:14] == 0)
+    f.reset()
+    for y in ys:
+        f.predict()
+        f.update(None if np.isnan(y[0]) else y)
+    assert np.array_equal(f.x, series.means[-1])
+    as_list = [None if np.isnan(y[0]) else float(y[0]) for y in ys]
+    assert np.array_equal(f.filter(as_list).means, series.means)
+    masked = np.ma.masked_invalid(ys)
+    assert np.array_equal(f.filter(masked).means, series.means)
+
+
+def test_one_missing_component_of_several():
+    model, ys = random_system(1, 3, 2)
+    ys[5, 1] = np.nan
+    f = optfilter.KalmanFilter(model)
+    result = f.filter(ys)
+    # The same filter that only ever measures the first component at that time.
+    g = optfilter.KalmanFilter(model)
+    step_through(g, ys[:5])
+    g.predict()
+    H, R, P, x = model.H[:1], model.R[:1, :1], g.P, g.x
+    gain = P @ H.T @ np.linalg.inv(H @ P @ H.T + R)
+    np.testing.assert_allclose(result.means[5], x + gain @ (ys[5, :1] - H @ x), rtol=1e-10)
+
+
+def test_times(growth, growth_data, make_filter):
+    ys = growth_data.observations[0]
+    f = make_filter(growth)
+    even = f.filter(ys)
+    ts = np.arange(1, len(ys) + 1) * growth.dt
+    # The steps' lengths are differences of times, which round; the times themselves are the same.
+    same = f.filter(ys, ts=ts)
+    np.testing.assert_allclose(same.means, even.means, rtol=1e-6, atol=1e-6)
+    later = f.filter(ys, ts=ts + 0.7)
+    assert np.abs(later.means - even.means).max() > 1e-3
+    f.predict(dt=0.25)
+    assert f.t == 0.25
+
+
+def test_time_dependent_noise_grows_with_the_step():
+    model = optfilter.models.Lorenz63(Q=2.0, R=4.0, P0=1e-12, dt=0.02)
+    f = optfilter.ExtendedKalmanFilter(model)
+    f.predict()
+    g = optfilter.ExtendedKalmanFilter(model)
+    g.predict(dt=0.04)
+    # P0 is negligible, so P is Q dt.
+    np.testing.assert_allclose(np.diag(f.P), 2.0 * 0.02, rtol=1e-6)
+    np.testing.assert_allclose(np.diag(g.P), 2.0 * 0.04, rtol=1e-6)
+
+
+def test_setting_the_belief(growth):
+    f = optfilter.ExtendedKalmanFilter(growth)
+    f.x, f.P = 2.5, [[0.5]]
+    assert f.x[0] == 2.5 and f.P[0, 0] == 0.5
+    got = f.x
+    got[0] = 99.0
+    assert f.x[0] == 2.5, "x is a copy"
+    with pytest.raises(ValueError, match="^P0: |^P: "):
+        f.P = -1.0
+
+
+def test_pickle_and_copy_in_the_middle(growth, growth_data, make_filter):
+    ys = growth_data.observations[0]
+    f = make_filter(growth)
+    step_through(f, ys[:30])
+    others = [pickle.loads(pickle.dumps(f)), copy.copy(f), copy.deepcopy(f), f.copy()]
+    expected = step_through(f, ys[30:60])
+    for other in others:
+        assert np.array_equal(step_through(other, ys[30:60]), expected)
+        assert other.k == f.k and other.t == f.t
+        assert type(f).__name__ in repr(other)
+
+
+def test_results_pickle(growth, growth_data):
+    result = optfilter.ImplicitMAP(growth, steps=3).filter(growth_data.observations)
+    again = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(again.means, result.means)
+    assert np.array_equal(again.innovations, result.innovations)
+
+
+def test_threads_filtering_at_the_same_time(growth, growth_data):
+    filters = [make(growth) for make in FILTERS.values()]
+    expected = [f.filter(growth_data.observations).means for f in filters]
+    with ThreadPoolExecutor(8) as pool:
+        tasks = [(i, pool.submit(filters[i].filter, growth_data.observations)) for i in range(len(filters))] * 1
+        for _ in range(4):
+            tasks += [
+                (i, pool.submit(filters[i].filter, growth_data.observations))
+                for i in range(len(filters))
+            ]
+        for i, task in tasks:
+            assert np.array_equal(task.result().means, expected[i])
+
+
+def test_threads_stepping_one_filter_lose_no_step(growth):
+    for model in (growth, growth_callable()):
+        f = optfilter.ExtendedKalmanFilter(model)
+
+        def work():
+            for _ in range(200):
+                f.predict()
+                f.update(4.0)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert f.k == 800 and np.isfinite(f.x[0])
+
+
+def test_threads_with_callables_get_their_own_exceptions():
+    def failing(tag):
+        def h(x):
+            raise KeyError(tag)
+
+        return optfilter.Model(lambda x: x, h, n=1, m=1, Q=1.0, R=1.0)
+
+    def run(tag):
+        with pytest.raises(KeyError) as caught:
+            optfilter.UnscentedKF(failing(tag)).filter(np.zeros((5, 1)))
+        return caught.value.args[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(run, range(40))) == list(range(40))
+
+
+def test_the_lock_is_released_while_a_batch_runs():
+    model = optfilter.models.Lorenz96(20)
+    ys = optfilter.simulate(model, 100, batch=16, seed=0).observations
+    f = optfilter.ImplicitMAP(model, optfilter.Adam(0.05), steps=40)
+    done = threading.Event()
+    ticks = 0
+
+    def run():
+        f.filter(ys)
+        done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not done.is_set():
+        ticks += 1
+        done.wait(0.001)
+    thread.join()
+    assert ticks > 3, "the main thread ran while the batch did"
+
+
+def test_particles(growth):
+    f = optfilter.ParticleFilter(growth, 50, seed=3, resampling="stratified", threshold=0.5)
+    f.predict()
+    f.update(4.0)
+    assert f.particles.shape == (50, 1)
+    assert f.weights.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(f.weights @ f.particles, f.x, rtol=1e-12)
+    other = optfilter.ParticleFilter(growth, 50, seed=4)
+    other.predict()
+    assert not np.array_equal(other.particles, f.particles)
+
+
+def test_consistency_of_error_bars():
+    model = optfilter.models.Lorenz63(dt=0.02, Q=1.0, R=4.0)
+    data = optfilter.simulate(model, 400, batch=20, seed=2)
+    f = optfilter.ExtendedKalmanFilter(model)
+    result = f.filter(data.observations)
+    # NEES of 20 runs of 400 correlated steps: about 3 for an honest filter.
+    assert 2.0 < result.nees(data.states)[:, 50:].mean() < 4.5
+    low, high = result.nis_band()
+    assert low < 3.0 < high
+
+
+def test_dataframes_and_plots(growth, growth_data):
+    result = optfilter.ExtendedKalmanFilter(growth).filter(growth_data.observations)
+    pandas = pytest.importorskip("pandas")
+    frame = result.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame) and len(frame) == 5 * 80
+    assert list(frame.columns)[:3] == ["trajectory", "t", "x0"]
+    polars = pytest.importorskip("polars")
+    assert isinstance(result.to_dataframe("polars"), polars.DataFrame)
+    with pytest.raises(ValueError, match="^library: "):
+        result.to_dataframe("excel")
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    axes = result.plot(truth=growth_data.states, trajectory=2)
+    assert len(axes) == 1 and axes[0].get_ylabel() == "x0"
+    model = optfilter.models.Lorenz63()
+    single = optfilter.UnscentedKF(model).filter(np.tile(model.x0, (5, 1)))
+    assert len(single.plot()) == 3
+    with pytest.raises(ValueError, match="^ax: "):
+        single.plot(ax=axes)
+
+
+def test_likelihoods(growth, growth_data):
+    ys = growth_data.observations[0].copy()
+    ys[40] += 1e4
+    robust = optfilter.ImplicitMAP(
+        growth, optfilter.SGD(0.5), 10, likelihood=optfilter.likelihoods.StudentT(4.0, 1.0)
+    ).filter(ys)
+    assert np.all(np.isfinite(robust.means))
+    counts = optfilter.Model.from_expressions(
+        {"r": "r"}, {"c": {"equation": "r", "likelihood": "poisson"}}, Q=0.01, x0=1.0, P0=0.1
+    )
+    result = optfilter.ImplicitMAP(counts, optfilter.SGD(0.1), 3).filter([3.0, 4.0, 2.0])
+    assert result.means[-1, 0] > 1.0
+    with pytest.raises(ValueError, match="^y: 2.5 .*impossible"):
+        optfilter.ImplicitMAP(counts, optfilter.SGD(0.1), 3).filter([3.0, 2.5])
+    with pytest.raises(ValueError, match="^dof: "):
+        optfilter.likelihoods.StudentT(-1.0, 1.0)
+    with pytest.raises(ValueError, match="^link: "):
+        optfilter.likelihoods.Poisson(link="sqrt")
+
+
+def test_bounds(growth, growth_data):
+    f = optfilter.ImplicitMAP(growth, optfilter.Adam(0.5), 10, bounds=(0.0, 5.0))
+    means = f.filter(growth_data.observations).means
+    assert means.min() >= 0.0 and means.max() <= 5.0
+    with pytest.raises(ValueError, match="^bounds: "):
+        optfilter.ImplicitMAP(growth, bounds=(1.0, 0.0))
