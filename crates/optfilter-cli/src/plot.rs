@@ -19,7 +19,7 @@ pub struct Thinned {
 }
 
 impl Thinned {
-    const MOST: usize = 4000;
+    const MOST: usize = 1600;
 
     /// Empty, for a model.
     pub fn new(spec: &ModelSpec) -> Self {

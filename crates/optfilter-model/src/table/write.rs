@@ -63,6 +63,13 @@ impl TableWriter {
                 format!("{}{name}:", if i == 0 { '{' } else { ',' }).into_bytes()
             })
             .collect();
+        #[cfg(feature = "parquet")]
+        let (out, parquet) = if format == Format::Parquet {
+            let parquet = super::parquet::ParquetWriter::new(out, &columns)?;
+            (Box::new(std::io::sink()) as Box<dyn Write + Send>, Some(parquet))
+        } else {
+            (out, None)
+        };
         let mut writer = Self {
             out,
             format,
@@ -71,12 +78,8 @@ impl TableWriter {
             buffer: Vec::with_capacity(2 * BLOCK),
             written: 0,
             #[cfg(feature = "parquet")]
-            parquet: None,
+            parquet,
         };
-        #[cfg(feature = "parquet")]
-        if format == Format::Parquet {
-            writer.parquet = Some(super::parquet::ParquetWriter::new(&writer.columns));
-        }
         if !continues && matches!(format, Format::Csv | Format::Tsv) {
             let delimiter = writer.delimiter();
             for i in 0..writer.columns.len() {
@@ -99,8 +102,8 @@ impl TableWriter {
     pub fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) -> Result<(), TableError> {
         #[cfg(feature = "parquet")]
         if let Some(parquet) = &mut self.parquet {
-            parquet.row(values, time_text);
-            return Ok(());
+            // Calendar times become the numbers they were read as.
+            return parquet.row(values);
         }
         let json = self.format == Format::JsonLines;
         let delimiter = self.delimiter();
@@ -155,7 +158,7 @@ impl TableWriter {
     pub fn finish(mut self) -> Result<(), TableError> {
         #[cfg(feature = "parquet")]
         if let Some(parquet) = self.parquet.take() {
-            self.buffer = parquet.finish()?;
+            return parquet.finish();
         }
         self.flush()?;
         Ok(())
