@@ -1,14 +1,14 @@
-//! Any burn module as an objective of the library (feature `burn`).
+//! Any burn module as an objective of the library.
 //!
 //! The module's float parameters, in the order in which burn visits them, are the flat weight vector; burn's own
-//! differentiation gives the gradient. So every optimizer and every K of the library moves a network that this crate's
-//! layers cannot express. For the networks they can express, [`crate::Evaluator`] is about ten times faster.
+//! differentiation gives the gradient. So every optimizer and every K of the library moves a network that optfilter-nn's
+//! layers cannot express. For the networks they can express, `optfilter_nn::Evaluator` is about ten times faster.
 //!
 //! ```
 //! use burn::nn::{Linear, LinearConfig};
 //! use burn::tensor::{Device, Tensor};
 //! use optfilter::optim::{Adam, Optimizer, descend};
-//! use optfilter_nn::burn::BurnObjective;
+//! use optfilter_nn_burn::BurnObjective;
 //! let device = Device::default().autodiff();
 //! let x = Tensor::<2>::from_data([[0.0f32], [1.0], [2.0]], &device);
 //! let y = Tensor::<2>::from_data([[1.0f32], [3.0], [5.0]], &device);
@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use ::burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use ::burn::tensor::{Gradients, Tensor, TensorData};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor, TensorData};
 use optfilter::optim::Objective;
 
 /// A parameter whose numbers cannot be read.
@@ -113,7 +113,9 @@ impl ModuleMapper for Write<'_> {
             let values = self.flat.get(self.at..self.at + n).map(<[f32]>::to_vec);
             self.at += n;
             match values {
-                Some(values) => Tensor::from_data(TensorData::new(values, shape), &old.device()).require_grad(),
+                Some(values) => {
+                    Tensor::from_data(TensorData::new(values, shape), &old.device()).require_grad()
+                }
                 None => old, // fewer weights than the module has: the rest stays
             }
         })

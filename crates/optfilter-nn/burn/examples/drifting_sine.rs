@@ -1,15 +1,15 @@
-//! A network written with burn, followed by the library's optimizers: a recurrent one, which this crate's layers are not.
+//! A network written with burn, followed by the library's optimizers: a recurrent one, which optfilter-nn's layers are not.
 //!
 //! A sine whose frequency drifts is to be continued from its last eight values; every 50 samples the network takes K = 20 Adam steps.
 //!
-//! `cargo run --release -p optfilter-nn --features burn --example burn_module`
+//! `cargo run --release --example drifting_sine` in this folder
 
 use burn::module::Module;
 use burn::nn::gru::{Gru, GruConfig};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, TensorData};
 use optfilter::optim::{Adam, Objective, Optimizer, descend};
-use optfilter_nn::burn::BurnObjective;
+use optfilter_nn_burn::BurnObjective;
 
 #[derive(Module, Debug)]
 struct Forecaster {
