@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let step = Step::even(1, 1.0);
     for steps in [1, 5, 50] {
         let m = learning_rate_matrix(&prior, &h, &r, steps)?;
-        let filter = ImplicitMap::new(model.clone(), Gaussian::new(r)?, Preconditioned::new(m)?, steps)?;
+        let filter =
+            ImplicitMap::new(model.clone(), Gaussian::new(r)?, Preconditioned::new(m)?, steps)?;
         let mut belief = PointBelief::new(vector![0.0, 0.0])?;
         filter.update(&mut belief, &[1.0], &[], &step)?;
         println!("K = {steps:2}: estimate {:.12} {:.12}", belief.mean[0], belief.mean[1]);

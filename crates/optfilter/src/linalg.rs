@@ -25,9 +25,15 @@ where
         return a * b;
     }
     let mut out = OMatrix::zeros_generic(rows, columns);
+    // Column by column, so that neighbours in memory go through the same operations.
     for j in 0..columns.value() {
         for i in 0..rows.value() {
-            out[(i, j)] = dot(inner.value(), |k| a[(i, k)] * b[(k, j)]);
+            out[(i, j)] = if inner.value() == 0 { 0.0 } else { a[(i, 0)] * b[(0, j)] };
+        }
+        for k in 1..inner.value() {
+            for i in 0..rows.value() {
+                out[(i, j)] += a[(i, k)] * b[(k, j)];
+            }
         }
     }
     out
@@ -217,58 +223,131 @@ where
     }
 }
 
-/// S^-1 B in place, for a small symmetric positive definite S whose factor is at hand.
+/// Solves with a symmetric positive definite S.
 ///
 /// A step of a filter waits for this: through the factor, one division after the other. Two and three
 /// equations that are well conditioned (correlations that leave a determinant above a hundredth of the
 /// diagonal's product) are solved by Cramer's rule instead, with one division and errors of at most some
 /// 1e-13; all others through the factor.
-#[inline(always)]
-pub(crate) fn solve_gain<M: Dim, C: Dim>(
-    s: &OMatrix<f64, M, M>,
-    factor: &Factor<M>,
-    b: &mut OMatrix<f64, M, C>,
-) where
-    DefaultAllocator: Allocator<M, M> + Allocator<M> + Allocator<M, C>,
+#[derive(Clone, Debug)]
+pub(crate) enum Solver<M: Dim>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    let columns = b.ncols();
-    match s.nrows() {
-        2 => {
-            let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
-            let det = s00 * s11 - s10 * s10;
-            if det > 0.01 * (s00 * s11) {
-                let inverse = 1.0 / det;
-                let (i00, i10, i11) = (s11 * inverse, -s10 * inverse, s00 * inverse);
-                for c in 0..columns {
-                    let (b0, b1) = (b[(0, c)], b[(1, c)]);
-                    b[(0, c)] = i00 * b0 + i10 * b1;
-                    b[(1, c)] = i10 * b0 + i11 * b1;
+    /// S^-1 by cofactors, and the determinant of S.
+    Cofactors(OMatrix<f64, M, M>, f64),
+    Factor(Factor<M>),
+}
+
+impl<M: Dim> Solver<M>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    /// `None` if S is not positive definite. Reads the lower triangle only.
+    #[inline(always)]
+    pub(crate) fn new(s: &OMatrix<f64, M, M>) -> Option<Self> {
+        let size = s.shape_generic().0;
+        match size.value() {
+            2 => {
+                let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
+                let det = s00 * s11 - s10 * s10;
+                if s00 > 0.0 && det > 0.01 * (s00 * s11) && det < f64::INFINITY {
+                    let k = 1.0 / det;
+                    let mut inverse = OMatrix::zeros_generic(size, size);
+                    inverse[(0, 0)] = s11 * k;
+                    inverse[(1, 0)] = -s10 * k;
+                    inverse[(0, 1)] = -s10 * k;
+                    inverse[(1, 1)] = s00 * k;
+                    return Some(Self::Cofactors(inverse, det));
                 }
-                return;
             }
-        }
-        3 => {
-            let (s00, s10, s20) = (s[(0, 0)], s[(1, 0)], s[(2, 0)]);
-            let (s11, s21, s22) = (s[(1, 1)], s[(2, 1)], s[(2, 2)]);
-            let (c00, c10, c20) =
-                (s11 * s22 - s21 * s21, s21 * s20 - s10 * s22, s10 * s21 - s11 * s20);
-            let (c11, c21, c22) =
-                (s00 * s22 - s20 * s20, s10 * s20 - s00 * s21, s00 * s11 - s10 * s10);
-            let det = s00 * c00 + s10 * c10 + s20 * c20;
-            if det > 0.01 * (s00 * s11 * s22) {
-                let inverse = 1.0 / det;
-                for c in 0..columns {
-                    let (b0, b1, b2) = (b[(0, c)], b[(1, c)], b[(2, c)]);
-                    b[(0, c)] = (c00 * b0 + c10 * b1 + c20 * b2) * inverse;
-                    b[(1, c)] = (c10 * b0 + c11 * b1 + c21 * b2) * inverse;
-                    b[(2, c)] = (c20 * b0 + c21 * b1 + c22 * b2) * inverse;
+            3 => {
+                let (s00, s10, s20) = (s[(0, 0)], s[(1, 0)], s[(2, 0)]);
+                let (s11, s21, s22) = (s[(1, 1)], s[(2, 1)], s[(2, 2)]);
+                let c = [
+                    [s11 * s22 - s21 * s21, s21 * s20 - s10 * s22, s10 * s21 - s11 * s20],
+                    [0.0, s00 * s22 - s20 * s20, s10 * s20 - s00 * s21],
+                    [0.0, 0.0, s00 * s11 - s10 * s10],
+                ];
+                let det = s00 * c[0][0] + s10 * c[0][1] + s20 * c[0][2];
+                // Leading minors above zero: positive definite (Sylvester).
+                let definite = s00 > 0.0 && c[2][2] > 0.0;
+                if definite && det > 0.01 * (s00 * s11 * s22) && det < f64::INFINITY {
+                    let k = 1.0 / det;
+                    let mut inverse = OMatrix::zeros_generic(size, size);
+                    for i in 0..3 {
+                        for j in i..3 {
+                            inverse[(i, j)] = c[i][j] * k;
+                            inverse[(j, i)] = inverse[(i, j)];
+                        }
+                    }
+                    return Some(Self::Cofactors(inverse, det));
                 }
-                return;
             }
+            _ => {}
         }
-        _ => {}
+        Factor::new(s).map(Self::Factor)
     }
-    factor.solve(b);
+
+    /// S^-1 B.
+    #[inline(always)]
+    pub(crate) fn solve<C: Dim>(&self, b: &OMatrix<f64, M, C>) -> OMatrix<f64, M, C>
+    where
+        DefaultAllocator: Allocator<M, C>,
+    {
+        match self {
+            Self::Cofactors(inverse, _) => product(inverse, b),
+            Self::Factor(factor) => {
+                let mut out = b.clone();
+                factor.solve(&mut out);
+                out
+            }
+        }
+    }
+
+    /// v' S^-1 v.
+    #[inline(always)]
+    pub(crate) fn quadratic_form(&self, v: &OVector<f64, M>) -> f64 {
+        match self {
+            Self::Cofactors(inverse, _) => {
+                let z = product(inverse, v);
+                dot(v.nrows(), |i| v[i] * z[i])
+            }
+            Self::Factor(factor) => factor.quadratic_form(v),
+        }
+    }
+
+    /// ln det S.
+    #[inline(always)]
+    pub(crate) fn ln_det(&self) -> f64 {
+        match self {
+            Self::Cofactors(_, det) => Scalar::ln(*det),
+            Self::Factor(factor) => factor.ln_det(),
+        }
+    }
+}
+
+/// A R A' for symmetric R; half the work where R is diagonal, as measurement noise mostly is.
+#[inline(always)]
+pub(crate) fn noise_sandwich<N: Dim, M: Dim>(
+    a: &OMatrix<f64, N, M>,
+    r: &OMatrix<f64, M, M>,
+) -> OMatrix<f64, N, N>
+where
+    DefaultAllocator: Allocator<N, M> + Allocator<M, N> + Allocator<M, M> + Allocator<N, N>,
+{
+    let m = r.nrows();
+    let diagonal = (0..m).all(|j| (j + 1..m).all(|i| r[(i, j)] == 0.0));
+    if !diagonal {
+        return sandwich(a, r);
+    }
+    let mut scaled = a.clone();
+    for j in 0..m {
+        for i in 0..a.nrows() {
+            scaled[(i, j)] *= r[(j, j)];
+        }
+    }
+    symmetric_product(&scaled, a)
 }
 
 /// Replaces a matrix by the mean of itself and its transpose.

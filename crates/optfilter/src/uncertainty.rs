@@ -25,7 +25,7 @@ use crate::filter::{
     check_belief, check_measurement, check_square, predict_linearized, refine, residual,
     with_observed,
 };
-use crate::linalg::{Factor, sandwich};
+use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
 use crate::optim::Optimizer;
@@ -180,7 +180,7 @@ where
             belief.cov = sandwich(&a, &belief.cov) + sandwich(&b, &r);
 
             let innovation = residual(model, y, &predicted, observed);
-            let Some(factor) = Factor::new(&s) else {
+            let Some(factor) = Solver::new(&s) else {
                 let quantity = "innovation covariance";
                 return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
             };

@@ -12,7 +12,9 @@
 
 use super::{Belief, FilterError, Update};
 use crate::Shapes;
-use crate::linalg::{Factor, is_symmetric_psd, product, sandwich, solve_gain, symmetric_product};
+use crate::linalg::{
+    Solver, is_symmetric_psd, noise_sandwich, product, sandwich, symmetric_product,
+};
 use crate::model::likelihood::Observed;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
@@ -115,15 +117,13 @@ where
     }
     let hp = product(&h, &belief.cov); // m x n
     let s = symmetric_product(&hp, &h) + &r; // m x m
-    let Some(factor) = Factor::new(&s) else {
+    let Some(factor) = Solver::new(&s) else {
         return Err(FilterError::NotPositiveDefinite {
             quantity: "innovation covariance",
             index: Some(index),
         });
     };
-    let mut gain_t = hp.clone(); // G' = S^-1 H P, m x n
-    solve_gain(&s, &factor, &mut gain_t);
-    let gain = gain_t.transpose();
+    let gain = factor.solve(&hp).transpose(); // G = P H' S^-1, n x m
     belief.mean += product(&gain, &residual);
 
     // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
@@ -132,7 +132,7 @@ where
         keep[(i, i)] += 1.0;
     }
     let kept = &belief.cov - product(&gain, &hp);
-    belief.cov = symmetric_product(&kept, &keep) + sandwich(&gain, &r);
+    belief.cov = symmetric_product(&kept, &keep) + noise_sandwich(&gain, &r);
 
     let count = observed.count(residual.nrows());
     let nis = factor.quadratic_form(&residual);
@@ -148,7 +148,7 @@ where
 
 /// ln N(v; 0, S) from v' S^-1 v and the factor of S, over `count` components.
 #[inline(always)]
-pub(crate) fn gaussian_log_density<M: Dim>(nis: f64, factor: &Factor<M>, count: usize) -> f64
+pub(crate) fn gaussian_log_density<M: Dim>(nis: f64, factor: &Solver<M>, count: usize) -> f64
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {

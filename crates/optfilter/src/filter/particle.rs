@@ -16,7 +16,7 @@ use super::resampling::{Scheme, resample};
 use super::{Belief, Filter, FilterError, GaussianBelief, Update};
 use super::{check_inputs, check_len, check_measurement, check_square, residual, with_observed};
 use crate::Shapes;
-use crate::linalg::{Factor, psd_factor};
+use crate::linalg::{Solver, psd_factor};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step};
 use crate::rng::{Stream, fast};
@@ -455,7 +455,7 @@ where
         if observed != Observed::All {
             s = masked_cov(&s, observed);
         }
-        let Some(factor) = Factor::new(&s) else {
+        let Some(factor) = Solver::new(&s) else {
             return Err(FilterError::NotPositiveDefinite {
                 quantity: "innovation covariance",
                 index: Some(step.index),

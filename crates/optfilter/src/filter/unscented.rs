@@ -20,7 +20,7 @@ use super::{
 };
 use crate::Shapes;
 use crate::derivative::VectorFunction;
-use crate::linalg::{Factor, product, psd_factor, sandwich, solve_gain, symmetric_product};
+use crate::linalg::{Factor, Solver, product, psd_factor, sandwich, symmetric_product};
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
 use crate::scalar::{Lanes, Scalar};
@@ -349,13 +349,12 @@ where
         // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns and the
         // centre's is zero, so only differences of opposite images remain: C = L D' with D below.
         let d = (&seen.ahead - &seen.behind) * (w.outer * w.spread); // m x n
-        let mut gain_t = times_transpose(&d, &factor); // C', m x n
-        let Some(s_factor) = Factor::new(&s) else {
+        let cross_t = times_transpose(&d, &factor); // C', m x n
+        let Some(s_factor) = Solver::new(&s) else {
             let quantity = "innovation covariance";
             return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
         };
-        solve_gain(&s, &s_factor, &mut gain_t); // G' = S^-1 C', m x n
-        let gain = gain_t.transpose();
+        let gain = s_factor.solve(&cross_t).transpose(); // G = C S^-1, n x m
         let v = residual(&self.model, y, &predicted, observed);
         belief.mean += product(&gain, &v);
 
