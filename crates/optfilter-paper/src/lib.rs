@@ -8,6 +8,7 @@
 
 pub mod cells;
 pub mod control;
+pub mod figure;
 pub mod grid;
 pub mod numpy_random;
 pub mod published;

@@ -171,7 +171,7 @@ struct Block<'a, const N: usize, M> {
 
 impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     #[inline(always)]
-    fn filter<U: Update<W>>(&self) -> V<W> {
+    fn filter<U: Update<W>>(&self, mut record: impl FnMut(&[V<W>; N])) -> V<W> {
         let runs = self.data.runs;
         let last = self.configurations.len() * runs - 1;
         let mut run = [0; W];
@@ -210,6 +210,7 @@ impl<const N: usize, M: Model<N>> Block<'_, N, M> {
                     x[c] = x[c] + state[c].step(k, g[c], &p);
                 }
             }
+            record(&x);
             for c in 0..N {
                 let error = x[c] - truth[c];
                 sum = sum + error * error;
@@ -219,19 +220,57 @@ impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     }
 }
 
+impl<const N: usize, M: Model<N>> Block<'_, N, M> {
+    #[inline(always)]
+    fn run_recording(self, record: impl FnMut(&[V<W>; N])) -> V<W> {
+        match self.configurations[0].rule {
+            Rule::Gd => self.filter::<Gd>(record),
+            Rule::Adam if self.quirks.adam_correction_frozen => self.filter::<Adam<W>>(record),
+            Rule::Adam => self.filter::<CorrectedAdam<W>>(record),
+            Rule::RmsProp => self.filter::<RmsProp<W>>(record),
+            Rule::Adagrad => self.filter::<Adagrad<W>>(record),
+            Rule::Adadelta => self.filter::<Adadelta<W>>(record),
+        }
+    }
+}
+
 impl<const N: usize, M: Model<N>> Kernel for Block<'_, N, M> {
     type Output = V<W>;
     #[inline(always)]
     fn run(self) -> V<W> {
-        match self.configurations[0].rule {
-            Rule::Gd => self.filter::<Gd>(),
-            Rule::Adam if self.quirks.adam_correction_frozen => self.filter::<Adam<W>>(),
-            Rule::Adam => self.filter::<CorrectedAdam<W>>(),
-            Rule::RmsProp => self.filter::<RmsProp<W>>(),
-            Rule::Adagrad => self.filter::<Adagrad<W>>(),
-            Rule::Adadelta => self.filter::<Adadelta<W>>(),
-        }
+        self.run_recording(|_| {})
     }
+}
+
+/// The estimates of one run, step by step.
+pub fn estimates<const N: usize, M: Model<N>>(
+    model: M,
+    data: &Data<N>,
+    optimizer: Optimizer,
+    run: usize,
+    quirks: &Quirks,
+) -> Vec<[f64; N]> {
+    let mut out = Vec::with_capacity(STEPS);
+    let block = Block { model, data, configurations: &[optimizer], first: run, quirks };
+    block.run_recording(|x| out.push(core::array::from_fn(|c| x[c].0[0])));
+    out
+}
+
+/// The iterates of Adam at one measurement of the toy system, beginning with the prediction `x`.
+pub fn adam_iterates(x: f64, y: f64, optimizer: Optimizer, quirks: &Quirks) -> Vec<f64> {
+    let lr = V([optimizer.lr.unwrap_or(0.0)]);
+    let decay = V([optimizer.decay.unwrap_or(0.0)]);
+    let p = Parameters::<1>::new(lr, decay, quirks);
+    let toy = super::model::Toy::new(quirks);
+    let mut state = Adam::<1>::start();
+    let mut x = V([x]);
+    let mut out = vec![x.0[0]];
+    for k in 0..optimizer.steps {
+        let [g] = toy.gradient(&[x], &[V([y])]);
+        x = x + state.step(k, g, &p);
+        out.push(x.0[0]);
+    }
+    out
 }
 
 /// Run configurations that share their rule and number of steps on all runs of a system; a summary for each.

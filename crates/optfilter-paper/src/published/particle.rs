@@ -322,6 +322,19 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
     seed: u32,
     particles: usize,
     quirks: &Quirks,
+    inspect: impl FnMut(usize, usize, &[Vec<f64>; N]),
+) -> Vec<Vec<[f64; N]>> {
+    run_until(systems, run, seed, particles, STEPS, quirks, inspect)
+}
+
+/// Like [`run`], but only for the first `steps` measurements.
+pub fn run_until<const N: usize, P: ParticleModel<N>>(
+    systems: &[(P, &Data<N>)],
+    run: usize,
+    seed: u32,
+    particles: usize,
+    steps: usize,
+    quirks: &Quirks,
     mut inspect: impl FnMut(usize, usize, &[Vec<f64>; N]),
 ) -> Vec<Vec<[f64; N]>> {
     let seed = if quirks.particles_share_stream { seed } else { seed ^ 0x8000_0000 };
@@ -344,8 +357,8 @@ pub fn run<const N: usize, P: ParticleModel<N>>(
         .collect();
     random.reseed(seed);
     let floor = if quirks.particles_weight_floor { 1e-8 } else { 0.0 };
-    let mut estimates = vec![vec![[0.0; N]; STEPS]; systems.len()];
-    for t in 0..STEPS {
+    let mut estimates = vec![vec![[0.0; N]; steps]; systems.len()];
+    for t in 0..steps {
         random.fill_normal(&mut drawn);
         random.fill_uniform(&mut uniforms);
         for c in 0..N {

@@ -52,10 +52,10 @@ struct ToyBlock<'a> {
     first: usize,
 }
 
-impl Kernel for ToyBlock<'_> {
-    type Output = V<W_TOY>;
+impl ToyBlock<'_> {
+    /// `record` sees the predicted and the updated mean of every step.
     #[inline(always)]
-    fn run(self) -> V<W_TOY> {
+    fn run_recording(self, mut record: impl FnMut(V<W_TOY>, V<W_TOY>)) -> V<W_TOY> {
         let w = self.weights;
         let lanes = Pairs::<W_TOY>::new(1, self.data.runs, self.first);
         let points = |m: V<W_TOY>, p: V<W_TOY>| {
@@ -89,12 +89,42 @@ impl Kernel for ToyBlock<'_> {
             let gain = cov(&drawn, m, &seen, z) / s;
             x = m + gain * (y - z);
             p = prior - gain * s * gain;
+            record(m, x);
             let [truth] = lanes.rows(&self.data.x, t);
             let error = x - truth;
             sum = sum + error * error;
         }
         (sum / STEPS as f64).sqrt()
     }
+}
+
+impl Kernel for ToyBlock<'_> {
+    type Output = V<W_TOY>;
+    #[inline(always)]
+    fn run(self) -> V<W_TOY> {
+        self.run_recording(|_, _| {})
+    }
+}
+
+/// Predicted and updated means of one run of the toy system, step by step.
+pub fn toy_means(
+    model: &Toy,
+    data: &Data<1>,
+    (q, r): (u32, u32),
+    run: usize,
+    quirks: &Quirks,
+) -> Vec<(f64, f64)> {
+    let mut out = Vec::with_capacity(STEPS);
+    let block = ToyBlock {
+        model,
+        data,
+        q_var: f64::from(q),
+        r_var: f64::from(r),
+        weights: Weights::new(1.0, quirks),
+        first: run,
+    };
+    block.run_recording(|m, x| out.push((m.0[0], x.0[0])));
+    out
 }
 
 /// RMSE of every run of the toy system.
