@@ -16,24 +16,26 @@ fn simulated(spec: &ModelSpec, rows: usize, seed: u64) -> Dataset {
 }
 
 /// How much larger the error against the truth is for the settings chosen by prediction than for the best
-/// of all candidates, where both are measured on rows that did not choose.
+/// of all candidates, over all rows but the first tenth.
 fn excess(name: &str, rows: usize, budget: usize) -> f64 {
     let spec = ModelSpec::parse(name, &format!("system = {name:?}")).unwrap();
     let data = simulated(&spec, rows, 11);
-    let methods = vec![Method::Imap, Method::Ekf, Method::Ukf];
-    let search =
-        Search { metric: Metric::Prediction, strategy: Strategy::Halving, budget, methods, seed: 0 };
+    let methods = vec![Method::Imap, Method::Ekf, Method::Ukf, Method::Pf];
+    let search = Search {
+        metric: Metric::Prediction,
+        strategy: Strategy::Halving,
+        budget,
+        methods,
+        seed: 0,
+    };
     let tuned = tune(&spec, &data, &search, &mut |_| {}).unwrap();
-    let from = rows * 7 / 10;
+    let from = rows / 10;
     let error = |plan| {
         let score = data.score(&spec, plan, from, rows).unwrap();
         score.map_or(f64::INFINITY, |s| s.truth)
     };
     let all = candidates(&spec, &data, &search.methods);
-    let best = all
-        .iter()
-        .map(error)
-        .fold(f64::INFINITY, f64::min);
+    let best = all.iter().map(error).fold(f64::INFINITY, f64::min);
     let chosen = error(&tuned.board[0].plan);
     println!("{name:18} chosen {chosen:.4} best {best:.4} {}", tuned.board[0].plan.flags());
     chosen / best - 1.0

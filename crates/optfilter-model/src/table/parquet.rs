@@ -19,10 +19,12 @@ use std::sync::Arc;
 
 fn convert(error: parquet::errors::ParquetError) -> TableError {
     match error {
-        parquet::errors::ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(io) => TableError::Io(*io),
-            Err(other) => TableError::Io(std::io::Error::other(other)),
-        },
+        parquet::errors::ParquetError::External(inner) => {
+            match inner.downcast::<std::io::Error>() {
+                Ok(io) => TableError::Io(*io),
+                Err(other) => TableError::Io(std::io::Error::other(other)),
+            }
+        }
         other => TableError::Io(std::io::Error::other(other.to_string())),
     }
 }
@@ -41,7 +43,8 @@ impl ParquetReader {
         input.read_to_end(&mut bytes)?;
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(convert)?;
         let schema = reader.metadata().file_metadata().schema_descr();
-        let header = schema.root_schema().get_fields().iter().map(|f| f.name().to_owned()).collect();
+        let header =
+            schema.root_schema().get_fields().iter().map(|f| f.name().to_owned()).collect();
         let rows = RowIter::from_file_into(Box::new(reader));
         Ok(Self { rows, header, wanted: Vec::new(), row: 0 })
     }
@@ -134,12 +137,15 @@ impl ParquetWriter {
                 builder = builder.with_logical_type(Some(LogicalType::String));
             }
             fields.push(Arc::new(builder.build().map_err(convert)?));
-            buffers.push(if text { Column::Texts(Vec::new()) } else { Column::Numbers(Vec::new()) });
+            buffers.push(if text {
+                Column::Texts(Vec::new())
+            } else {
+                Column::Numbers(Vec::new())
+            });
         }
         let schema =
             Type::group_type_builder("estimates").with_fields(fields).build().map_err(convert)?;
-        let properties =
-            WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))
             .map_err(convert)?;
         Ok(Self { writer, columns: buffers, rows: 0 })

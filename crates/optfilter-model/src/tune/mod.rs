@@ -7,7 +7,7 @@
 //!
 //! Prediction errors carry the measurement's own noise, which no filter can remove, so good filters
 //! look alike. Whether the best differs from another is therefore tested on paired errors in blocks of
-//! rows, and said.
+//! rows, and said. Ties are broken by the log-likelihood of the predictions, where filters have one.
 
 mod search;
 mod space;

@@ -197,15 +197,16 @@ fn finish(
             shown.push(entry);
         }
     }
-    let whole = |plan: &Plan| evaluate(spec, data, plan, from, data.len());
-    let best = whole(&shown[0].0)?;
+    let on_choosing_rows = |plan: &Plan| evaluate(spec, data, plan, from, end);
+    let best = on_choosing_rows(&shown[0].0)?;
     let mut board = Vec::new();
     for (plan, chosen_by) in shown {
         let judged = evaluate(spec, data, &plan, end, data.len())?;
-        let (Some(judged), Some(score)) = (judged, whole(&plan)?) else { continue };
+        let (Some(judged), Some(score)) = (judged, on_choosing_rows(&plan)?) else { continue };
         let clearly_worse = best.as_ref().is_some_and(|best| differs(best, &score, from, end));
-        board.push(Entry { plan, chosen_by, judged, clearly_worse });
+        board.push((Entry { plan, chosen_by, judged, clearly_worse }, score.log_likelihood));
     }
+    let board = break_ties(board);
     if board.is_empty() {
         return Err(PlanError::new("the best settings diverged on the last rows of the series"));
     }
@@ -215,6 +216,33 @@ fn finish(
         Err(_) => None,
     };
     Ok(Tuned { board, default, tried, diverged, chosen_on: (from, end) })
+}
+
+/// Moves the entry to the top that, among those that prediction cannot tell from the best, gives the
+/// measurements the highest likelihood: a proper score of the whole predicted distribution, where the
+/// prediction error looks at its mean only. Filters without a likelihood neither win nor lose by this.
+fn break_ties(mut board: Vec<(Entry, f64)>) -> Vec<Entry> {
+    let best =
+        board.first().map_or(
+            f64::NAN,
+            |(e, likelihood)| {
+                if likelihood.is_nan() { f64::NAN } else { e.chosen_by }
+            },
+        );
+    let mut top = 0;
+    for i in 1..board.len() {
+        let (entry, likelihood) = &board[i];
+        // At most 2 % off in prediction, so that many noisy blocks do not excuse a bad filter.
+        let tied = !entry.clearly_worse && entry.chosen_by <= 1.02 * best;
+        if tied && *likelihood > board[top].1 {
+            top = i;
+        }
+    }
+    if top < board.len() {
+        let winner = board.remove(top);
+        board.insert(0, winner);
+    }
+    board.into_iter().map(|(entry, _)| entry).collect()
 }
 
 /// Whether two filters' prediction errors differ by more than two standard errors, over blocks of rows
