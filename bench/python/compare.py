@@ -18,8 +18,11 @@ import optfilter
 Q, R, DT, STEPS = 3.0, 2.0, 0.1, 200
 
 
-def best(function, repeat=7, number=1):
-    """Seconds per call: the smallest of `repeat` means over `number` calls, after one warm-up."""
+def best(function, repeat=200, number=1):
+    """Seconds per call: the smallest of `repeat` means over `number` calls, after one warm-up.
+
+    The smallest, because other programs can only add time; many, because on a busy machine few are spared.
+    """
     function()
     times = []
     for _ in range(repeat):
@@ -70,13 +73,13 @@ def main():
             ours.predict()
             ours.update(y)
 
-    ours_stream = best(stream_ours, number=20) / STEPS
+    ours_stream = best(stream_ours) / STEPS
 
     def update_ours():
         for y in measured:
             ours.update(y)
 
-    ours_update = best(update_ours, number=20) / STEPS
+    ours_update = best(update_ours) / STEPS
 
     from filterpy.kalman import ExtendedKalmanFilter
 
@@ -102,13 +105,13 @@ def main():
     stream_filterpy(check)
     series = ours.filter(y0)
     agree("streaming EKF against filterpy", series.means[:, 0], check, 1e-8)
-    filterpy_stream = best(stream_filterpy, repeat=5) / STEPS
+    filterpy_stream = best(stream_filterpy, repeat=50) / STEPS
 
     def update_filterpy():
         for y in measured:
             theirs.update(y, lambda x: np.array([[x[0] / 10]]), lambda x: x**2 / 20)
 
-    filterpy_update = best(update_filterpy, repeat=5) / STEPS
+    filterpy_update = best(update_filterpy, repeat=50) / STEPS
 
     @jax.jit
     def jax_step(x, P, y, t):
@@ -132,7 +135,7 @@ def main():
     check = []
     stream_jax(check)
     agree("streaming EKF against JAX", series.means[:, 0], check, 1e-8)
-    jax_stream = best(stream_jax, repeat=5) / STEPS
+    jax_stream = best(stream_jax, repeat=50) / STEPS
 
     row("streaming EKF, update alone", ours_update, "filterpy", filterpy_update, "<= 3 us")
     row("streaming EKF, predict + update", ours_stream, "filterpy", filterpy_stream, "<= 3 us")
@@ -147,7 +150,7 @@ def main():
     )
 
     # dynamax updates before it predicts: its first state is ours after one prediction. Its transition
-    # takes the step's input, which we use for the time.
+    # takes the input of the step it leads to, which we use for the time.
     m1 = float(f(0.0, DT))
     F1 = float(jax.grad(f)(0.0, DT))
     params = ParamsNLGSSM(
@@ -159,11 +162,13 @@ def main():
         emission_covariance=jnp.array([[R]]),
     )
     emissions = jnp.asarray(y0)
-    inputs = jnp.asarray([[t + DT] for t in times])
-    ekf = jax.jit(lambda e: extended_kalman_filter(params, e, inputs=inputs).filtered_means)
-    agree("EKF series against dynamax", series.means, ekf(emissions), 1e-6)
-    ours_ekf = best(lambda: ours.filter(y0), number=50)
-    dynamax_ekf = best(lambda: jax.block_until_ready(ekf(emissions)), number=5)
+    inputs = jnp.asarray(times)[:, None]
+    # The whole posterior, as ours: jit would leave out what is not returned.
+    ekf = jax.jit(lambda e: extended_kalman_filter(params, e, inputs=inputs))
+    # dynamax adds 1e-9 to the diagonal before it solves, which the system magnifies over 200 steps.
+    agree("EKF series against dynamax", series.means, ekf(emissions).filtered_means, 1e-4)
+    ours_ekf = best(lambda: ours.filter(y0))
+    dynamax_ekf = best(lambda: jax.block_until_ready(ekf(emissions).filtered_means))
     row(f"EKF, series of {STEPS}", ours_ekf, "dynamax (jit)", dynamax_ekf, ">= 20x")
 
     hyper = UKFHyperParams(alpha=1.0, beta=0.0, kappa=2.0)
@@ -177,10 +182,10 @@ def main():
     first = params._replace(
         initial_mean=jnp.array([mean]), initial_covariance=jnp.array([[cov]])
     )
-    ukf = jax.jit(lambda e: unscented_kalman_filter(first, e, hyper, inputs=inputs).filtered_means)
-    agree("UKF series against dynamax", unscented.filter(y0).means, ukf(emissions), 1e-6)
-    ours_ukf = best(lambda: unscented.filter(y0), number=50)
-    dynamax_ukf = best(lambda: jax.block_until_ready(ukf(emissions)), number=5)
+    ukf = jax.jit(lambda e: unscented_kalman_filter(first, e, hyper, inputs=inputs))
+    agree("UKF series against dynamax", unscented.filter(y0).means, ukf(emissions).filtered_means, 1e-4)
+    ours_ukf = best(lambda: unscented.filter(y0))
+    dynamax_ukf = best(lambda: jax.block_until_ready(ukf(emissions).filtered_means))
     row(f"UKF, series of {STEPS}", ours_ukf, "dynamax (jit)", dynamax_ukf, ">= 20x")
 
     # ---- implicit MAP, Adam, K = 50, 100 trajectories
@@ -213,7 +218,7 @@ def main():
     # The system is chaotic: a last bit grows. The first 20 steps of all trajectories must agree.
     agree("implicit MAP against JAX", ours_means[:, :20], theirs_means[:, :20], 1e-6)
     ours_imap = best(lambda: imap.filter(ys))
-    jax_imap = best(lambda: jax.block_until_ready(batch(seen)))
+    jax_imap = best(lambda: jax.block_until_ready(batch(seen)), repeat=60)
     row("implicit MAP, Adam K=50, 100 x 200", ours_imap, "JAX (jit, vmap, scan)", jax_imap, ">= 3x")
 
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "

@@ -19,6 +19,8 @@ def to_float_array(name: str, value: Any) -> Array:
     Traceback (most recent call last):
     ValueError: x: must be numbers, not str
     """
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
+        return value
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(float), np.nan)
     try:

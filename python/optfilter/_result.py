@@ -30,6 +30,8 @@ class FilterResult:
         Of the whole series.
     nis : (T,) array or None
         Normalised innovations squared.
+    ts : (T,) array
+        Times of the measurements.
     failures : list of (trajectory, Divergence)
         Trajectories that diverged, if the filter was asked not to raise.
     """
@@ -43,21 +45,26 @@ class FilterResult:
         dt: float,
         later: Optional[Callable[[], Array]] = None,
     ) -> None:
-        def take(name: str) -> Any:
-            array = arrays.get(name)
-            return array if array is None or not single else array[0]
-
+        self.failures: list[tuple[int, Divergence]] = arrays.pop("failures")
+        if single:
+            arrays = {name: array[0] for name, array in arrays.items()}
         self.model = model
-        self.means: Array = take("means")
-        self.covariances: Optional[Array] = take("covariances")
-        self.innovation_covariances: Optional[Array] = take("innovation_covariances")
-        self.log_likelihoods: Optional[Array] = take("log_likelihoods")
-        self.nis: Optional[Array] = take("nis")
-        self.failures: list[tuple[int, Divergence]] = list(arrays["failures"])
-        length = self.means.shape[-2]
-        self.ts: Array = np.arange(1, length + 1, dtype=np.float64) * dt if ts is None else ts
-        self._innovations: Optional[Array] = take("innovations")
+        self.means: Array = arrays["means"]
+        self.covariances: Optional[Array] = arrays.get("covariances")
+        self.innovation_covariances: Optional[Array] = arrays.get("innovation_covariances")
+        self.log_likelihoods: Optional[Array] = arrays.get("log_likelihoods")
+        self.nis: Optional[Array] = arrays.get("nis")
+        self._innovations: Optional[Array] = arrays.get("innovations")
         self._later = later
+        self._ts = ts
+        self._dt = dt
+
+    @property
+    def ts(self) -> Array:
+        """The times of the measurements."""
+        if self._ts is None:
+            self._ts = np.arange(1, len(self) + 1, dtype=np.float64) * self._dt
+        return self._ts
 
     @property
     def innovations(self) -> Array:
