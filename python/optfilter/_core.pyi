@@ -4,9 +4,26 @@ from typing import Any, Callable, Optional, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 _Array = NDArray[np.float64]
 _Step = tuple[int, float, float]
+
+__all__ = [
+    "CoreFilter",
+    "CoreModel",
+    "__version__",
+    "built_in_systems",
+    "check_likelihood",
+    "check_optimizer",
+    "chi_square_band",
+    "implied_prior",
+    "largest_learning_rate",
+    "learning_rate_matrix",
+    "paper_systems",
+    "reproduce_system",
+    "simulate",
+]
 
 __version__: str
 
@@ -42,6 +59,7 @@ class CoreModel:
     def is_linear(self) -> bool: ...
     def evaluate(self, which: str, x: Any, u: Any, time: _Step, jacobian: bool) -> _Array: ...
 
+@disjoint_base
 class CoreFilter:
     def __new__(
         cls, kind: str, model: CoreModel, dt: float, x0: Any, p0: Any, settings: dict[str, Any]

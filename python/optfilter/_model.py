@@ -254,10 +254,7 @@ class Model:
         >>> optfilter.Model.from_expressions({"x": "x + sin(z)"}, {"y": "x"})
         Traceback (most recent call last):
         ValueError: unknown name `z`
-         --> expressions:4:16
-          |
-        4 | "x" = "x + sin(z)"
-          |                ^ did you mean `x`?
+        ...
         """
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
         if rates and len(rates) != len(dynamics):

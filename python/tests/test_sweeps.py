@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import pathlib
+import sys
 import time
 
 import numpy as np
@@ -170,6 +171,8 @@ def test_a_lost_dask_worker_loses_no_result(dask_client, tmp_path):
 def test_ray_gives_the_same_result(tmp_path):
     ray = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    # Workers cannot import this file.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         assert same(tuned(ray), tuned())
         assert same(compared("ray"), compared())
