@@ -105,6 +105,20 @@ def test_times(growth, growth_data, make_filter):
     assert f.t == 0.25
 
 
+def test_without_a_first_prediction(growth, growth_data, make_filter):
+    ys = growth_data.observations
+    f = make_filter(growth)
+    result = f.filter(ys[0], predict_first=False)
+    assert result.ts[0] == 0.0
+    f.update(ys[0, 0])
+    assert np.array_equal(result.means[0], f.x)
+    f.predict()  # the step that ends at dt, as the second row does
+    f.update(ys[0, 1])
+    np.testing.assert_allclose(result.means[1], f.x, rtol=1e-12)
+    batch = f.filter(ys, predict_first=False)
+    assert np.array_equal(batch.means[0], result.means)
+
+
 def test_time_dependent_noise_grows_with_the_step():
     model = optfilter.models.Lorenz63(Q=2.0, R=4.0, P0=1e-12, dt=0.02)
     f = optfilter.ExtendedKalmanFilter(model)

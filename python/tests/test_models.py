@@ -151,3 +151,18 @@ def test_models_pickle_copy_and_show(make):
 def test_wrong_arguments_are_named(build, argument):
     with pytest.raises(ValueError, match=f"^{argument}: "):
         build()
+
+
+def test_a_jitted_function_of_jax(growth, growth_data):
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    jnp = jax.numpy
+    f = jax.jit(lambda x, t: x / 2 + 25 * x / (1 + x**2) + 8 * jnp.cos(1.2 * t))
+    h = jax.jit(lambda x: x**2 / 20)
+    slopes = dict(f_jacobian=jax.jit(jax.jacfwd(f)), h_jacobian=jax.jit(jax.jacfwd(h)))
+    model = optfilter.Model(f, h, n=1, m=1, dt=0.1, Q=3.0, R=2.0, **slopes)
+    ys = growth_data.observations[0, :30]
+    ours = optfilter.ExtendedKalmanFilter(growth).filter(ys)
+    theirs = optfilter.ExtendedKalmanFilter(model).filter(ys)
+    # The same formulas, rounded in another order.
+    np.testing.assert_allclose(theirs.means, ours.means, rtol=1e-9, atol=1e-9)
