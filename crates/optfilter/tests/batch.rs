@@ -368,6 +368,8 @@ fn a_start_of_the_wrong_size_is_an_error_of_that_trajectory() {
     assert_eq!(error.to_string(), "starts has 7 numbers where 8 are needed");
 }
 
+type Function<S> = fn(S) -> S;
+
 #[test]
 fn lanes_of_scalar_functions_are_the_scalar_functions() {
     let mut stream = Stream::new(23, 0, "lanes");
@@ -376,7 +378,7 @@ fn lanes_of_scalar_functions_are_the_scalar_functions() {
         for v in &mut values {
             *v = 3.0 * stream.normal();
         }
-        let functions: [(&str, fn(f64) -> f64, fn(Lanes<16>) -> Lanes<16>); 8] = [
+        let functions: [(&str, Function<f64>, Function<Lanes<16>>); 8] = [
             ("sqrt", Scalar::sqrt, Scalar::sqrt),
             ("exp", Scalar::exp, Scalar::exp),
             ("ln", Scalar::ln, Scalar::ln),
