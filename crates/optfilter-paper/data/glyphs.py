@@ -9,7 +9,7 @@ import sys
 from fontTools.pens.svgPathPen import SVGPathPen
 from fontTools.ttLib import TTFont
 
-CHARACTERS = [chr(c) for c in range(32, 127)] + list("±×−–αβγημσρλθ·…²₀₁₂ℓ∂≥≤′→*")
+CHARACTERS = [chr(c) for c in range(32, 127)] + list("±×−–αβγημσρλθ·…²₀₁₂₃ℓ∂≥≤′→*")
 for style, path in zip("rb", sys.argv[1:]):
     font = TTFont(path)
     glyphs, names = font.getGlyphSet(), font.getBestCmap()

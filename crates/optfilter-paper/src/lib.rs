@@ -7,11 +7,13 @@
 //! cell next to ours), the figures and the report.
 
 pub mod cells;
+pub mod conclusions;
 pub mod control;
 pub mod figure;
 pub mod grid;
 pub mod numpy_random;
 pub mod published;
+mod report;
 pub mod row;
 mod runner;
 pub mod specified;

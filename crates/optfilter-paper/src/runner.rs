@@ -2,13 +2,16 @@
 
 use crate::cells::{self, DataError, Judge, Printed, Verdict};
 use crate::control::{Control, Event, Phase, Stopped};
+use crate::figure::{self, Figure};
 use crate::grid::Method;
 use crate::published::effects::{self, Effect};
 use crate::published::{self, Quirks, simulate};
+use crate::report;
 use crate::row::Row;
 use crate::specified::{self, SpecifiedError};
 use crate::store::{Store, write_whole};
 use crate::systems::{Dynamics, System};
+use rayon::prelude::*;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -213,8 +216,20 @@ fn run_all(options: &Options, control: &Control<'_>) -> Result<Outcome, RunError
     let out = &options.out;
     save(&out.join("grid.csv"), grid_csv(&outcome.grid).as_bytes())?;
     save(&out.join("cells.csv"), cells_csv(&outcome.cells).as_bytes())?;
+    if options.protocols.contains(&Protocol::Specified) {
+        save(&out.join("tuning.csv"), tuning_csv(&outcome.grid).as_bytes())?;
+    }
+    let figures = control.phase("figures", 7, 1.0, || figure::all(options.seed, &outcome.grid))?;
+    control.phase("pictures", figures.len(), 1.0, || {
+        figures
+            .par_iter()
+            .map(|figure| save_figure(out, figure))
+            .collect::<Result<Vec<()>, RunError>>()
+    })??;
     outcome.phases = control.phases();
     outcome.time = begin.elapsed();
+    let page = report::page(options, &outcome, &figures);
+    save(&out.join("index.html"), page.as_bytes())?;
     Ok(outcome)
 }
 
@@ -237,7 +252,7 @@ fn planned_work(options: &Options) -> f64 {
             work += effects::WORK;
         }
     }
-    work
+    work + 2.0 // figures
 }
 
 /// Computes the pieces of one protocol, or takes them over.
@@ -257,11 +272,13 @@ impl Keeper<'_> {
         compute: impl FnOnce() -> Result<Vec<Row>, RunError>,
     ) -> Result<Vec<Row>, RunError> {
         let full_name = format!("{} {name}", self.protocol.name());
+        // What follows a colon only tells pieces apart on disk.
+        let shown = full_name.split(':').next().unwrap_or_default().to_owned();
         let tell = |event| self.control.tell(event);
         tell(Event::Begin { name: full_name.clone() });
         if let Some(rows) = self.load(&full_name) {
             tell(Event::Advance { work });
-            tell(Event::End { name: full_name, time: None });
+            tell(Event::End { name: shown, time: None });
             return Ok(rows);
         }
         let begin = Instant::now();
@@ -270,7 +287,7 @@ impl Keeper<'_> {
         self.store
             .save(&full_name, &lines)
             .map_err(|source| RunError::Write { path: self.options.out.join("state"), source })?;
-        tell(Event::End { name: full_name, time: Some(begin.elapsed()) });
+        tell(Event::End { name: shown, time: Some(begin.elapsed()) });
         Ok(rows)
     }
 
@@ -312,7 +329,7 @@ impl Keeper<'_> {
                 toy.iter().map(|&(q, r)| (q, r, simulate::toy(q, r, runs, seed, &quirks))).collect()
             })?;
             let refs: Vec<_> = data.iter().map(|(q, r, data)| (*q, *r, data)).collect();
-            let name = format!("toy particle filters {}", names(&toy));
+            let name = format!("toy particle filters: {}", names(&toy));
             let work = published::work::TOY_PARTICLES * toy.len() as f64;
             let particles = self.piece(&name, work, || {
                 Ok(published::toy_particle_rows(&refs, seed, &quirks, control)?)
@@ -338,7 +355,7 @@ impl Keeper<'_> {
                     refs.push((alpha, dynamics, &data[at]));
                 }
             }
-            let name = format!("lorenz particle filters {}", names(&lorenz));
+            let name = format!("lorenz particle filters: {}", names(&lorenz));
             let work = published::work::LORENZ_PARTICLES * lorenz.len() as f64;
             let particles = self.piece(&name, work, || {
                 Ok(published::lorenz_particle_rows(&refs, seed, &quirks, control)?)
@@ -471,6 +488,28 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), RunError> {
         std::fs::create_dir_all(folder).map_err(wrap)?;
     }
     write_whole(path, content).map_err(wrap)
+}
+
+fn save_figure(out: &Path, figure: &Figure) -> Result<(), RunError> {
+    let png = figure::png(&figure.svg)
+        .map_err(|reason| RunError::Figure { name: figure.name.into(), reason })?;
+    let folder = out.join("figures");
+    save(&folder.join(format!("{}.svg", figure.name)), figure.svg.as_bytes())?;
+    save(&folder.join(format!("{}.png", figure.name)), &png)
+}
+
+fn tuning_csv(grid: &[SystemRows]) -> String {
+    let mut out = String::from(
+        "system,q,r,alpha,dynamics,method,steps,lr,decay,q_search,rmse,tuning_rmse,tuning_prediction_error\n",
+    );
+    for system in grid.iter().filter(|s| s.protocol == Protocol::Specified) {
+        let key = system.system.key().join(",");
+        for row in &system.rows {
+            let c = row.to_columns();
+            out.push_str(&format!("{key},{},{},{}\n", c[..6].join(","), c[8], c[9]));
+        }
+    }
+    out
 }
 
 fn grid_csv(grid: &[SystemRows]) -> String {

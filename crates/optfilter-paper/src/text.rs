@@ -146,7 +146,25 @@ pub fn timings(outcome: &Outcome) -> String {
     out
 }
 
-/// What the specified protocol says about the paper's conclusions; empty where it was not run.
-pub fn summary(_outcome: &Outcome) -> String {
-    String::new()
+/// What both protocols say about the paper's conclusions; empty where the specified one was not run.
+pub fn summary(outcome: &Outcome) -> String {
+    let all = crate::conclusions::conclusions(outcome);
+    let mut out = String::new();
+    if all.iter().all(|c| c.specified.1 == 0) {
+        return out;
+    }
+    out.push_str("\nWhere the paper's conclusions hold (systems in which the statement is true)\n");
+    for c in all {
+        let _ = writeln!(
+            out,
+            "  {}\n      published {} of {}, specified {} of {}: {}",
+            c.claim,
+            c.published.0,
+            c.published.1,
+            c.specified.0,
+            c.specified.1,
+            c.verdict()
+        );
+    }
+    out
 }

@@ -29,9 +29,9 @@ pub fn draw(seed: u32) -> Figure {
     let data = simulate::lorenz(&[10], RUNS, seed, &quirks).swap_remove(0);
     let model = Lorenz::new(Dynamics::Rk4, &quirks);
     let title = "Figure 5: eight Lorenz trajectories and implicit MAP estimates";
-    let mut canvas = Canvas::new(920.0, 530.0, title);
+    let mut canvas = Canvas::new(920.0, 548.0, title);
     for run in 0..RUNS {
-        let center = (122.0 + 226.0 * (run % 4) as f64, 134.0 + 238.0 * (run / 4) as f64);
+        let center = (122.0 + 226.0 * (run % 4) as f64, 140.0 + 242.0 * (run / 4) as f64);
         let place = |p: [f64; 3]| {
             let (x, y) = view(p);
             (center.0 + 142.0 * x, center.1 - 160.0 * y)
@@ -45,12 +45,12 @@ pub fn draw(seed: u32) -> Figure {
         canvas.polyline(&truth, PALETTE[0], 1.5, r#"stroke-opacity="0.8""#);
         canvas.polyline(&estimates, PALETTE[3], 1.0, r#"stroke-opacity="0.9""#);
         let heading = format!("run {run}");
-        canvas.text((center.0, center.1 - 112.0), &heading, &Text::new(11.5).bold());
+        canvas.text((center.0, center.1 - 118.0), &heading, &Text::new(11.5).bold());
     }
     legend_row(
         &mut canvas,
         460.0,
-        514.0,
+        532.0,
         &[
             ("true trajectory", PALETTE[0], Mark::Line),
             ("implicit MAP, gradient descent (3, 0.05)", PALETTE[3], Mark::Line),
@@ -94,6 +94,6 @@ fn draw_box(canvas: &mut Canvas, place: &impl Fn([f64; 3]) -> (f64, f64), named:
         canvas.text((x + 4.0, y + 12.0), "x₂: −30…30", &small.at(Anchor::Start));
         let (x, y) = between(corner(1, 1, 0), corner(1, 1, 1));
         let upwards = Text { upwards: true, ..small };
-        canvas.text((x + 10.0, y), "x3: 0…55", &upwards);
+        canvas.text((x + 10.0, y), "x₃: 0…55", &upwards);
     }
 }

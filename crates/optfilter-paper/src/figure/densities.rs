@@ -25,7 +25,7 @@ pub fn draw(seed: u32) -> Figure {
     let shown = ROWS * ROW;
     let collect = |_: usize, t: usize, particles: &[Vec<f64>; 1]| {
         // Every other step, the first shown being step 2.
-        if (t + 1) % 2 == 0 && t < shown {
+        if (t + 1).is_multiple_of(2) && t < shown {
             let mut bins = vec![0.0; BINS];
             for x in &particles[0] {
                 let bin = (x + LIMIT) / (2.0 * LIMIT) * BINS as f64;
@@ -63,7 +63,7 @@ pub fn draw(seed: u32) -> Figure {
             }
             outline.push(panel.at(at, LIMIT));
             canvas.polygon(&outline, PALETTE[0], r#"fill-opacity="0.55""#);
-            canvas.polyline(&outline, PALETTE[0], 0.7, "");
+            canvas.line(panel.at(at, -LIMIT), panel.at(at, LIMIT), "#cfd8e0", 0.6);
             let x = data.x[*t];
             let (px, py) = panel.at(at, x);
             canvas.line((px - 4.0, py), (px + 4.0, py), INK, 1.8);

@@ -77,7 +77,7 @@ pub fn draw() -> Figure {
             let last = k + 1 == path.len();
             canvas.dot(point, if last { 4.6 } else { 3.0 }, color, "");
         }
-        let (px, py) = path[0];
+        let (px, py) = right.at(start, density(start, start, prior_var));
         let label = Text { color, ..Text::new(11.0) };
         canvas.text((px, py - 10.0), &format!("K = {steps}"), &label.bold());
     }

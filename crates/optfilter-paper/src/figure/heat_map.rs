@@ -27,7 +27,7 @@ fn color(ratio: f64) -> (String, bool) {
     };
     let [dark, pale, warm] = [[12.0, 74.0, 130.0], [246.0, 246.0, 240.0], [213.0, 94.0, 0.0]];
     let rgb = if s < 0.5 { mix(dark, pale, 2.0 * s) } else { mix(pale, warm, 2.0 * s - 1.0) };
-    (format!("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]), s < 0.2 || s > 0.92)
+    (format!("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]), !(0.2..=0.92).contains(&s))
 }
 
 /// Draw it; `None` if none of its systems was run.
