@@ -1,4 +1,5 @@
 //! The other commands from end to end.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod common;
 use common::*;

@@ -1,4 +1,5 @@
 //! `optfilter filter` from end to end.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 mod common;
 use common::*;

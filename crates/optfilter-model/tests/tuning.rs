@@ -1,4 +1,5 @@
 //! Tuning without the truth must find what the truth would choose.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Method, simulate};
