@@ -105,7 +105,7 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
         let many: Vec<Vec<f32>> = (0..count).map(|c| weights[c % weights.len()].clone()).collect();
         let set_of: Vec<usize> = (0..count).map(|c| c % weights.len()).collect();
         let mut chains = Chains::new(&card, &many, &set_of, 32)?;
-        chains.set_images(&borrowed)?;
+        chains.set_images(&borrowed[..count.min(weights.len())])?;
         chains.restart()?;
         let mut times = Vec::new();
         for round in 0..6 {

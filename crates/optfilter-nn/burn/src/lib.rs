@@ -75,7 +75,7 @@ impl<M: Module, F: Fn(&M) -> Tensor<1>> Objective<f32> for BurnObjective<M, F> {
     /// NaN where the loss is not one single-precision number.
     fn value(&mut self, x: &[f32]) -> f32 {
         let loss = (self.loss)(&self.at(x)).into_data();
-        loss.to_vec::<f32>().ok().and_then(|v| v.first().copied()).unwrap_or(f32::NAN)
+        loss.try_to_vec::<f32>().ok().and_then(|v| v.first().copied()).unwrap_or(f32::NAN)
     }
 
     /// Zero for a parameter the loss does not depend on; NaN for one whose derivative cannot be read.
@@ -93,7 +93,7 @@ struct Read {
 
 impl ModuleVisitor for Read {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        match param.val().into_data().to_vec::<f32>() {
+        match param.val().into_data().try_to_vec::<f32>() {
             Ok(values) => self.flat.extend(values),
             Err(e) => self.failed = Some(format!("{e:?}")),
         }
@@ -134,7 +134,7 @@ impl ModuleVisitor for Derivatives<'_> {
         let n = tensor.shape().num_elements();
         let values = match tensor.grad(self.gradients) {
             None => vec![0.0; n],
-            Some(g) => g.into_data().to_vec::<f32>().unwrap_or_else(|_| vec![f32::NAN; n]),
+            Some(g) => g.into_data().try_to_vec::<f32>().unwrap_or_else(|_| vec![f32::NAN; n]),
         };
         if let Some(out) = self.out.get_mut(self.at..self.at + n) {
             out.copy_from_slice(&values);
