@@ -21,6 +21,8 @@ mod settings;
 mod simulate;
 mod style;
 mod tune;
+#[cfg(feature = "reproduce")]
+mod yearbook;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "adapt")]
         Command::Adapt(args) => adapt::run(args),
         #[cfg(feature = "reproduce")]
-        Command::Reproduce(args) => reproduce::run(&args).map_err(Failure::other),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
         }

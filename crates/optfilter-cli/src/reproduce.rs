@@ -1,10 +1,13 @@
 //! `optfilter reproduce`: the paper's tables and figures, in both protocols.
 
+use crate::failure::Failure;
+use crate::yearbook::YearbookArgs;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use optfilter_nn::yearbook;
 use optfilter_paper::control::Event;
 use optfilter_paper::systems::System;
-use optfilter_paper::{Options, Protocol, RunError, text};
+use optfilter_paper::{Options, Protocol, text};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +40,8 @@ pub struct ReproduceArgs {
     /// Print where the time went
     #[arg(long)]
     timings: bool,
+    #[command(flatten)]
+    yearbook: YearbookArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -100,21 +105,12 @@ fn command_line() -> String {
             format!("'{}'", a.replace('\'', "'\\''"))
         }
     });
-    std::iter::once("optfilter".to_owned())
-        .chain(arguments)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once("optfilter".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 /// Run the subcommand.
-pub fn run(args: &ReproduceArgs) -> Result<(), RunError> {
+pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let options = args.options();
-    if args.wants(Family::Yearbook) {
-        eprintln!("yearbook: not part of this command yet; running the rest");
-    }
-    if options.systems.is_empty() {
-        return Ok(());
-    }
     let stop = Arc::new(AtomicBool::new(false));
     let on_signal = Arc::clone(&stop);
     // Without the handler Ctrl-C still ends the program, and finished systems are on disk all the same.
@@ -123,23 +119,38 @@ pub fn run(args: &ReproduceArgs) -> Result<(), RunError> {
             std::process::exit(130); // asked twice: do not wait for the current piece
         }
     });
-    let progress = Progress::new(Arc::clone(&stop));
-    let outcome = optfilter_paper::run(&options, &stop, &|event| progress.hear(event));
-    progress.finish();
-    let outcome = outcome?;
     let mut report = String::new();
-    for &protocol in &options.protocols {
-        report.push_str(&text::tables(&outcome, protocol));
+    let mut verdict = String::new();
+    if !options.systems.is_empty() {
+        let progress = Progress::new(Arc::clone(&stop));
+        let outcome = optfilter_paper::run(&options, &stop, &|event| progress.hear(event));
+        progress.finish();
+        let outcome = outcome.map_err(Failure::other)?;
+        for &protocol in &options.protocols {
+            report.push_str(&text::tables(&outcome, protocol));
+        }
+        report.push_str(&text::summary(&outcome));
+        if args.timings {
+            report.push_str(&text::timings(&outcome));
+        }
+        verdict = text::verdict(&outcome, options.runs);
+        // What is finished is shown before the long Yearbook run begins.
+        let _ = write!(std::io::stdout(), "{report}");
+        report.clear();
     }
-    report.push_str(&text::summary(&outcome));
-    if args.timings {
-        report.push_str(&text::timings(&outcome));
+    if args.wants(Family::Yearbook) {
+        let protocols = options.protocols.iter().map(|protocol| match protocol {
+            Protocol::Published => yearbook::Protocol::Published,
+            Protocol::Specified => yearbook::Protocol::Specified,
+        });
+        let protocols = protocols.collect();
+        report = crate::yearbook::run(&args.yearbook, protocols, args.quick, &options.out, &stop)?;
     }
     let page = options.out.join("index.html");
     report.push_str(&format!("\nReport: {}\n", page.display()));
-    report.push_str(&text::verdict(&outcome, options.runs));
+    report.push_str(&verdict);
     // A closed pipe (`| head`) is no error of ours.
-    let _ = writeln!(std::io::stdout(), "{report}");
+    let _ = writeln!(std::io::stdout(), "{}", report.trim_end());
     Ok(())
 }
 

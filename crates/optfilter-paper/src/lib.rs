@@ -21,5 +21,6 @@ pub mod stats;
 mod store;
 pub mod systems;
 pub mod text;
+pub mod yearbook;
 
 pub use runner::{Cell, Options, Outcome, Protocol, RunError, SystemRows, run};

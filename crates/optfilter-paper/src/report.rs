@@ -14,8 +14,11 @@ use core::fmt::Write;
 
 const STYLE: &str = include_str!("report.css");
 
-/// The page.
-pub fn page(options: &Options, outcome: &Outcome, figures: &[Figure]) -> String {
+/// Where other experiments add their sections.
+const APPENDIX: &str = "<!-- appendix -->";
+const END: &str = "</main></body></html>\n";
+
+fn begin() -> String {
     let mut out =
         String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
@@ -23,6 +26,27 @@ pub fn page(options: &Options, outcome: &Outcome, figures: &[Figure]) -> String 
         out,
         "<title>Implicit MAP filtering: the paper reproduced</title>\n<style>{STYLE}</style></head><body><main>"
     );
+    out
+}
+
+/// A page with nothing but room for an appendix.
+pub(crate) fn empty_page() -> String {
+    format!(
+        "{}<header><h1>Implicit Maximum a Posteriori Filtering, reproduced</h1></header>{APPENDIX}{END}",
+        begin()
+    )
+}
+
+/// The page with `section` as its appendix, in place of any it had.
+pub(crate) fn with_appendix(page: &str, section: &str) -> String {
+    let body = page.split_once(APPENDIX).map_or(page, |(body, _)| body);
+    let body = body.strip_suffix(END).unwrap_or(body);
+    format!("{body}{APPENDIX}{section}{END}")
+}
+
+/// The page.
+pub fn page(options: &Options, outcome: &Outcome, figures: &[Figure]) -> String {
+    let mut out = begin();
     header(&mut out, options, outcome);
     summary_of_cells(&mut out, options, outcome);
     conclusion_table(&mut out, outcome);
@@ -32,7 +56,8 @@ pub fn page(options: &Options, outcome: &Outcome, figures: &[Figure]) -> String 
     exceptions(&mut out, options, outcome);
     figure_section(&mut out, figures);
     timing_section(&mut out, outcome);
-    out.push_str("</main></body></html>\n");
+    out.push_str(APPENDIX);
+    out.push_str(END);
     out
 }
 
@@ -338,13 +363,16 @@ fn exceptions(out: &mut String, options: &Options, outcome: &Outcome) {
     out.push_str("</tbody></table></div></section>");
 }
 
+/// The paper's numbers 1 to 5; 6 to 8 are its Yearbook figures, so ours have letters.
+const NUMBERS: [&str; 7] = ["1", "2", "3", "4", "5", "A", "B"];
+
 fn figure_section(out: &mut String, figures: &[Figure]) {
     out.push_str("<section><h2>Figures</h2>");
     for (i, figure) in figures.iter().enumerate() {
         let _ = write!(
             out,
             "<figure id=\"figure-{0}\">{1}<figcaption><b>Figure {0}.</b> {2}</figcaption></figure>",
-            i + 1,
+            NUMBERS[i.min(NUMBERS.len() - 1)],
             figure.svg,
             escape(&figure.caption)
         );

@@ -490,7 +490,7 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole(path, content).map_err(wrap)
 }
 
-fn save_figure(out: &Path, figure: &Figure) -> Result<(), RunError> {
+pub(crate) fn save_figure(out: &Path, figure: &Figure) -> Result<(), RunError> {
     let png = figure::png(&figure.svg)
         .map_err(|reason| RunError::Figure { name: figure.name.into(), reason })?;
     let folder = out.join("figures");

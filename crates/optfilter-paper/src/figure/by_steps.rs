@@ -1,4 +1,4 @@
-//! Figure 6: RMSE against the number of steps K, for every optimizer.
+//! Figure A: RMSE against the number of steps K, for every optimizer.
 
 use super::Figure;
 use super::axes::{Mark, Panel, Scale, legend_row};
@@ -37,7 +37,7 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
     if found.is_empty() {
         return None;
     }
-    let title = "Figure 6: RMSE against the number of steps";
+    let title = "Figure A: RMSE against the number of steps";
     let lines = found.len().div_ceil(2);
     let height = 300.0 * lines as f64 + 40.0;
     let mut canvas = Canvas::new(920.0, height, title);
@@ -96,7 +96,7 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
     entries.push(("classical filters", "#888888", Mark::Dashes));
     legend_row(&mut canvas, 460.0, height - 14.0, &entries);
     Some(Figure {
-        name: "figure-6-rmse-by-steps",
+        name: "figure-a-rmse-by-steps",
         caption: "Mean RMSE over the runs against the number of steps, for each optimizer with the best learning rate and decay at that number of steps (published \
                   protocol). Configurations that diverge are left out, as in the paper's search."
             .into(),

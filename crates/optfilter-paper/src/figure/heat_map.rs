@@ -1,4 +1,4 @@
-//! Figure 7: RMSE against learning rate and number of steps, as heat maps.
+//! Figure B: RMSE against learning rate and number of steps, as heat maps.
 
 use super::Figure;
 use super::canvas::{Anchor, Canvas, Text};
@@ -43,7 +43,7 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
     if found.is_empty() {
         return None;
     }
-    let title = "Figure 7: RMSE against learning rate and number of steps";
+    let title = "Figure B: RMSE against learning rate and number of steps";
     let mut canvas = Canvas::new(960.0, 236.0 * found.len() as f64 + 24.0, title);
     for (i, (system, name)) in found.iter().enumerate() {
         let top = 52.0 + 236.0 * i as f64;
@@ -108,7 +108,7 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
     let note = "Numbers are mean RMSE; colour is the ratio to the system's best (dark blue 1, white about 3, orange 8 and more). × diverges or exceeds 1000.";
     canvas.text((480.0, 236.0 * found.len() as f64 + 12.0), note, &Text::new(10.5));
     Some(Figure {
-        name: "figure-7-rate-by-steps",
+        name: "figure-b-rate-by-steps",
         caption: "Mean RMSE for every learning rate and number of steps (published protocol); for RMSprop and Adam the best of the three decays. A band of constant rate times steps works best \
                   for gradient descent."
             .into(),

@@ -1,8 +1,8 @@
 //! The figures of the paper and two of our own, as SVG and PNG.
 //!
-//! Figures 1 to 5 are the paper's, drawn from published-protocol runs where they show data; figures 6 and 7 show what its tables only sample.
+//! Figures 1 to 5 are the paper's, drawn from published-protocol runs where they show data; figures A and B show what its tables only sample.
 
-mod axes;
+pub mod axes;
 pub mod canvas;
 
 mod attractors;
@@ -25,7 +25,7 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// All figures that can be drawn from what was run. `grid` is the published grid; figures 6 and 7 need it.
+/// All figures that can be drawn from what was run. `grid` is the published grid; figures A and B need it.
 pub fn all(seed: u32, grid: &[SystemRows]) -> Vec<Figure> {
     let mut out = vec![
         equivalence::draw(),
