@@ -1,7 +1,7 @@
 //! What a long computation needs to hear and to tell: whether to stop, how far it is, and where its time goes.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The computation was asked to stop.
@@ -56,12 +56,13 @@ pub struct Control<'a> {
     stop: &'a AtomicBool,
     tell: &'a (dyn Fn(Event) + Sync),
     phases: Mutex<Vec<Phase>>,
+    taken_over: AtomicUsize,
 }
 
 impl<'a> Control<'a> {
     /// Stops when `stop` becomes true; `tell` hears every event.
     pub fn new(stop: &'a AtomicBool, tell: &'a (dyn Fn(Event) + Sync)) -> Self {
-        Self { stop, tell, phases: Mutex::new(Vec::new()) }
+        Self { stop, tell, phases: Mutex::new(Vec::new()), taken_over: AtomicUsize::new(0) }
     }
 
     /// Whether to stop.
@@ -71,6 +72,9 @@ impl<'a> Control<'a> {
 
     /// Pass an event on.
     pub fn tell(&self, event: Event) {
+        if let Event::End { time: None, .. } = event {
+            self.taken_over.fetch_add(1, Ordering::Relaxed);
+        }
         (self.tell)(event);
     }
 
@@ -107,6 +111,11 @@ impl<'a> Control<'a> {
         drop(phases);
         self.tell(Event::Advance { work });
         Ok(out)
+    }
+
+    /// How many pieces were taken over from an earlier run.
+    pub fn taken_over(&self) -> usize {
+        self.taken_over.load(Ordering::Relaxed)
     }
 
     /// All phases so far.

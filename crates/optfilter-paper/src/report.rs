@@ -69,10 +69,14 @@ fn header(out: &mut String, options: &Options, outcome: &Outcome) {
          <b>published</b> is the program that made the paper's tables, with everything in which it departs from the text; \
          <b>specified</b> is what the text says, with the library's own filters and optimizers.</p>\
          <dl class=\"facts\"><div><dt>Command</dt><dd><code>{}</code></dd></div>\
-         <div><dt>Time</dt><dd>{:.1} s</dd></div><div><dt>Runs</dt><dd>{}, first seed {}</dd></div>\
+         <div><dt>Time</dt><dd>{:.1} s{}</dd></div><div><dt>Runs</dt><dd>{}, first seed {}</dd></div>\
          <div><dt>Program</dt><dd>optfilter {}</dd></div></dl></header>",
         escape(&options.command),
         outcome.time.as_secs_f64(),
+        match outcome.taken_over {
+            0 => String::new(),
+            n => format!(" ({n} pieces taken over from an earlier run)"),
+        },
         options.runs,
         options.seed,
         env!("CARGO_PKG_VERSION"),

@@ -152,8 +152,10 @@ pub struct Outcome {
     pub effect_runs: usize,
     /// Where the time went.
     pub phases: Vec<Phase>,
-    /// Time of the whole.
+    /// Time of this run.
     pub time: Duration,
+    /// Pieces that an earlier, interrupted run had finished; their time is not in [`Outcome::time`].
+    pub taken_over: usize,
 }
 
 impl Outcome {
@@ -212,6 +214,7 @@ fn run_all(options: &Options, control: &Control<'_>) -> Result<Outcome, RunError
         effect_runs: effect_runs(options.runs),
         phases: Vec::new(),
         time: begin.elapsed(),
+        taken_over: control.taken_over(),
     };
     let out = &options.out;
     save(&out.join("grid.csv"), grid_csv(&outcome.grid).as_bytes())?;

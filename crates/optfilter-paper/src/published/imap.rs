@@ -294,3 +294,44 @@ pub fn imap<const N: usize, M: Model<N>>(
         .collect();
     rmses.chunks(data.runs).map(Summary::of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::model::Toy;
+    use crate::published::simulate;
+
+    /// The same filter written once more, for one run, in plain numbers.
+    fn plain_adam(data: &Data<1>, o: &Optimizer, run: usize) -> f64 {
+        let (lr, b) = (o.lr.unwrap(), o.decay.unwrap());
+        let forcing = Toy::new(&Quirks::PUBLISHED).forcing;
+        let mut x = data.start[run];
+        let mut sum = 0.0;
+        for t in 0..STEPS {
+            let y = data.y[t * data.runs + run];
+            x = 0.5 * x + 25.0 * x / (1.0 + x * x) + forcing[t];
+            let (mut m, mut v) = (0.0, 0.0);
+            for _ in 0..o.steps {
+                let g = -(x / 10.0) * (y - x * x / 20.0);
+                m = b * m + (1.0 - b) * g;
+                v = b * v + (1.0 - b) * (g * g);
+                x -= lr * (1.0 - b).sqrt() / (1.0 - b) * m / (v.sqrt() + EPS);
+            }
+            let error = x - data.x[t * data.runs + run];
+            sum += error * error;
+        }
+        (sum / STEPS as f64).sqrt()
+    }
+
+    #[test]
+    fn lanes_equal_plain_numbers_bit_for_bit() {
+        let quirks = Quirks::PUBLISHED;
+        let data = simulate::toy(3, 2, 7, 0, &quirks);
+        let configurations = crate::grid::optimizers_of(Rule::Adam, 10);
+        let summaries = imap(Toy::new(&quirks), &data, &configurations, &quirks);
+        for (o, summary) in configurations.iter().zip(summaries) {
+            let rmses: Vec<f64> = (0..7).map(|run| plain_adam(&data, o, run)).collect();
+            assert_eq!(summary.rmse.to_bits(), Summary::of(&rmses).rmse.to_bits(), "{o:?}");
+        }
+    }
+}
