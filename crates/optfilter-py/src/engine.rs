@@ -307,18 +307,10 @@ where
         trace: &mut Trace,
     ) -> Result<(), FilterError> {
         let mut belief = F::Belief::start(&self.settings, start)?;
-        let (n, m, _) = self.filter.dims();
-        let (n, m, len) = (n.value(), m.value(), series.len());
-        trace.means.reserve(len * n);
-        trace.innovations.reserve(len * m);
-        trace.observed.reserve(len);
-        if belief.cov_values().is_some() {
-            trace.covs.reserve(len * n * n);
-            trace.innovation_covs.reserve(len * m * m);
-            trace.log_likelihoods.reserve(len);
-            trace.nis.reserve(len);
-        }
-        for k in 0..len {
+        let (n, _, _) = self.filter.dims();
+        let n = n.value();
+        trace.means.reserve(series.len() * n);
+        for k in 0..series.len() {
             let (step, u) = (series.step(k), series.input(k));
             let last = trace.means.len().checked_sub(n);
             let failed = |error, trace: &Trace| {

@@ -11,10 +11,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Exceptions that wait on all threads: while there is none, no thread needs to look.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static PENDING: RefCell<Option<PyErr>> = const { RefCell::new(None) };
@@ -23,27 +19,17 @@ thread_local! {
 /// Keeps an exception for the driver; the first one wins.
 pub(crate) fn keep_pending(error: PyErr) {
     PENDING.with(|cell| {
-        let mut slot = cell.borrow_mut();
-        if slot.is_none() {
-            *slot = Some(error);
-            WAITING.fetch_add(1, Ordering::Relaxed);
-        }
+        cell.borrow_mut().get_or_insert(error);
     });
 }
 
-/// Whether an exception waits to be raised on this thread.
-#[inline]
+/// Whether an exception waits to be raised.
 pub(crate) fn is_pending() -> bool {
-    // A thread always sees its own increment, so a zero means that this thread has none.
-    WAITING.load(Ordering::Relaxed) > 0 && PENDING.with(|cell| cell.borrow().is_some())
+    PENDING.with(|cell| cell.borrow().is_some())
 }
 
 /// The exception that a callable raised since the last call, if any.
 pub(crate) fn take_pending() -> Option<PyErr> {
-    if !is_pending() {
-        return None;
-    }
-    WAITING.fetch_sub(1, Ordering::Relaxed);
     PENDING.with(|cell| cell.borrow_mut().take())
 }
 
