@@ -62,7 +62,7 @@ fn both_protocols_write_every_file_and_resume_to_the_same_numbers() {
     for scheme in ["src=\"http", "href=\"http", "url(http"] {
         assert!(!page.contains(scheme), "the page must not need the network");
     }
-    assert_eq!(fs::read_dir(folder.0.join("figures")).unwrap().count(), 12);
+    assert_eq!(fs::read_dir(folder.0.join("figures")).unwrap().count(), 14);
 
     // Again: everything is taken over, and the numbers are the same to the last bit.
     let computed = Mutex::new(Vec::new());
