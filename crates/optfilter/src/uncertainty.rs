@@ -13,6 +13,10 @@
 //! the learning-rate matrix of a Kalman prior, A = I - G H and B = G, and P is the Kalman covariance in
 //! Joseph form.
 //!
+//! First order is all it is. Rules that step by a fixed length whatever the gradient's size (Adam, RMSprop)
+//! look, to first order, as if they corrected nothing until they have converged, so stopped early their
+//! error bars are too wide; gradient descent has no such defect. `tests/consistency.rs` shows both.
+//!
 //! An implicit filter without error bars pays nothing for this: [`ErrorBars`] is a filter of its own
 //! that holds the implicit one. It is also consistent by construction only as far as Q and R are right;
 //! check with the normalised innovations it reports.

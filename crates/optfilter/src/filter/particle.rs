@@ -76,6 +76,9 @@ where
 }
 
 /// Weighted samples of the state, and the stream of their random numbers.
+///
+/// Means and covariances are those of the numbers as they are: a state that is an angle and wraps inside its
+/// own dynamics should be averaged by the caller, from the particles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct ParticleBelief<N: Dim> {
