@@ -39,7 +39,7 @@ fn the_kalman_filter_of_a_random_walk_is_the_one_of_the_textbook() {
         if !f64::is_nan(y) {
             let gain = p / (p + 1.0);
             m += gain * (y - m);
-            p = (1.0 - gain) * p;
+            p *= 1.0 - gain;
         }
         // The Joseph form rounds differently from the textbook's short one.
         assert!((column(&out, "x")[row] - m).abs() < 1e-14);
