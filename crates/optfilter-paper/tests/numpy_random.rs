@@ -1,5 +1,7 @@
 //! NumPy's legacy stream against draws of NumPy itself (`golden/numpy_legacy.py`).
 
+#![allow(clippy::unwrap_used)] // helpers of tests
+
 use optfilter_paper::numpy_random::RandomState;
 
 /// An exact hexadecimal float as Python prints it.
