@@ -181,11 +181,13 @@ where
         let mut new = core::mem::take(&mut self.normals);
         new.resize(old.len(), 0.0);
         let dim = self.dim;
-        for (index, parent) in parents.into_iter().enumerate() {
-            let to = (index / LANES) * dim * LANES + index % LANES;
-            let from = (parent / LANES) * dim * LANES + parent % LANES;
-            for i in 0..dim {
-                new[to + i * LANES] = old[from + i * LANES];
+        let groups = new.chunks_exact_mut(dim * LANES).zip(parents.chunks(LANES));
+        for (group, parents) in groups {
+            for (lane, &parent) in parents.iter().enumerate() {
+                let from = &old[(parent / LANES) * dim * LANES..][..dim * LANES];
+                for i in 0..dim {
+                    group[i * LANES + lane] = from[i * LANES + parent % LANES];
+                }
             }
         }
         // Unused lanes of the last group keep some particle's value, so that no model sees garbage.

@@ -56,7 +56,7 @@ pub fn resample(scheme: Scheme, weights: &[f64], stream: &mut Stream) -> Vec<usi
 /// c_i, so no comparison depends on another and the loop has no unpredictable branch.
 fn systematic(weights: &[f64], shift: f64) -> Vec<usize> {
     let count = weights.len();
-    let scale = count as f64 / weights.iter().sum::<f64>();
+    let scale = count as f64 / total(weights);
     let mut parents = vec![0; count + 1];
     let (mut sum, mut start) = (0.0, 0);
     for (i, &w) in weights.iter().enumerate() {
@@ -74,6 +74,20 @@ fn systematic(weights: &[f64], shift: f64) -> Vec<usize> {
         *p = last;
     }
     parents
+}
+
+/// The sum of the weights, eight partial sums at a time: a single one would be a chain of additions as long
+/// as there are particles.
+fn total(weights: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    let chunks = weights.chunks_exact(8);
+    let rest: f64 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        for (sum, w) in sums.iter_mut().zip(chunk) {
+            *sum += w;
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// `count` uniforms in increasing order, by normalised sums of exponentials: no sorting.
