@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter_model::run::{Method, Plan};
 use optfilter_model::{ModelSpec, Settings};
 
-/// Which filter, with what. A flag overrides the model file's [filter] table.
+/// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {

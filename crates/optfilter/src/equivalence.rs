@@ -24,8 +24,8 @@
 //! # The variational reading of a step
 //!
 //! Let q = N(m, M) with M fixed. Its natural parameter is M^-1 m and its expectation parameter is m, so a
-//! natural-gradient step of unit length on E_q[l] is M^-1 m <- M^-1 m - grad_m E_q[l], that is,
-//! m <- m - M grad_m E_q[l(x)]. For a quadratic l the expectation's gradient is the gradient at the mean
+//! natural-gradient step of unit length on `E_q[l]` is `M^-1 m <- M^-1 m - grad_m E_q[l]`, that is,
+//! `m <- m - M grad_m E_q[l]`. For a quadratic l the expectation's gradient is the gradient at the mean
 //! (the extra term, half the trace of l'' M, does not depend on m), so the step is the preconditioned
 //! gradient step x <- x - M l'(x). The learning-rate matrix is thus at once the covariance of q, the
 //! learning rate, and, through K, the prior. (The test `a_step_is_a_natural_gradient_step` checks this

@@ -6,7 +6,7 @@ use crate::table::{Batch, ColumnKind, OutputColumn, Wanted};
 use optfilter::model::Step;
 use serde::{Deserialize, Serialize};
 
-/// The columns of the input, in the order [time], inputs, observations.
+/// The columns of the input, in this order: the time if there is one, inputs, observations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// The time column, if there is one.
