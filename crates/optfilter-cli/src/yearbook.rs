@@ -1,7 +1,7 @@
 //! The Yearbook part of `optfilter reproduce`: runs the experiment of `optfilter-nn` and adds it to the report.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use optfilter_nn::yearbook::{self, Device, Options, Outcome, Protocol};
+use optfilter_nn::yearbook::{self, Device, Method, Options, Outcome, Protocol};
 use optfilter_paper::RunError;
 use optfilter_paper::yearbook::{Curves, Results, TableRow, add_to_report};
 use std::io::IsTerminal;
@@ -58,7 +58,7 @@ pub fn run(
         options.seeds = 1;
         options.years = (1931, 1934);
         options.particles = 50;
-        options.methods.retain(|m| !matches!(m, yearbook::Method::DirectFit));
+        options.methods = vec![Method::Static, Method::ImplicitMap(10), Method::Particle(0.01)];
     }
     if let Some(seeds) = args.seeds {
         options.seeds = seeds;
