@@ -80,7 +80,6 @@ fn the_stable_adadelta_cells_agree() {
 }
 
 #[test]
-#[ignore = "all 307 cells: about a minute on two idle cores"]
 fn all_cells_agree_but_for_the_known_exceptions() {
     let systems = [System::toy(), System::lorenz()].concat();
     assert_eq!(check(&systems), (277, 11, 19));
