@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optfilter_model::table::{Batch, ColumnKind, Format, TableReader, Wanted};
+use optfilter_model::table::{Batch, ColumnKind, Format, Source, TableReader, Wanted};
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, bytes)) = data.split_first() else { return };
@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
         1 => Format::Tsv,
         _ => Format::JsonLines,
     };
-    let input = Box::new(std::io::Cursor::new(bytes.to_vec()));
+    let input = Source::Stream(Box::new(std::io::Cursor::new(bytes.to_vec())));
     // The first column as time, the others as measurements, whatever they are called.
     let choose = |columns: &[String]| {
         let kind = |i| match i {

@@ -1,5 +1,6 @@
 //! `cargo xtask check`: everything that CI runs, cheapest first. It stops at the first failure.
 
+mod fuzz;
 mod licences;
 
 use std::process::{Command, ExitCode};
@@ -11,6 +12,7 @@ Usage: cargo xtask <TASK> [--no-python]
 Tasks:
   check      every check: format, lints, licences, no_std build, documentation, all tests
   licences   only: are the licences of all dependencies on the allowed list?
+  fuzz       only: the fuzz targets, a minute each, side by side (or: cargo xtask fuzz SECONDS)
 
 Options:
   --no-python   leave out the Python package (it needs python3 with venv, and a package index)";
@@ -21,6 +23,10 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("check") => check(python),
         Some("licences") => licences::check(),
+        Some("fuzz") => match args.get(1).map_or(Ok(60), |s| s.parse()) {
+            Ok(seconds) => fuzz::fuzz(seconds),
+            Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
+        },
         _ => {
             eprintln!("{HELP}");
             return ExitCode::from(2);
@@ -47,6 +53,7 @@ fn check(python: bool) -> Result<(), String> {
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    fuzz::fuzz(60)?;
     if python {
         run("sh", &["python/run_tests.sh"], &[])?;
     }

@@ -8,6 +8,7 @@
 //! | 2 | usage: flags or the model file |
 //! | 3 | data: a table cannot be read, a cell is not a number, a column is missing, times run backwards |
 //! | 4 | divergence: the filter left the finite numbers |
+//! | 130 | interrupted: asked to end by Ctrl-C or SIGTERM |
 
 use optfilter::filter::FilterError;
 use optfilter_model::run::PlanError;
@@ -28,6 +29,11 @@ impl Failure {
     /// Something other than the kinds below.
     pub fn other(message: impl fmt::Display) -> Self {
         Self { code: 1, message: message.to_string() }
+    }
+
+    /// Asked to end; there is nothing to say about it.
+    pub fn interrupted() -> Self {
+        Self { code: 130, message: String::new() }
     }
 
     /// A mistake in flags or model file.

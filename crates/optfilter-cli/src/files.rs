@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
-use optfilter_model::table::{Batch, Format, TableReader};
+use optfilter_model::table::{Batch, Format, Source, TableReader};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub enum FormatName {
     Tsv,
     /// One JSON object per line.
     Jsonl,
-    /// Apache Parquet (needs a build with `--features parquet`).
+    /// Apache Parquet.
     Parquet,
 }
 
@@ -84,16 +84,14 @@ pub fn table(
     layout: &Layout,
     more: &[optfilter_model::table::Wanted],
 ) -> Result<TableReader, Failure> {
-    let input: Box<dyn Read + Send> =
-        if is_standard(path) {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(|e| {
-                Failure::data(format!("cannot read the data {}: {e}", path.display()))
-            })?)
-        };
+    let source = if is_standard(path) {
+        Source::Stream(Box::new(io::stdin()))
+    } else {
+        let fail = |e| Failure::data(format!("cannot read the data {}: {e}", path.display()));
+        Source::File(File::open(path).map_err(fail)?)
+    };
     let wanted: Vec<_> = layout.wanted(spec).into_iter().chain(more.iter().cloned()).collect();
-    TableReader::open(input, format(path, told), |_| wanted)
+    TableReader::open(source, format(path, told), |_| wanted)
         .map_err(|e| Failure::table(&display(path), &e))
 }
 

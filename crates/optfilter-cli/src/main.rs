@@ -12,6 +12,7 @@ mod explain;
 mod failure;
 mod files;
 mod filter;
+mod interrupt;
 mod model;
 mod pipeline;
 mod plot;
@@ -36,9 +37,8 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model file, 3 data, 4 the filter diverged.\n\
-    `-` stands for standard input or output. Tables may be CSV, TSV or JSON lines; Parquet takes a build \
-    with `--features parquet`, which needs minutes to compile and is therefore off by default.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model file, 3 data, 4 the filter diverged, \
+    130 interrupted.\n`-` stands for standard input or output. Tables may be CSV, TSV, JSON lines or Parquet.";
 
 #[derive(Subcommand)]
 enum Command {

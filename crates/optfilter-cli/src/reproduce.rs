@@ -111,14 +111,7 @@ fn command_line() -> String {
 /// Run the subcommand.
 pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let options = args.options();
-    let stop = Arc::new(AtomicBool::new(false));
-    let on_signal = Arc::clone(&stop);
-    // Without the handler Ctrl-C still ends the program, and finished systems are on disk all the same.
-    let _ = ctrlc::set_handler(move || {
-        if on_signal.swap(true, Ordering::Relaxed) {
-            std::process::exit(130); // asked twice: do not wait for the current piece
-        }
-    });
+    let stop = crate::interrupt::flag();
     let mut report = String::new();
     let mut verdict = String::new();
     if !options.systems.is_empty() {

@@ -5,7 +5,7 @@ use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::rng::Stream;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
-use optfilter_model::table::{Batch, Format, TableReader};
+use optfilter_model::table::{Batch, Format, Source, TableReader};
 
 /// Changes a few bytes: replaced, removed, doubled, swapped for a piece of another seed.
 fn mutate(text: &[u8], other: &[u8], stream: &mut Stream) -> Vec<u8> {
@@ -114,7 +114,8 @@ fn mutated_tables_never_panic() {
             if round % 2 == 0 { (csv, Format::Csv) } else { (json, Format::JsonLines) };
         let bytes = mutate(text.as_bytes(), json.as_bytes(), &mut stream);
         let input = std::io::Cursor::new(bytes);
-        let Ok(mut reader) = TableReader::open(Box::new(input), format, |_| layout.wanted(&spec))
+        let Ok(mut reader) =
+            TableReader::open(Source::Stream(Box::new(input)), format, |_| layout.wanted(&spec))
         else {
             continue;
         };

@@ -26,10 +26,13 @@
 //! # Ok::<(), optfilter_model::Diagnostic>(())
 //! ```
 
+mod access;
 mod describe;
+mod equations;
 mod numbers;
 mod read;
 mod settings;
+mod surroundings;
 mod tree;
 
 pub use settings::Settings;

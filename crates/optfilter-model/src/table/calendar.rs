@@ -34,6 +34,20 @@ pub fn parse_time(text: &str) -> Option<f64> {
     Some(days * 86_400.0 + (hour * 3600 + minute * 60) as f64 + second - offset)
 }
 
+/// Seconds since 1970-01-01 UTC as ISO 8601, to the microsecond.
+pub fn format_time(seconds: f64) -> String {
+    let micros = (seconds * 1e6).round() as i64;
+    let (days, in_day) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
+    let (year, month, day) = civil_from_days(days);
+    let (clock, fraction) = (in_day / 1_000_000, in_day % 1_000_000);
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    let fraction = match fraction {
+        0 => String::new(),
+        f => format!(".{f:06}").trim_end_matches('0').to_owned(),
+    };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+}
+
 fn digits(text: &str, count: usize) -> Option<i64> {
     (text.len() == count && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
 }
@@ -74,9 +88,37 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
+/// Year, month and day of a day since 1970-01-01: the inverse of [`days_from_civil`].
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, (shifted + 2) % 12 + 1);
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instants_read_back_from_their_text() {
+        for day in -200_000..200_000 {
+            let seconds = f64::from(day) * 86_400.0 + f64::from(day % 86_400) + 0.25;
+            assert_eq!(
+                parse_time(&format_time(seconds)),
+                Some(seconds),
+                "{}",
+                format_time(seconds)
+            );
+        }
+        assert_eq!(format_time(1_794_747_845.5), "2026-11-15T13:04:05.5Z");
+        assert_eq!(format_time(951_782_400.0), "2000-02-29T00:00:00Z");
+    }
 
     #[test]
     fn known_instants() {

@@ -17,7 +17,7 @@ mod json;
 mod parquet;
 mod write;
 
-pub use calendar::parse_time;
+pub use calendar::{format_time, parse_time};
 pub use write::{FLAG_NAMES, OutputColumn, TableWriter};
 
 use crate::diagnostic::closest;
@@ -217,22 +217,39 @@ enum ReaderKind {
     Parquet(parquet::ParquetReader),
 }
 
+/// Where a table comes from.
+pub enum Source {
+    /// A file, of which parts can be read in any order.
+    File(std::fs::File),
+    /// Bytes that come one after the other.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Source {
+    fn into_stream(self) -> Box<dyn Read + Send> {
+        match self {
+            Self::File(file) => Box::new(file),
+            Self::Stream(input) => input,
+        }
+    }
+}
+
 impl TableReader {
     /// Starts reading: takes the header and finds the columns, which `choose` names after seeing it.
     pub fn open(
-        input: Box<dyn Read + Send>,
+        source: Source,
         format: Format,
         choose: impl FnOnce(&[String]) -> Vec<Wanted>,
     ) -> Result<Self, TableError> {
         let (kind, columns) = match format {
             Format::Csv | Format::Tsv => {
-                let mut reader = csv::CsvReader::new(input, format)?;
+                let mut reader = csv::CsvReader::new(source.into_stream(), format)?;
                 let columns = reader.header().to_vec();
                 reader.choose(find(&columns, choose(&columns))?);
                 (ReaderKind::Csv(reader), columns)
             }
             Format::JsonLines => {
-                let mut reader = json::JsonReader::new(input)?;
+                let mut reader = json::JsonReader::new(source.into_stream())?;
                 let columns = reader.header().to_vec();
                 let wanted = choose(&columns);
                 find(&columns, wanted.clone())?;
@@ -241,15 +258,15 @@ impl TableReader {
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                let mut reader = parquet::ParquetReader::new(input)?;
+                let mut reader = parquet::ParquetReader::new(source)?;
                 let columns = reader.header();
-                reader.choose(find(&columns, choose(&columns))?);
+                reader.choose(find(&columns, choose(&columns))?)?;
                 (ReaderKind::Parquet(reader), columns)
             }
             #[cfg(not(feature = "parquet"))]
             Format::Parquet => {
-                let message = "this program was built without Parquet; build it with \
-                               `cargo install optfilter-cli --features parquet`, or convert the table to CSV";
+                let message = "this program was built without Parquet; build it with the feature \
+                               `parquet`, or convert the table to CSV";
                 return Err(TableError::Unsupported { message });
             }
         };

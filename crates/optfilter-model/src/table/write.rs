@@ -65,7 +65,7 @@ impl TableWriter {
             .collect();
         #[cfg(feature = "parquet")]
         let (out, parquet) = if format == Format::Parquet {
-            let parquet = super::parquet::ParquetWriter::new(out, &columns)?;
+            let parquet = super::parquet::ParquetWriter::new(out, &columns);
             (Box::new(std::io::sink()) as Box<dyn Write + Send>, Some(parquet))
         } else {
             (out, None)
@@ -102,8 +102,7 @@ impl TableWriter {
     pub fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) -> Result<(), TableError> {
         #[cfg(feature = "parquet")]
         if let Some(parquet) = &mut self.parquet {
-            // Calendar times become the numbers they were read as.
-            return parquet.row(values);
+            return parquet.row(values, time_text);
         }
         let json = self.format == Format::JsonLines;
         let delimiter = self.delimiter();

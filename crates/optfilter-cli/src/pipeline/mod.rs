@@ -1,0 +1,133 @@
+//! Rows through a filter: reading, filtering and writing at the same time, in constant memory.
+//!
+//! ```text
+//! reader thread --batches--> this thread (filter) --results--> writer thread
+//! ```
+//!
+//! Batches go round in a circle of a few buffers. A checkpoint travels with the results: the writer
+//! first makes the rows before it durable and only then replaces the checkpoint file, so that a run
+//! killed at any moment can go on without a lost or doubled row. With `--follow` a batch is one row, and
+//! its result is out before the next one is looked at.
+
+mod follow;
+mod sink;
+mod stream;
+mod tally;
+mod worker;
+
+pub use tally::Tally;
+
+use crate::failure::Failure;
+use crate::files;
+use crate::plot::Thinned;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Clock, Layout, Plan};
+use optfilter_model::table::{Batch, Format, TableReader};
+use serde::{Deserialize, Serialize};
+use sink::Sink;
+use std::io;
+use std::path::{Path, PathBuf};
+use worker::Worker;
+
+/// Rows per batch, and batches on the way.
+const BATCH: usize = 4096;
+const IN_FLIGHT: usize = 4;
+
+/// What a checkpoint holds besides the belief.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    fingerprint: u64,
+    clock: Clock,
+    tally: Tally,
+    output_len: u64,
+    belief: Vec<u8>,
+}
+
+/// What a run needs.
+pub struct Job<'a> {
+    pub spec: &'a ModelSpec,
+    pub plan: &'a Plan,
+    pub layout: Layout,
+    pub data: &'a Path,
+    pub format: Option<files::FormatName>,
+    pub out: &'a Path,
+    pub out_format: Format,
+    pub full: bool,
+    pub follow: bool,
+    pub checkpoint: Option<PathBuf>,
+    pub checkpoint_every: u64,
+    pub skip_done: bool,
+    pub plot: bool,
+}
+
+/// What a run leaves behind.
+pub struct Outcome {
+    pub tally: Tally,
+    pub plot: Option<Thinned>,
+    pub resumed_at: u64,
+}
+
+const KIND: &str = "command line/filter";
+
+/// Runs a job to the end of its data.
+pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
+    let mut worker = Worker::new(job)?;
+    let resumed = resume(job, &mut worker)?;
+    let sink = Sink::open(job, resumed.as_ref())?;
+    let mut reader = files::table(job.data, job.format, job.spec, &job.layout, &[])?;
+    let resumed_at = resumed.as_ref().map_or(0, |s| s.clock.rows());
+    if job.skip_done || !files::is_standard(job.data) {
+        skip(&mut reader, resumed_at, &files::display(job.data))?;
+    }
+    if job.follow {
+        follow::run(job, &mut worker, reader, sink)?;
+    } else {
+        stream::run(job, &mut worker, reader, sink)?;
+    }
+    Ok(Outcome { tally: worker.tally, plot: worker.plot, resumed_at })
+}
+
+/// Everything that must be the same for a checkpoint to make sense, as one number.
+fn fingerprint(job: &Job<'_>) -> u64 {
+    let text = format!("{:?}{:?}{:?}{}", job.spec, job.plan, job.layout, job.full);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failure> {
+    let Some(path) = &job.checkpoint else { return Ok(None) };
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Failure::other(format!("cannot read {}: {e}", path.display()))),
+    };
+    let name = path.display();
+    let saved: Saved = optfilter::checkpoint::load(KIND, &bytes)
+        .map_err(|e| Failure::other(format!("{name}: {e}")))?;
+    if saved.fingerprint != worker.fingerprint {
+        return Err(Failure::usage(format!(
+            "{name} was made with another model or other flags; remove it to start afresh"
+        )));
+    }
+    worker.engine.restore(&saved.belief).map_err(|e| Failure::other(format!("{name}: {e}")))?;
+    worker.clock = saved.clock.clone();
+    worker.tally = saved.tally.clone();
+    Ok(Some(saved))
+}
+
+fn skip(reader: &mut TableReader, rows: u64, name: &str) -> Result<(), Failure> {
+    let mut left = rows as usize;
+    let mut scratch = Batch::default();
+    while left > 0 {
+        scratch.clear();
+        reader.read(&mut scratch, left.min(BATCH)).map_err(|e| Failure::table(name, &e))?;
+        if scratch.rows == 0 {
+            return Err(Failure::data(format!(
+                "{name} has fewer rows than the {rows} that the checkpoint has filtered"
+            )));
+        }
+        left -= scratch.rows;
+    }
+    Ok(())
+}

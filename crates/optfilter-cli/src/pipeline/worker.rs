@@ -1,0 +1,101 @@
+//! The filter between the reader and the writer.
+
+use super::{Job, Saved, Tally};
+use crate::failure::Failure;
+use crate::files;
+use crate::plot::Thinned;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Clock, Engine, Estimate, Layout};
+use optfilter_model::table::Batch;
+
+/// The filter with all that it keeps from row to row.
+pub(super) struct Worker<'a> {
+    spec: &'a ModelSpec,
+    layout: Layout,
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) clock: Clock,
+    estimate: Estimate,
+    pub(super) tally: Tally,
+    /// NIS above this, by observed components, is an outlier.
+    gates: Vec<f64>,
+    full: bool,
+    pub(super) plot: Option<Thinned>,
+    pub(super) data_name: String,
+    pub(super) fingerprint: u64,
+    row: Vec<f64>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(job: &Job<'a>) -> Result<Self, Failure> {
+        let spec = job.spec;
+        Ok(Self {
+            spec,
+            layout: job.layout.clone(),
+            engine: job.plan.engine(spec)?,
+            clock: Clock::new(spec.dt),
+            estimate: Estimate::new(spec.states.len(), spec.observations.len()),
+            tally: Tally::new(spec.observations.len()),
+            gates: (0..=spec.observations.len()).map(chi_square_999).collect(),
+            full: job.full,
+            plot: job.plot.then(|| Thinned::new(spec)),
+            data_name: files::display(job.data),
+            fingerprint: super::fingerprint(job),
+            row: Vec::new(),
+        })
+    }
+
+    /// Filters a batch and appends its results; those before a failure are there as well.
+    pub(super) fn take(&mut self, batch: &Batch, results: &mut Vec<f64>) -> Result<(), Failure> {
+        for row in 0..batch.rows {
+            let (time, u, y) = self.layout.split(batch, row);
+            let (predict, step) =
+                self.clock.next(time, batch.calendar).map_err(|(before, after)| {
+                    files::backwards(&self.data_name, self.clock.rows() + 1, before, after)
+                })?;
+            self.engine
+                .step(predict, &step, u, y, &mut self.estimate)
+                .map_err(|e| Failure::filter(&self.data_name, &e))?;
+            self.tally.add(y, &self.estimate);
+            let flag = self.flag(y.len());
+            self.tally.outliers += u64::from(flag == 3);
+            let time = time.unwrap_or(step.time);
+            self.layout.result(time, &self.estimate, flag, self.full, &mut self.row);
+            results.extend_from_slice(&self.row);
+            if let Some(plot) = &mut self.plot {
+                plot.push(time, y, &self.estimate);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn flag(&self, outputs: usize) -> usize {
+        let estimate = &self.estimate;
+        match estimate.observed {
+            0 => return 1,
+            k if estimate.nis > self.gates[k] => return 3,
+            k if k < outputs => return 2,
+            _ => {}
+        }
+        let at_bound = self.spec.bounds.iter().flatten().zip(&estimate.mean);
+        4 * usize::from(at_bound.into_iter().any(|((low, high), x)| x <= low || x >= high))
+    }
+
+    /// What a checkpoint at this row holds; the writer adds how much has been written.
+    pub(super) fn save(&self) -> Result<Saved, Failure> {
+        Ok(Saved {
+            fingerprint: self.fingerprint,
+            clock: self.clock.clone(),
+            tally: self.tally.clone(),
+            output_len: 0,
+            belief: self.engine.save().map_err(Failure::other)?,
+        })
+    }
+}
+
+/// The 99.9 % point of chi-square with `dof` degrees of freedom (Wilson and Hilferty 1931).
+fn chi_square_999(dof: usize) -> f64 {
+    let d = dof as f64;
+    let c = 2.0 / (9.0 * d);
+    d * (1.0 - c + 3.090_232 * c.sqrt()).powi(3)
+}

@@ -1,0 +1,173 @@
+//! What a model file says around its equations: noise, start, bounds, time, columns, settings of the filter.
+
+use super::read::Reader;
+use super::tree::Kind;
+use super::{LikelihoodKind, ProcessNoise, Settings};
+use crate::diagnostic::Diagnostic;
+
+impl Reader {
+    pub(super) fn read_process_noise(
+        &self,
+        states: &[String],
+    ) -> Result<Option<ProcessNoise>, Diagnostic> {
+        let Some(entry) = self.get("process_noise") else { return Ok(None) };
+        let mut per_time = false;
+        if let Some(entries) = self.table("process_noise").ok().flatten() {
+            self.check_keys(entries, &["std", "var", "per"], "process_noise")?;
+            if let Some(per) = entries.iter().find(|e| e.key == "per") {
+                per_time = match self.text(&per.value)? {
+                    "step" => false,
+                    "time" => true,
+                    _ => {
+                        return Err(
+                            self.at(&per.value.at, "process noise is per \"step\" or per \"time\"")
+                        );
+                    }
+                };
+            }
+        }
+        let cov = self.covariance(entry, states, Some(0.0))?;
+        Ok(Some(ProcessNoise { cov, per_time }))
+    }
+
+    pub(super) fn read_measurement_noise(
+        &self,
+        observations: &[String],
+        likelihoods: &[LikelihoodKind],
+    ) -> Result<Option<nalgebra::DMatrix<f64>>, Diagnostic> {
+        let all_free = likelihoods.iter().all(|l| !l.needs_noise());
+        let Some(entry) = self.get("measurement_noise") else { return Ok(None) };
+        if let Some(entries) = self.table("measurement_noise").ok().flatten() {
+            self.check_keys(entries, &["std", "var"], "measurement_noise")?;
+        }
+        let any_free = likelihoods.iter().any(|l| !l.needs_noise());
+        let cov = self.covariance(entry, observations, any_free.then_some(0.0))?;
+        for (i, likelihood) in likelihoods.iter().enumerate() {
+            if (likelihood.needs_noise() || all_free) && cov[(i, i)] <= 0.0 {
+                let message =
+                    format!("the measurement noise of `{}` must be positive", observations[i]);
+                return Err(self.at(&entry.value.at, message));
+            }
+        }
+        Ok(Some(cov))
+    }
+
+    pub(super) fn read_initial(
+        &self,
+        states: &[String],
+    ) -> Result<(Vec<f64>, nalgebra::DMatrix<f64>), Diagnostic> {
+        let Some(entry) = self.get("initial") else {
+            let help = "add [initial] with mean = ... and std = ...";
+            return Err(self.missing("the table [initial] is missing").help(help));
+        };
+        let entries = self.table("initial")?.unwrap_or_default();
+        self.check_keys(entries, &["mean", "std", "var"], "initial")?;
+        let Some(mean) = entries.iter().find(|e| e.key == "mean") else {
+            let message = "[initial] has no `mean`";
+            return Err(self.at(&entry.key_at, message).help("add mean = ..."));
+        };
+        let mean = self.vector(&mean.value, states, None, "entries")?;
+        Ok((mean, self.covariance(entry, states, None)?))
+    }
+
+    pub(super) fn read_bounds(
+        &self,
+        states: &[String],
+    ) -> Result<Option<Vec<(f64, f64)>>, Diagnostic> {
+        let Some(entries) = self.table("bounds")? else { return Ok(None) };
+        let mut bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); states.len()];
+        for entry in entries {
+            let Some(i) = states.iter().position(|s| *s == entry.key) else {
+                return Err(self.unknown(entry, states, "states"));
+            };
+            let pair = match &entry.value.kind {
+                Kind::List(items) if items.len() == 2 => {
+                    (self.number(&items[0])?, self.number(&items[1])?)
+                }
+                _ => {
+                    let message = "bounds are a pair, as in [0, inf]";
+                    return Err(self.at(&entry.value.at, message));
+                }
+            };
+            if pair.0 > pair.1 {
+                return Err(self.at(&entry.value.at, "the lower bound is above the upper one"));
+            }
+            bounds[i] = pair;
+        }
+        Ok(Some(bounds))
+    }
+
+    pub(super) fn read_time(&self) -> Result<(f64, Option<String>, f64), Diagnostic> {
+        let (mut dt, mut column, mut unit) = (1.0, None, 1.0);
+        let entries = self.table("time")?.unwrap_or_default();
+        self.check_keys(entries, &["dt", "column", "unit"], "time")?;
+        for entry in entries {
+            match entry.key.as_str() {
+                "dt" => dt = self.positive(&entry.value)?,
+                "column" => column = Some(self.text(&entry.value)?.to_owned()),
+                _ => {
+                    unit = match self.text(&entry.value)? {
+                        "second" => 1.0,
+                        "minute" => 60.0,
+                        "hour" => 3600.0,
+                        "day" => 86_400.0,
+                        "week" => 7.0 * 86_400.0,
+                        "year" => 365.2425 * 86_400.0,
+                        _ => {
+                            let message = "the unit is second, minute, hour, day, week or year";
+                            return Err(self.at(&entry.value.at, message));
+                        }
+                    }
+                }
+            }
+        }
+        Ok((dt, column, unit))
+    }
+
+    pub(super) fn read_columns(
+        &self,
+        inputs: &[String],
+        observations: &[String],
+    ) -> Result<Vec<(String, String)>, Diagnostic> {
+        let known: Vec<String> = inputs.iter().chain(observations).cloned().collect();
+        let mut columns = Vec::new();
+        for entry in self.table("columns")?.unwrap_or_default() {
+            if !known.contains(&entry.key) {
+                return Err(self.unknown(entry, &known, "inputs and observations"));
+            }
+            columns.push((entry.key.clone(), self.text(&entry.value)?.to_owned()));
+        }
+        Ok(columns)
+    }
+
+    pub(super) fn read_settings(&self) -> Result<Settings, Diagnostic> {
+        let mut settings = Settings::default();
+        let entries = self.table("filter")?.unwrap_or_default();
+        self.check_keys(entries, &Settings::KEYS, "filter")?;
+        for entry in entries {
+            let value = &entry.value;
+            match entry.key.as_str() {
+                "method" => {
+                    settings.method = Some(self.choice(value, &Settings::METHODS, "method")?)
+                }
+                "optimizer" => {
+                    let known = optfilter::optim::AnyOptimizer::NAMES;
+                    settings.optimizer = Some(self.choice(value, &known, "optimizer")?);
+                }
+                "steps" => settings.steps = Some(self.count(value)?),
+                "lr" => settings.lr = Some(self.positive(value)?),
+                "decay" => {
+                    let decay = self.finite(value)?;
+                    if !(0.0..1.0).contains(&decay) {
+                        return Err(self.at(&value.at, "decay must be at least 0 and below 1"));
+                    }
+                    settings.decay = Some(decay);
+                }
+                "carry" => settings.carry = Some(self.flag(value)?),
+                "process_scale" => settings.process_scale = Some(self.positive(value)?),
+                _ => settings.particles = Some(self.count(value)?),
+            }
+        }
+        Ok(settings)
+    }
+}

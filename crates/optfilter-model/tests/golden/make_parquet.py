@@ -1,0 +1,24 @@
+"""Makes the Parquet tables that tests/parquet.rs reads: pip install pandas pyarrow, then run in this folder.
+
+The files hold what data frames hold in practice: timestamps in nanoseconds (pandas' own), missing values,
+integers, single precision, columns that no model asks for, and two kinds of compression.
+"""
+
+import numpy as np
+import pandas as pd
+
+n = 40
+k = np.arange(n)
+frame = pd.DataFrame(
+    {
+        "comment": [f"row {i}" for i in k],
+        "when": pd.date_range("2026-11-15T13:00:00Z", periods=n, freq="1500ms"),
+        "count": (k * 7) % 11,
+        "speed": np.where(k % 5 == 3, np.nan, k * 0.125),
+        "single": (k / 8).astype(np.float32),
+    }
+)
+frame.to_parquet("pandas.parquet", engine="pyarrow", compression="snappy", index=False)
+frame["when"] = frame["when"].dt.tz_localize(None).dt.floor("D") + pd.to_timedelta(k, unit="D")
+frame["when"] = frame["when"].dt.date
+frame.to_parquet("dates.parquet", engine="pyarrow", compression="gzip", index=False)
