@@ -378,6 +378,7 @@ fn picture(runs: &[Run], labels: &Labels, args: &Args) -> plot::Figure {
         title: format!("{title}: {}", args.network),
         panels: vec![panel],
         x_label: "time".into(),
+        calendar: None,
     }
 }
 

@@ -166,7 +166,7 @@ fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
     if !data.truth.is_empty() {
         for (i, panel) in panels.iter_mut().enumerate() {
             let points =
-                (0..data.len()).step_by(every).map(|r| (data.steps[r].time, data.truth[r * n + i]));
+                (0..data.len()).step_by(every).map(|r| (data.time(r), data.truth[r * n + i]));
             panel.marks.push(Mark::Dots(points.collect(), "truth".into(), plot::GREY));
         }
     }
@@ -175,7 +175,7 @@ fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
         let done = data.run(spec, &row.plan, data.len(), |r, estimate| {
             if r % every == 0 {
                 for i in 0..n {
-                    lines[i].push((data.steps[r].time, estimate.mean[i]));
+                    lines[i].push((data.time(r), estimate.mean[i]));
                 }
             }
         });
@@ -186,5 +186,10 @@ fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
             }
         }
     }
-    Figure { title: format!("{}: every filter", spec.name), panels, x_label: "time".into() }
+    Figure {
+        title: format!("{}: every filter", spec.name),
+        panels,
+        x_label: "time".into(),
+        calendar: data.origin.map(|_| spec.seconds_per_unit),
+    }
 }

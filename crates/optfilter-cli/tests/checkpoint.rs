@@ -3,6 +3,8 @@
 
 mod common;
 use common::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const FLAGS: [&[&str]; 3] = [
@@ -123,4 +125,35 @@ fn a_followed_stream_goes_on_from_its_checkpoint() {
     let whole = run_with_input(&["filter", "growth", "-", "--method", "ekf", "-q"], &text);
     let joined = [one.stdout, two.stdout].concat();
     assert_eq!(String::from_utf8_lossy(&joined), String::from_utf8_lossy(&whole.stdout));
+}
+
+/// Asked to end while it waits for input, a followed stream saves what it has answered, and goes on from there.
+#[cfg(unix)]
+#[test]
+fn a_followed_stream_that_is_asked_to_end_loses_nothing() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    ok(&["simulate", "growth", "--steps", "60", "--out", &data]);
+    let text = folder.read("d.csv");
+    let lines: Vec<&str> = text.lines().collect();
+    let ckpt = folder.name("c");
+    let args = ["filter", "growth", "-", "--follow", "-q", "--checkpoint", &ckpt];
+    let mut child =
+        program().args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    let mut from = BufReader::new(child.stdout.take().unwrap());
+    let mut answers = String::new();
+    writeln!(to, "{}", lines[0]).unwrap();
+    from.read_line(&mut answers).unwrap();
+    for line in &lines[1..41] {
+        writeln!(to, "{line}").unwrap();
+        from.read_line(&mut answers).unwrap();
+    }
+    let kill = std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let rest = [&lines[..1], &lines[41..]].concat().join("\n") + "\n";
+    let rest = String::from_utf8(run_with_input(&args, &rest).stdout).unwrap();
+    let whole = ok(&["filter", "growth", &data, "-q"]);
+    assert_eq!(answers + &rest, whole);
 }

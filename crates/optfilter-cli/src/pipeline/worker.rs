@@ -62,6 +62,7 @@ impl<'a> Worker<'a> {
             self.layout.result(time, &self.estimate, flag, self.full, &mut self.row);
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
+                plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
                 plot.push(time, y, &self.estimate);
             }
         }

@@ -103,8 +103,8 @@ impl Binary {
     }
 }
 
-/// The largest number of nodes in a graph; registers are counted in 16 bits.
-const MAX_NODES: usize = 60_000;
+/// The largest number of nodes in a graph; registers are counted in 15 bits.
+const MAX_NODES: usize = 32_000;
 
 /// The expressions of a model, with shared parts.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,9 @@
 //! Expressions as a list of instructions on registers, run over any scalar.
 //!
 //! What does not depend on the state (`8*cos(1.2*t)`, say) is computed once in plain numbers; the rest
-//! is computed in the scalar asked for, so duals and lanes pay only for what moves. Registers are
-//! reused as soon as their last reader has run and live on the stack for up to 64 of them: evaluating
-//! a small program allocates nothing.
+//! is computed in the scalar asked for, so duals and lanes pay only for what moves. States are read where
+//! they are. Registers are reused as soon as their last reader has run and live on the stack for up to 64
+//! of them: evaluating a small program allocates nothing.
 
 use super::graph::{Binary, Graph, Node, NodeId, Unary};
 use optfilter::scalar::Scalar;
@@ -24,7 +24,6 @@ pub struct Environment<'a> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Op {
     Constant(f64),
-    State(u16),
     Input(u16),
     Time,
     Interval,
@@ -40,6 +39,9 @@ enum Op {
     SelectLess([u16; 4]),
 }
 
+/// An operand with this bit set is a state; without it, a register.
+const STATE: u16 = 1 << 15;
+
 #[derive(Clone, Debug, PartialEq)]
 struct Instruction {
     op: Op,
@@ -51,6 +53,8 @@ struct Instruction {
 struct Code {
     instructions: Vec<Instruction>,
     registers: usize,
+    /// States that are results as they are: (state, slot).
+    copies: Vec<(u16, u16)>,
     /// After instruction `.0`, register `.1` is copied to slot `.2`; in order of `.0`.
     stores: Vec<(u32, u16, u16)>,
 }
@@ -194,13 +198,19 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         if last_use[id] == 0 && !is_output.contains(&id) {
             continue; // a constant absorbed everywhere it is used
         }
+        if let (None, Node::State(i)) = (slots[id], node) {
+            register[id] = STATE | i as u16;
+            let places = outputs.iter().enumerate().filter(|(_, o)| **o == id);
+            code.copies.extend(places.map(|(slot, _)| (i as u16, slot as u16)));
+            continue;
+        }
         let r = |a: NodeId| register[a];
         let op = match (slots[id], absorbed, node) {
             (Some(slot), ..) => Op::Plain(slot),
             (_, Some((a, k, true)), _) => Op::Scale(r(*a), *k),
             (_, Some((a, k, false)), _) => Op::AddConstant(r(*a), *k),
             (_, _, Node::Constant(bits)) => Op::Constant(f64::from_bits(bits)),
-            (_, _, Node::State(i)) => Op::State(i as u16),
+            (_, _, Node::State(_)) => continue, // read where it is
             (_, _, Node::Input(i)) => Op::Input(i as u16),
             (_, _, Node::Time) => Op::Time,
             (_, _, Node::Interval) => Op::Interval,
@@ -213,7 +223,8 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         // Operands whose last reader this is give their registers back before the result takes one:
         // an instruction reads everything before it writes.
         let mut release = |a: NodeId| {
-            if last_use[a] == position + 1 && !free.contains(&register[a]) {
+            let in_register = register[a] & STATE == 0;
+            if in_register && last_use[a] == position + 1 && !free.contains(&register[a]) {
                 free.push(register[a]);
             }
         };
@@ -245,9 +256,14 @@ impl Code {
     /// Runs with as many registers as are needed, on the stack if there are at most 64.
     #[inline]
     fn dispatch<S: Scalar>(&self, x: &[S], env: &Environment<'_>, plain: &[f64], out: &mut [S]) {
+        for &(state, slot) in &self.copies {
+            out[usize::from(slot)] = x[usize::from(state)];
+        }
         match self.registers {
-            0..=8 => self.run(&mut [S::ZERO; 8], x, env, plain, out),
-            9..=64 => self.run(&mut [S::ZERO; 64], x, env, plain, out),
+            0 => {}
+            1..=4 => self.run(&mut [S::ZERO; 4], x, env, plain, out),
+            5..=16 => self.run(&mut [S::ZERO; 16], x, env, plain, out),
+            17..=64 => self.run(&mut [S::ZERO; 64], x, env, plain, out),
             n => self.run(&mut vec![S::ZERO; n], x, env, plain, out),
         }
     }
@@ -263,10 +279,12 @@ impl Code {
     ) {
         let mut stores = self.stores.iter().peekable();
         for (position, instruction) in self.instructions.iter().enumerate() {
-            let r = |i: u16| registers[usize::from(i)];
+            let r = |i: u16| match i & STATE {
+                0 => registers[usize::from(i)],
+                _ => x[usize::from(i ^ STATE)],
+            };
             let value = match instruction.op {
                 Op::Constant(k) => S::from_f64(k),
-                Op::State(i) => x[usize::from(i)],
                 Op::Input(i) => S::from_f64(env.u[usize::from(i)]),
                 Op::Time => S::from_f64(env.t),
                 Op::Interval => S::from_f64(env.dt),

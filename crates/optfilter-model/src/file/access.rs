@@ -7,7 +7,7 @@ use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::Diagnostic;
 use crate::expr::{self, Graph, SyntaxError};
 
-/// The most states, inputs or observations: programs number them in 16 bits.
+/// The most states, inputs or observations: programs number them in 15 bits.
 pub(super) const MAX_NAMES: usize = 10_000;
 
 impl Reader {

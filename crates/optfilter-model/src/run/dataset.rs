@@ -20,6 +20,8 @@ pub struct Dataset {
     pub outputs: Vec<f64>,
     /// True states where known, row after row, in the order of the states; NaN for those that are not.
     pub truth: Vec<f64>,
+    /// The first row's time, from which calendar times are counted; none for plain numbers.
+    pub origin: Option<f64>,
     input_dim: usize,
     output_dim: usize,
 }
@@ -47,6 +49,7 @@ impl Dataset {
     pub fn new(spec: &ModelSpec, layout: &Layout, batch: &Batch) -> Result<Self, (u64, f64, f64)> {
         let mut clock = Clock::new(spec.dt);
         let mut out = Self {
+            origin: batch.calendar.then(|| layout.split(batch, 0).0).flatten(),
             input_dim: spec.inputs.len(),
             output_dim: spec.observations.len(),
             ..Self::default()
@@ -75,6 +78,7 @@ impl Dataset {
             inputs: Vec::new(),
             outputs: outputs.to_vec(),
             truth: states.to_vec(),
+            origin: None,
             input_dim: 0,
             output_dim,
         }
@@ -99,6 +103,11 @@ impl Dataset {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
+    }
+
+    /// The time of a row as the table had it.
+    pub fn time(&self, row: usize) -> f64 {
+        self.steps[row].time + self.origin.unwrap_or(0.0)
     }
 
     /// Inputs of a row.

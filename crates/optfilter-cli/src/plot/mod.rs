@@ -3,87 +3,13 @@
 //! No library: a picture of this kind is a few polylines with axes, and a file of a few hundred
 //! kilobytes at most, whatever the length of the series ([`Thinned`] keeps an even selection).
 
-use optfilter_model::ModelSpec;
-use optfilter_model::run::Estimate;
+mod axis;
+mod thinned;
+
+pub use thinned::Thinned;
+
+use axis::{Scale, calendar_ticks};
 use std::fmt::Write;
-
-/// A selection of rows, evenly spaced, of at most [`Thinned::MOST`].
-pub struct Thinned {
-    states: Vec<String>,
-    outputs: Vec<String>,
-    title: String,
-    stride: u64,
-    seen: u64,
-    /// Per kept row: time, means, deviations, measurements, predictions.
-    rows: Vec<Vec<f64>>,
-}
-
-impl Thinned {
-    const MOST: usize = 1600;
-
-    /// Empty, for a model.
-    pub fn new(spec: &ModelSpec) -> Self {
-        Self {
-            states: spec.states.clone(),
-            outputs: spec.observations.clone(),
-            title: spec.name.clone(),
-            stride: 1,
-            seen: 0,
-            rows: Vec::new(),
-        }
-    }
-
-    /// Considers a row.
-    pub fn push(&mut self, time: f64, y: &[f64], estimate: &Estimate) {
-        if self.seen.is_multiple_of(self.stride) {
-            if self.rows.len() == Self::MOST {
-                let mut keep = false;
-                self.rows.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-                self.stride *= 2;
-            }
-            if self.seen.is_multiple_of(self.stride) {
-                let mut row = vec![time];
-                row.extend_from_slice(&estimate.mean);
-                row.extend_from_slice(&estimate.std);
-                row.extend_from_slice(y);
-                row.extend(y.iter().zip(&estimate.innovation).map(|(y, v)| y - v));
-                self.rows.push(row);
-            }
-        }
-        self.seen += 1;
-    }
-
-    /// One panel for each state with its band, and one for each observation with its prediction.
-    pub fn figure(&self) -> Figure {
-        let (n, m) = (self.states.len(), self.outputs.len());
-        let column =
-            |c: usize| -> Vec<(f64, f64)> { self.rows.iter().map(|r| (r[0], r[c])).collect() };
-        let mut panels = Vec::new();
-        for (i, name) in self.states.iter().enumerate() {
-            let band: Vec<(f64, f64, f64)> = self
-                .rows
-                .iter()
-                .map(|r| (r[0], r[1 + i] - 2.0 * r[1 + n + i], r[1 + i] + 2.0 * r[1 + n + i]))
-                .collect();
-            let mut marks = Vec::new();
-            if band.iter().any(|b| b.1.is_finite()) {
-                marks.push(Mark::Band(band, "two standard deviations".into(), BLUE));
-            }
-            marks.push(Mark::Line(column(1 + i), "estimate".into(), BLUE));
-            panels.push(Panel { title: name.clone(), marks });
-        }
-        for (i, name) in self.outputs.iter().enumerate() {
-            let dots = Mark::Dots(column(1 + 2 * n + i), "measured".into(), GREY);
-            let line =
-                Mark::Line(column(1 + 2 * n + m + i), "predicted one row ahead".into(), ORANGE);
-            panels.push(Panel { title: name.clone(), marks: vec![dots, line] });
-        }
-        Figure { title: self.title.clone(), panels, x_label: "time".into() }
-    }
-}
 
 /// The colours of Okabe and Ito, which people with any colour vision can tell apart.
 pub const BLUE: &str = "#0072b2";
@@ -110,6 +36,8 @@ pub struct Figure {
     pub title: String,
     pub panels: Vec<Panel>,
     pub x_label: String,
+    /// Seconds per unit of the horizontal axis if that is calendar time, counted from 1970.
+    pub calendar: Option<f64>,
 }
 
 const WIDTH: f64 = 860.0;
@@ -118,54 +46,6 @@ const LEFT: f64 = 74.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 44.0;
 const GAP: f64 = 44.0;
-
-/// A range of numbers on an axis of pixels.
-struct Scale {
-    low: f64,
-    high: f64,
-    from: f64,
-    to: f64,
-}
-
-impl Scale {
-    fn new(values: impl Iterator<Item = f64>, from: f64, to: f64, margin: f64) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for v in values.filter(|v| v.is_finite()) {
-            low = low.min(v);
-            high = high.max(v);
-        }
-        if low > high {
-            (low, high) = (0.0, 1.0);
-        }
-        if low == high {
-            (low, high) = (low - 0.5, high + 0.5);
-        }
-        let pad = margin * (high - low);
-        Self { low: low - pad, high: high + pad, from, to }
-    }
-
-    fn at(&self, v: f64) -> f64 {
-        self.from + (v - self.low) / (self.high - self.low) * (self.to - self.from)
-    }
-
-    /// Round numbers inside the range: steps of 1, 2 or 5 times a power of ten.
-    fn ticks(&self) -> Vec<(f64, String)> {
-        let raw = (self.high - self.low) / 5.0;
-        let power = 10f64.powf(raw.log10().floor());
-        let step =
-            [1.0, 2.0, 5.0, 10.0].iter().map(|s| s * power).find(|s| *s >= raw).unwrap_or(raw);
-        let digits = (-step.log10().floor()).max(0.0) as usize;
-        let first = (self.low / step).ceil();
-        (0..12)
-            .map(|i| (first + f64::from(i)) * step)
-            .take_while(|v| *v <= self.high)
-            .map(|v| {
-                let big = step >= 1e6 || digits > 6;
-                (v, if big { format!("{v:.1e}") } else { format!("{v:.digits$}") })
-            })
-            .collect()
-    }
-}
 
 impl Figure {
     /// The figure as SVG.
@@ -206,9 +86,14 @@ impl Figure {
             Mark::Band(b, ..) => b.iter().map(|b| b.0).collect(),
         });
         let x = Scale::new(times, LEFT, WIDTH - RIGHT, 0.0);
+        let ticks = match self.calendar {
+            Some(seconds_per_unit) => calendar_ticks(&x, seconds_per_unit),
+            None => x.ticks(),
+        };
         for (i, panel) in self.panels.iter().enumerate() {
             let top = TOP + i as f64 * (PANEL + GAP);
-            panel.write_svg(out, &x, top, i + 1 == self.panels.len(), &self.x_label)?;
+            let label = (i + 1 == self.panels.len()).then_some(self.x_label.as_str());
+            panel.write_svg(out, (&x, &ticks), top, label)?;
         }
         writeln!(out, "</svg>")
     }
@@ -218,10 +103,9 @@ impl Panel {
     fn write_svg(
         &self,
         out: &mut String,
-        x: &Scale,
+        (x, ticks): (&Scale, &[(f64, String)]),
         top: f64,
-        last: bool,
-        x_label: &str,
+        x_label: Option<&str>,
     ) -> std::fmt::Result {
         let bottom = top + PANEL;
         let y = Scale::new(self.heights(), bottom, top, 0.05);
@@ -236,8 +120,8 @@ impl Panel {
                 at + 4.0
             )?;
         }
-        for (v, label) in x.ticks() {
-            let at = x.at(v);
+        for (v, label) in ticks {
+            let at = x.at(*v);
             writeln!(
                 out,
                 "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\" stroke=\"#888\"/>\
@@ -272,7 +156,7 @@ impl Panel {
             )?;
             right -= width + 14.0;
         }
-        if last {
+        if let Some(x_label) = x_label {
             writeln!(
                 out,
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
