@@ -6,7 +6,6 @@ use super::summary::{Figure, TableRow, figures, table};
 use super::{Dataset, Protocol, YearbookError};
 use crate::network::Network;
 use rayon::prelude::*;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -127,19 +126,25 @@ impl Outcome {
         for t in &self.table {
             let steps = t.method.steps().map(|k| format!("K={k}")).unwrap_or_default();
             let sigma2 = t.method.sigma2().map(|s| format!("sigma^2={s}")).unwrap_or_default();
-            let cell = |(mean, half): (f64, f64)| format!("{mean:.3} ± {half:.3}");
-            let paper =
-                t.paper.map(|p| format!("{} | {}", cell(p[0]), cell(p[1]))).unwrap_or_default();
+            // A block of no years has no mean, one of a single year no half-width.
+            let cell = |(mean, half): (f64, f64)| match (mean.is_nan(), half.is_nan()) {
+                (true, _) => "-".to_owned(),
+                (_, true) => format!("{mean:.3}"),
+                _ => format!("{mean:.3} ± {half:.3}"),
+            };
+            let paper = t.paper.filter(|_| !self.generated);
+            let paper = paper.map(|p| format!("  paper: {} | {}", cell(p[0]), cell(p[1])));
             let chosen = if t.selected { "chosen" } else { "" };
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                out,
-                "{:9} {:10} {steps:6} {sigma2:14} {:16} | {:16}  {chosen:6}  paper: {paper}",
+            let line = format!(
+                "{:9} {:10} {steps:6} {sigma2:14} {:16} | {:16}  {chosen:6}{}",
                 t.protocol,
                 t.method.name(),
                 cell(t.validation_block),
                 cell(t.test_block),
+                paper.unwrap_or_default(),
             );
+            out.push_str(line.trim_end());
+            out.push('\n');
         }
         out
     }
