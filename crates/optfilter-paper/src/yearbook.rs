@@ -148,12 +148,10 @@ fn section(results: &Results, figures: &[Figure]) -> String {
     );
     let paper = printed().unwrap_or_default();
     for row in &results.table {
-        let cell = |(mean, half): Interval| {
-            match (mean.is_finite(), half.is_finite()) {
-                (true, true) => format!("{mean:.3} ± {half:.3}"),
-                (true, false) => format!("{mean:.3}"),
-                _ => "–".to_owned(),
-            }
+        let cell = |(mean, half): Interval| match (mean.is_finite(), half.is_finite()) {
+            (true, true) => format!("{mean:.3} ± {half:.3}"),
+            (true, false) => format!("{mean:.3}"),
+            _ => "–".to_owned(),
         };
         let steps = row.steps.map(|k| format!("K = {k}"));
         let sigma2 = row.sigma2.map(|s| format!("σ² = {s}"));
