@@ -15,7 +15,7 @@ const TARGETS: [(&str, &[&str]); 2] = [
 /// What cargo-fuzz passes to the compiler, less the sanitizer.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Builds all targets and runs them side by side for `seconds`.
 pub(crate) fn fuzz(seconds: u32) -> Result<(), String> {

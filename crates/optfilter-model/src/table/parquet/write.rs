@@ -70,8 +70,12 @@ impl ParquetWriter {
     }
 
     fn open(&mut self, calendar: bool) -> Result<(), TableError> {
-        let Writer::Waiting(out) = std::mem::replace(&mut self.writer, Writer::Lost) else {
-            return Ok(());
+        let out = match std::mem::replace(&mut self.writer, Writer::Lost) {
+            Writer::Waiting(out) => out,
+            other => {
+                self.writer = other;
+                return Ok(());
+            }
         };
         let mut fields = Vec::new();
         for column in &self.names {
