@@ -134,7 +134,7 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);
-        let how = if exact { "single precision" } else { "TF32" };
+        let how = if exact { "single precision" } else { "half precision" };
         println!(
             "| losses of 1000 particles, 32 images, {how} (copies included) | {:.3} | {target} |",
             times[3]
@@ -149,7 +149,7 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
         off(exact[999]),
         verdict(off(exact[999]) < 1e-5)
     );
-    println!("with TF32: {:.2e} {}", off(rounded[999]), verdict(off(rounded[999]) < 2e-3));
+    println!("in half precision: {:.2e} {}", off(rounded[999]), verdict(off(rounded[999]) < 2e-3));
     let mut cloud = Particles::new(&card, &weights[..2], 100, 32)?;
     cloud.disturb(&[0.0, 0.5], &[1, 2, 3, 4], 0)?;
     let spread = |c: usize, i: usize| -> Result<f64, Box<dyn std::error::Error>> {

@@ -1,0 +1,70 @@
+// Adam: adds the partial derivatives in a fixed order, steps, and stores the weights once more as the convolutions need them.
+
+// One weight's step. `pull` adds the derivative of pull |w - prior|^2 / 2.
+__device__ __forceinline__ float adam_step(float g, float *w, float *m, float *v, const float *prior, float pull,
+                                           float rate, float correct) {
+    const float old = *w;
+    g += pull * (old - *prior);
+    *m = 0.9f * *m + 0.1f * g;
+    *v = 0.999f * *v + 0.001f * g * g;
+    const float fresh = old - rate * *m / (sqrtf(*v * correct) + 1e-8f);
+    *w = fresh;
+    return fresh;
+}
+
+// With rate 0 the weights stay, and only their second form is stored. `grad`, where given, receives the derivative in the order of the
+// weights. Grid: (30, chains), 256 threads. Blocks 0 to 26 take one window place of one of the layers 2 to 4, the others the
+// 545 weights elsewhere.
+//
+// `fragments`: for each of the layers 2 to 4, FRAGMENTS of its weights and FRAGMENTS of the turned weights (window turned by
+// half a circle, inputs and outputs exchanged).
+extern "C" __global__ void __launch_bounds__(256)
+adam(float *weights, uint4 *fragments, float *mean, float *square, const float *__restrict__ prior,
+     const float *__restrict__ pulls, const float *__restrict__ partial, int parts, float rate, float correct,
+     float *grad) {
+    __shared__ float tile[32 * 33]; // [in][out], and a gap against bank conflicts
+    const int chain = blockIdx.y;
+    const size_t at = (size_t)chain * PITCH;
+    const float *part = partial + (size_t)chain * parts * PITCH;
+    const float pull = pulls[chain];
+    if (blockIdx.x >= 27) {
+        const int n = (blockIdx.x - 27) * 256 + threadIdx.x;
+        // 320 of layer 1, 3 x 32 biases, 129 of the dense layer.
+        if (n >= 545 || (rate == 0.f && !grad)) return;
+        const int i = n < 320 ? n : n < 416 ? BIAS(2 + (n - 320) / 32) + (n - 320) % 32 : BIAS_D + n - 416;
+        float g = 0.f;
+#pragma unroll 8
+        for (int p = 0; p < parts; p++) g += part[(size_t)p * PITCH + i];
+        if (grad) grad[at + i] = g;
+        if (rate != 0.f)
+            adam_step(g, weights + at + i, mean + at + i, square + at + i, prior + at + i, pull, rate, correct);
+        return;
+    }
+    const int l = 2 + blockIdx.x / 9, k = blockIdx.x % 9;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+    // This thread's four weights: rows (inputs) in and in + 8, columns out and out + 1 of the tile that its warp adds.
+    const int in = warp / 4 * 16 + g, out = warp % 4 * 8 + 2 * t;
+    float sum[4] = {0.f, 0.f, 0.f, 0.f};
+    if (rate != 0.f || grad) {
+        const float4 *from = (const float4 *)(part + KERNEL(l)) + (k * 8 + warp) * 32 + lane;
+#pragma unroll 8
+        for (int p = 0; p < parts; p++) {
+            const float4 v = from[(size_t)p * (PITCH / 4)];
+            sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const int row = in + j / 2 * 8, column = out + j % 2;
+        const size_t i = at + KERNEL(l) + (k * 32 + row) * 32 + column;
+        if (grad) grad[i] = sum[j];
+        tile[row * 33 + column] =
+            rate != 0.f ? adam_step(sum[j], weights + i, mean + i, square + i, prior + i, pull, rate, correct) : weights[i];
+    }
+    __syncthreads();
+    // Terms from warp / 4 * 16, channels from warp % 4 * 8.
+    const int term = warp / 4 * 16 + 2 * t, channel = warp % 4 * 8 + g;
+    uint4 *to = fragments + ((size_t)chain * 6 + (l - 2) * 2) * FRAGMENTS;
+    to[(k * 8 + warp) * 32 + lane] = split_weights(tile + term * 33 + channel, 33);
+    to[FRAGMENTS + ((8 - k) * 8 + warp) * 32 + lane] = split_weights(tile + channel * 33 + term, 1);
+}

@@ -1,0 +1,137 @@
+// The forward pass: one block takes one image at a time through the whole network with every activation in shared memory.
+//
+// The first layer has one input channel: a lane is an output channel, a warp a patch of 4 x 4 pixels, in single precision. Layers 2
+// to 4 are in tile.cu. `predict` and `losses` are as good as single precision; particles.cu has the fast one.
+
+#define THREADS 512
+#define WARPS 16
+
+// Shared memory, in floats.
+#define X0 0
+#define A1 (X0 + 1156)
+#define A2 (A1 + 18 * 18 * 36)
+#define A3 (A2 + 10 * 10 * 36)
+#define A4 (A3 + 6 * 6 * 36)
+#define SCRATCH (A4 + 128)
+#define FORWARD_FLOATS (SCRATCH + 12)
+#define LOSSES_WEIGHTS FORWARD_FLOATS
+#define LOSSES_FLOATS (FORWARD_FLOATS + 3 * FRAGMENTS * 4)
+
+__device__ __forceinline__ void zero(float *s, int n) {
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) ((float4 *)s)[i] = make_float4(0.f, 0.f, 0.f, 0.f);
+}
+
+// Reads one image into its bordered place.
+__device__ __forceinline__ void read_image(float *x0, const float *__restrict__ image) {
+    for (int i = threadIdx.x; i < 1024; i += THREADS) x0[(i / 32 + 1) * 34 + i % 32 + 1] = image[i];
+}
+
+template <bool KEEP>
+__device__ __forceinline__ void first_layer(const float *x0, const float *__restrict__ weights, float *out,
+                                            unsigned char *which) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float w[9];
+#pragma unroll
+    for (int k = 0; k < 9; k++) w[k] = weights[KERNEL1 + k * 32 + lane];
+    const float bias = weights[BIAS1 + lane];
+    for (int patch = warp; patch < 64; patch += WARPS) {
+        const int py = patch / 8 * 4, px = patch % 8 * 4;
+        float acc[4][4];
+#pragma unroll
+        for (int i = 0; i < 16; i++) acc[i / 4][i % 4] = bias;
+#pragma unroll
+        for (int r = 0; r < 6; r++) {
+            float x[6];
+#pragma unroll
+            for (int c = 0; c < 6; c += 2) {
+                const float2 two = *(const float2 *)&x0[(py + r) * 34 + px + c];
+                x[c] = two.x, x[c + 1] = two.y;
+            }
+#pragma unroll
+            for (int ky = 0; ky < 3; ky++) {
+                if (r - ky < 0 || r - ky > 3) continue;
+#pragma unroll
+                for (int o = 0; o < 4; o++)
+#pragma unroll
+                    for (int kx = 0; kx < 3; kx++) acc[r - ky][o] = fmaf(x[o + kx], w[ky * 3 + kx], acc[r - ky][o]);
+            }
+        }
+#pragma unroll
+        for (int v = 0; v < 4; v++) {
+            const int y = v / 2 * 2, x = v % 2 * 2;
+            window<32, true, KEEP>(acc[y][x], acc[y][x + 1], acc[y + 1][x], acc[y + 1][x + 1], (py + y) / 2, (px + x) / 2,
+                                   lane, out, which);
+        }
+    }
+}
+
+// Places of the maxima, one byte each.
+#define WHICH1 0
+#define WHICH2 8192
+#define WHICH3 10240
+#define WHICH4 10752
+
+// Forward pass of the image in X0; the output is returned to every thread. The weights of layer l are at fragments + (l - 2) *
+// stride.
+template <bool KEEP>
+__device__ __forceinline__ float forward(float *s, const float *__restrict__ w, const uint4 *fragments, int stride,
+                                         unsigned char *which) {
+    first_layer<KEEP>(s + X0, w, s + A1, which + WHICH1);
+    __syncthreads();
+    layer<16, 2, 2, WARPS, true, KEEP>(s + A1, fragments, w + BIAS(2), s + A2, which + WHICH2);
+    __syncthreads();
+    layer<8, 1, 1, WARPS, true, KEEP>(s + A2, fragments + stride, w + BIAS(3), s + A3, which + WHICH3);
+    __syncthreads();
+    layer<4, 1, 1, WARPS, true, KEEP>(s + A3, fragments + 2 * stride, w + BIAS(4), s + A4, which + WHICH4);
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        float z = 0.f;
+#pragma unroll
+        for (int j = 0; j < 4; j++) z = fmaf(s[A4 + j * 32 + threadIdx.x], w[KERNEL_D + j * 32 + threadIdx.x], z);
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) z += __shfl_xor_sync(ALL_LANES, z, step);
+        if (threadIdx.x == 0) s[SCRATCH] = z + w[BIAS_D];
+    }
+    __syncthreads();
+    return s[SCRATCH];
+}
+
+// Outputs of `count` images for each chain. Grid: (blocks of images, chains).
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+predict(const float *__restrict__ weights, const uint4 *__restrict__ fragments, const float *__restrict__ images,
+        const int *__restrict__ set_of, int count, int per_block, float *out) {
+    extern __shared__ __align__(16) float s[];
+    const int chain = blockIdx.y;
+    const float *w = weights + (size_t)chain * PITCH;
+    zero(s, FORWARD_FLOATS); // the borders; the interiors are always overwritten
+    __syncthreads();
+    for (int j = 0; j < per_block; j++) {
+        const int image = blockIdx.x * per_block + j;
+        if (image >= count) break; // the same for the whole block
+        read_image(s + X0, images + ((size_t)set_of[chain] * count + image) * 1024);
+        __syncthreads();
+        const float z = forward<false>(s, w, fragments + (size_t)chain * 6 * FRAGMENTS, 2 * FRAGMENTS, 0);
+        if (threadIdx.x == 0) out[(size_t)chain * count + image] = z;
+    }
+}
+
+// Summed loss of each particle over its chain's images. Grid: (particles, chains).
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+losses(const float *__restrict__ particles, const float *__restrict__ images, const float *__restrict__ labels,
+       const int *__restrict__ counts, int capacity, float *out) {
+    extern __shared__ __align__(16) float s[];
+    const int chain = blockIdx.y;
+    const float *w = particles + ((size_t)chain * gridDim.x + blockIdx.x) * PITCH;
+    uint4 *fragments = (uint4 *)(s + LOSSES_WEIGHTS);
+    zero(s, FORWARD_FLOATS);
+    for (int i = threadIdx.x; i < 3 * FRAGMENTS; i += THREADS)
+        fragments[i] = split_weights_of(w + KERNEL(2 + i / FRAGMENTS), i % FRAGMENTS);
+    float sum = 0.f;
+    __syncthreads();
+    for (int image = 0; image < counts[chain]; image++) {
+        read_image(s + X0, images + ((size_t)chain * capacity + image) * 1024);
+        __syncthreads();
+        sum += cross_entropy(forward<false>(s, w, fragments, FRAGMENTS, 0), labels[chain * capacity + image]);
+    }
+    if (threadIdx.x == 0) out[(size_t)chain * gridDim.x + blockIdx.x] = sum;
+}
