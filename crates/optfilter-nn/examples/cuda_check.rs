@@ -1,6 +1,8 @@
 //! Checks the card against the CPU and times it: gradients, ten chains' Adam step, the forward pass of 1000 particles.
 //!
 //! `cargo run --release -p optfilter-nn --features cuda --example cuda_check`
+//!
+//! With `stages`, and `OPTFILTER_CUDA_OPTIONS=-DSTAGES` in the environment, only the cycles of one gradient's stages are printed.
 
 use optfilter::optim::{Adam, Optimizer, descend};
 use optfilter::rng::Stream;
@@ -57,6 +59,9 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
     let mut on_card = Chains::new(&card, &weights, &set_of, 32)?;
     on_card.set_images(&borrowed)?;
     let (loss, gradient) = on_card.gradient()?;
+    if std::env::args().any(|word| word == "stages") {
+        return Ok(());
+    }
     let mut evaluator = Evaluator::<f32>::new(&network);
     let (mut worst_loss, mut worst_gradient) = (0.0f64, 0.0f64);
     let mut g = vec![0.0; network.len()];

@@ -58,9 +58,12 @@ __device__ __forceinline__ void first_layer(const float *x0, const float *__rest
         }
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const int y = v / 2 * 2, x = v % 2 * 2;
-            window<32, true, KEEP>(acc[y][x], acc[y][x + 1], acc[y + 1][x], acc[y + 1][x + 1], (py + y) / 2, (px + x) / 2,
-                                   lane, out, which);
+            const int y = v / 2 * 2, x = v % 2 * 2, wy = (py + y) / 2, wx = (px + x) / 2;
+            const float a = acc[y][x], b = acc[y][x + 1], c = acc[y + 1][x], d = acc[y + 1][x + 1];
+            if (KEEP)
+                window<32>(a, b, c, d, 1.f, wy, wx, lane, out, which);
+            else
+                store<32, true>(fmaxf(fmaxf(a, b), fmaxf(c, d)), wy, wx, lane, out);
         }
     }
 }
@@ -78,12 +81,16 @@ __device__ __forceinline__ float forward(float *s, const float *__restrict__ w, 
                                          unsigned char *which) {
     first_layer<KEEP>(s + X0, w, s + A1, which + WHICH1);
     __syncthreads();
-    layer<16, 2, 2, WARPS, true, KEEP>(s + A1, fragments, w + BIAS(2), s + A2, which + WHICH2);
+    if (KEEP) STAGE(2);
+    layer<16, 2, WARPS, true, KEEP>(s + A1, fragments, w + BIAS(2), s + A2, which + WHICH2);
     __syncthreads();
-    layer<8, 1, 1, WARPS, true, KEEP>(s + A2, fragments + stride, w + BIAS(3), s + A3, which + WHICH3);
+    if (KEEP) STAGE(3);
+    layer<8, 1, WARPS, true, KEEP>(s + A2, fragments + stride, w + BIAS(3), s + A3, which + WHICH3);
     __syncthreads();
-    layer<4, 1, 1, WARPS, true, KEEP>(s + A3, fragments + 2 * stride, w + BIAS(4), s + A4, which + WHICH4);
+    if (KEEP) STAGE(4);
+    layer<4, 1, WARPS, true, KEEP>(s + A3, fragments + 2 * stride, w + BIAS(4), s + A4, which + WHICH4);
     __syncthreads();
+    if (KEEP) STAGE(5);
     if (threadIdx.x < 32) {
         float z = 0.f;
 #pragma unroll
@@ -93,6 +100,7 @@ __device__ __forceinline__ float forward(float *s, const float *__restrict__ w, 
         if (threadIdx.x == 0) s[SCRATCH] = z + w[BIAS_D];
     }
     __syncthreads();
+    if (KEEP) STAGE(6);
     return s[SCRATCH];
 }
 

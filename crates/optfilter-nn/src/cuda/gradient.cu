@@ -17,7 +17,8 @@
 #define SPREAD3 (SPREAD2 + 18 * 18 * 36)
 #define SPREAD4 (SPREAD3 + 10 * 10 * 36)
 #define WHICH (SPREAD4 + 6 * 6 * 36)
-#define GRADIENT_FLOATS (WHICH + 2720)
+#define SUMS (WHICH + 2720)
+#define GRADIENT_FLOATS (SUMS + WARPS * 32)
 // The largest derivative by the output of layers 2 to 4, as the bits of a float.
 #define LARGEST(l) (SCRATCH + (l))
 
@@ -34,14 +35,18 @@ __device__ __forceinline__ float scale_for(float largest) {
     return __uint_as_float((unsigned)(up + 127) << 23);
 }
 
-// Spreads the derivative of the pooled image to the pixels it came from, split into halves; all other pixels are zero.
+// Spreads the derivative of the pooled image to the pixels it came from, split into halves; all other pixels are zero. Each warp
+// leaves its sums by channel.
 template <int H>
-__device__ __forceinline__ void spread_out(const float *d, const unsigned char *which, float scale, float *spread) {
-    for (int i = threadIdx.x; i < H * H * 4; i += THREADS) {
-        const int pair = i % 16, v = i / 16;
+__device__ __forceinline__ void spread_out(const float *d, const unsigned char *which, float scale, float *spread, float *sums) {
+    const int pair = threadIdx.x % 16;
+    float2 sum;
+    sum.x = 0.f, sum.y = 0.f;
+    for (int v = threadIdx.x / 16; v < H * H / 4; v += THREADS / 16) {
         const float2 g = *(const float2 *)&d[v * APART + 2 * pair];
-        const unsigned first = which[v * 32 + 2 * pair], second = which[v * 32 + 2 * pair + 1];
+        const unsigned both = *(const unsigned short *)&which[v * 32 + 2 * pair], first = both & 0xffu, second = both >> 8;
         unsigned hi, lo;
+        sum.x += g.x, sum.y += g.y;
         split(g.x * scale, g.y * scale, hi, lo);
         unsigned *to = (unsigned *)&spread[((v / (H / 2) * 2 + 1) * (H + 2) + v % (H / 2) * 2 + 1) * 36 + pair];
 #pragma unroll
@@ -52,31 +57,34 @@ __device__ __forceinline__ void spread_out(const float *d, const unsigned char *
             to[at + 16] = lo & mask;
         }
     }
+    sum.x += __shfl_xor_sync(ALL_LANES, sum.x, 16);
+    sum.y += __shfl_xor_sync(ALL_LANES, sum.y, 16);
+    if (threadIdx.x % 32 < 16) *(float2 *)&sums[threadIdx.x / 32 * 32 + 2 * pair] = sum;
 }
 
 // Derivative by the input of layers 2 to 4, masked by the ReLU that made that input: `d` without border.
-template <int H, int M, int N>
+template <int H, int N>
 __device__ __forceinline__ void layer_back(const float *spread, const uint4 *turned, float unscale, const float *in, float *d,
                                            float *s, int l) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
-    const int across = H == 16 ? 2 : 1, groups = H * H / 16 / M;
+    const int M = H == 4 ? 1 : 2, pairs = Tile<H>::count / M;
     float largest = 0.f;
     // From the last warp on: the first ones have the weights' derivative to do.
-    for (int job = WARPS - 1 - warp; job < groups * (4 / N); job += WARPS) {
-        const int group = job % groups, n0 = job / groups * N, tile = group / across * across * M + group % across;
+    for (int job = WARPS - 1 - warp; job < pairs * (4 / N); job += WARPS) {
+        const int tile = job % pairs * M, n0 = job / pairs * N;
         float acc[M][N][4];
 #pragma unroll
         for (int i = 0; i < M * N * 4; i++) acc[i / (4 * N)][i / 4 % N][i % 4] = 0.f;
-        convolve<H, M, N, true>(spread, turned, Place<H>::y(tile, lane & 7), Place<H>::x(tile, lane & 7), n0, acc);
+        convolve<H, M, N, true>(spread, turned, tile, n0, acc);
 #pragma unroll
         for (int i = 0; i < M * N * 2; i++) {
-            const int m = i / (2 * N), n = i / 2 % N, lower = i % 2, channel = (n0 + n) * 8 + 2 * t;
-            const int y = Place<H>::y(tile, g) + 2 * m + lower, x = Place<H>::x(tile, g);
+            const int m = i / (2 * N), n = i / 2 % N, group = i % 2, channel = (n0 + n) * 8 + 2 * t;
+            const int y = tile + m + Tile<H>::y(group, g), x = Tile<H>::x(group, g);
             // The halves are not negative: any bit says that the ReLU was on.
             const unsigned on = ((const unsigned *)in)[((y + 1) * (H + 2) + x + 1) * 36 + channel / 2];
             float2 v;
-            v.x = on & 0xffffu ? acc[m][n][2 * lower] * unscale : 0.f;
-            v.y = on >> 16 ? acc[m][n][2 * lower + 1] * unscale : 0.f;
+            v.x = on & 0xffffu ? acc[m][n][2 * group] * unscale : 0.f;
+            v.y = on >> 16 ? acc[m][n][2 * group + 1] * unscale : 0.f;
             largest = fmaxf(largest, fmaxf(fabsf(v.x), fabsf(v.y)));
             *(float2 *)&d[(y * H + x) * APART + channel] = v;
         }
@@ -85,78 +93,87 @@ __device__ __forceinline__ void layer_back(const float *spread, const uint4 *tur
 }
 
 // Derivative by the weights of layers 2 to 4: rows are input channels, columns output channels, terms pixels. Twelve warps: one of
-// three columns of the window, half of the input channels, half of the output channels each. `kernel` keeps the order of
-// the tiles: [9][2 x 16 inputs][4 x 8 outputs][32 lanes].
-template <int H>
-__device__ __forceinline__ void layer_weights(const float *in, const float *spread, float scale, float unscale, float4 *kernel,
-                                              bool add) {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    if (warp >= 12) return;
-    const int kx = warp % 3, rows = warp / 3 % 2, pair = warp / 6;
-    float acc[3][2][4];
-#pragma unroll
-    for (int i = 0; i < 6; i++) {
-        float4 old = make_float4(0.f, 0.f, 0.f, 0.f);
-        if (add) old = kernel[(((i / 2 * 3 + kx) * 2 + rows) * 4 + pair * 2 + i % 2) * 32 + lane];
-        float *a = acc[i / 2][i % 2];
-        a[0] = old.x * scale, a[1] = old.y * scale, a[2] = old.z * scale, a[3] = old.w * scale;
+// three columns of the window, half of the input channels, half of the output channels each; tiles of the input pass by, and each
+// is used for three rows of the window. `kernel` keeps the order of the tiles: [9][2 x 16 inputs][4 x 8 outputs][32 lanes].
+struct WeightsPlace {
+    int kx, rows, pair;
+    __device__ __forceinline__ WeightsPlace() {
+        const int warp = threadIdx.x >> 5;
+        kx = warp % 3, rows = warp / 3 % 2, pair = warp / 6;
     }
-    // Lanes 8 to 15 name the second eight channels (or the lower pixels), 16 to 31 the lo parts (or the second tile).
-    const int i = lane & 7, second = lane >> 3 & 1, third = lane >> 4;
-#pragma unroll 2
-    for (int tile = 0; tile < H * H / 16; tile++) {
-        const int pixel = Place<H>::y(tile, i) * (H + 2) + Place<H>::x(tile, i);
-        const float *a_at = in + (pixel + kx) * 36 + rows * 8 + second * 4 + third * 16;
-        const float *b_at = spread + (pixel + (second + 1) * (H + 2) + 1) * 36 + pair * 8 + third * 4;
-        unsigned a[4][4], b_hi[4], b_lo[4];
-        load_turned(b_hi, b_at);
-        load_turned(b_lo, b_at + 16);
+    // Of window row j / 2 and output tile j % 2.
+    __device__ __forceinline__ int at(int j) const {
+        return (((j / 2 * 3 + kx) * 2 + rows) * 4 + pair * 2 + j % 2) * 32 + (threadIdx.x & 31);
+    }
+};
+
+template <int H>
+__device__ __forceinline__ void layer_weights(const float *in, const float *spread, float scale, float unscale,
+                                              const float4 old[6], float4 *kernel) {
+    const WeightsPlace place;
+    const int lane = threadIdx.x & 31, i = lane & 7, second = lane >> 3 & 1, third = lane >> 4;
+    float acc[6][4];
 #pragma unroll
-        for (int r = 0; r < 4; r++) load_turned(a[r], a_at + r * (H + 2) * 36);
+    for (int j = 0; j < 6; j++)
+        acc[j][0] = old[j].x * scale, acc[j][1] = old[j].y * scale, acc[j][2] = old[j].z * scale, acc[j][3] = old[j].w * scale;
+    // Of the input, lanes 8 to 15 and 24 to 31 name the second eight channels, 16 to 31 the second group of pixels; of
+    // the derivative, the second group of pixels and the second tile.
+    const float *a_at = in + (Tile<H>::pixel(third, i) + place.kx) * 36 + place.rows * 8 + second * 4;
+    const float *b_at = spread + (Tile<H>::pixel(second, i) + H + 3) * 36 + place.pair * 8 + third * 4;
+    unsigned a[3][2][4];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        load_turned(a[r][0], a_at + r * (H + 2) * 36);
+        load_turned(a[r][1], a_at + r * (H + 2) * 36 + 16);
+    }
+#pragma unroll
+    for (int tile = 0; tile < Tile<H>::count; tile++) {
+        unsigned b[2][4];
+        load_turned(a[(tile + 2) % 3][0], a_at + (tile + 2) * (H + 2) * 36);
+        load_turned(a[(tile + 2) % 3][1], a_at + (tile + 2) * (H + 2) * 36 + 16);
+        load_turned(b[0], b_at + tile * (H + 2) * 36);
+        load_turned(b[1], b_at + tile * (H + 2) * 36 + 16);
 #pragma unroll
         for (int part = 0; part < 3; part++)
 #pragma unroll
-            for (int ky = 0; ky < 3; ky++)
-#pragma unroll
-                for (int n = 0; n < 2; n++) {
-                    const int p = part == 0 ? 2 : 0;
-                    const unsigned *b = part == 1 ? b_lo : b_hi;
-                    tile_product(acc[ky][n], a[ky][p], a[ky][p + 1], a[ky + 1][p], a[ky + 1][p + 1], b[2 * n], b[2 * n + 1]);
-                }
+            for (int j = 0; j < 6; j++) {
+                const unsigned *p = a[(tile + j / 2) % 3][part == 0 ? 1 : 0], *q = b[part == 1 ? 1 : 0] + j % 2 * 2;
+                tile_product(acc[j], p[0], p[1], p[2], p[3], q[0], q[1]);
+            }
     }
+#pragma unroll
+    for (int j = 0; j < 6; j++)
+        kernel[place.at(j)] =
+            make_float4(acc[j][0] * unscale, acc[j][1] * unscale, acc[j][2] * unscale, acc[j][3] * unscale);
+}
+
+// All of one of the layers 2 to 4: from the derivative by its output to that by its input. N: tiles of channels per warp.
+// The last warp keeps the biases' derivatives, a lane each.
+template <int H, int N>
+__device__ __forceinline__ void layer_all(float *s, int l, const float *in, const float *d, const unsigned char *which,
+                                          float *spread, const uint4 *turned, float *part, float *d_in, bool add, float &bias) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    float4 *kernel = (float4 *)(part + KERNEL(l)), old[6];
 #pragma unroll
     for (int j = 0; j < 6; j++) {
-        const float *a = acc[j / 2][j % 2];
-        kernel[(((j / 2 * 3 + kx) * 2 + rows) * 4 + pair * 2 + j % 2) * 32 + lane] =
-            make_float4(a[0] * unscale, a[1] * unscale, a[2] * unscale, a[3] * unscale);
+        old[j] = make_float4(0.f, 0.f, 0.f, 0.f);
+        if (add && warp < 12) old[j] = kernel[WeightsPlace().at(j)];
     }
-}
-
-// Derivative by the biases, one warp.
-__device__ __forceinline__ void layer_biases(const float *d, int windows, float *bias, bool add) {
-    const int lane = threadIdx.x & 31;
-    if (threadIdx.x >> 5 != 12) return;
-    float sum = add ? bias[lane] : 0.f;
-#pragma unroll 4
-    for (int v = 0; v < windows; v++) sum += d[v * APART + lane];
-    bias[lane] = sum;
-}
-
-// All of one of the layers 2 to 4: from the derivative by its output to that by its input. M, N: tiles per warp.
-template <int H, int M, int N>
-__device__ __forceinline__ void layer_all(float *s, int l, const float *in, const float *d, const unsigned char *which,
-                                          float *spread, const uint4 *turned, float *part, float *d_in, bool add) {
     const float scale = scale_for(s[LARGEST(l)]), unscale = 1.f / scale;
-    spread_out<H>(d, which, scale, spread);
-    layer_biases(d, H * H / 4, part + BIAS(l), add);
+    spread_out<H>(d, which, scale, spread, s + SUMS);
     __syncthreads();
-    layer_weights<H>(in, spread, scale, unscale, (float4 *)(part + KERNEL(l)), add);
-    layer_back<H, M, N>(spread, turned, unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
+    if (warp < 12) layer_weights<H>(in, spread, scale, unscale, old, kernel);
+    layer_back<H, N>(spread, turned, unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
+    if (warp == WARPS - 1) {
+#pragma unroll
+        for (int v = 0; v < WARPS; v++) bias += s[SUMS + v * 32 + lane];
+    }
     __syncthreads();
 }
 
-// First layer: a lane is an output channel, a warp every 16th window; the warps' sums are added through shared memory.
-__device__ __forceinline__ void first_weights(float *s, const unsigned char *which, float *part, bool add) {
+// First layer: a lane is an output channel, a warp every 16th window; the warps' sums are added through shared memory. Returns the
+// derivative of one weight (288) or bias (32) per thread.
+__device__ __forceinline__ float first_weights(float *s, const unsigned char *which) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float acc[10];
 #pragma unroll
@@ -174,13 +191,12 @@ __device__ __forceinline__ void first_weights(float *s, const unsigned char *whi
 #pragma unroll
     for (int k = 0; k < 10; k++) s[D1 + (warp * 10 + k) * 32 + lane] = acc[k];
     __syncthreads();
+    float total = 0.f;
     if (threadIdx.x < 320) {
-        float *to = &part[threadIdx.x < 288 ? KERNEL1 + threadIdx.x : BIAS1 + threadIdx.x - 288];
-        float total = add ? *to : 0.f;
 #pragma unroll
         for (int v = 0; v < WARPS; v++) total += s[D1 + v * 320 + threadIdx.x];
-        *to = total;
     }
+    return total;
 }
 
 // Grid: (blocks of images, chains); `partial` has PITCH floats per block, `loss` one.
@@ -190,7 +206,7 @@ gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments,
          const float *__restrict__ scales, int capacity, int per_block, float *partial, float *loss) {
     extern __shared__ __align__(16) float s[];
     unsigned char *which = (unsigned char *)(s + WHICH);
-    const int chain = blockIdx.y, set = set_of[chain];
+    const int chain = blockIdx.y, set = set_of[chain], lane = threadIdx.x & 31;
     const float *w = weights + (size_t)chain * PITCH;
     const uint4 *f = fragments + (size_t)chain * 6 * FRAGMENTS;
     float *part = partial + ((size_t)chain * gridDim.x + blockIdx.x) * PITCH;
@@ -200,34 +216,58 @@ gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments,
         if (threadIdx.x == 0) loss[chain * gridDim.x + blockIdx.x] = 0.f;
         return;
     }
-    float sum = 0.f;
+    const float scale = scales[chain], dense = threadIdx.x < 128 ? w[KERNEL_D + threadIdx.x] : 0.f;
+    const float *pixels = images + (size_t)set * capacity * 1024;
+    // What few threads add: the loss, and derivatives of the first layer, of biases and of the dense layer.
+    float sum = 0.f, first_sum = 0.f, bias2 = 0.f, bias3 = 0.f, bias4 = 0.f, dense_sum = 0.f, last_bias = 0.f;
     zero(s, GRADIENT_FLOATS); // the borders; the interiors are always overwritten
+    // The next image is on its way while one is computed.
+    float2 next = ((const float2 *)(pixels + first * 1024))[threadIdx.x];
     __syncthreads();
     for (int image = first; image < last; image++) {
         const bool add = image > first;
+        STAGE(0);
+        float *to = &s[X0 + (threadIdx.x / 16 + 1) * 34 + threadIdx.x % 16 * 2 + 1];
+        to[0] = next.x, to[1] = next.y;
+        if (image + 1 < last) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
         const float y = labels[set * capacity + image];
-        read_image(s + X0, images + ((size_t)set * capacity + image) * 1024);
         if (threadIdx.x < 3) s[LARGEST(2 + threadIdx.x)] = 0.f;
         __syncthreads();
+        STAGE(1);
         const float z = forward<true>(s, w, f, 2 * FRAGMENTS, which);
         sum += cross_entropy(z, y);
         const float e = expf(-fabsf(z));
-        const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scales[chain];
+        const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale;
 
+        last_bias += dz;
         if (threadIdx.x < 128) {
-            const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * w[KERNEL_D + threadIdx.x] : 0.f;
-            s[D4 + threadIdx.x / 32 * APART + threadIdx.x % 32] = d;
+            const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * dense : 0.f;
+            s[D4 + threadIdx.x / 32 * APART + lane] = d;
             note_largest(s, 4, fabsf(d));
-            float *to = &part[KERNEL_D + threadIdx.x];
-            *to = add ? *to + a * dz : a * dz;
-            if (threadIdx.x == 0) part[BIAS_D] = add ? part[BIAS_D] + dz : dz;
+            dense_sum += a * dz;
         }
         __syncthreads();
-        layer_all<4, 1, 1>(s, 4, s + A3, s + D4, which + WHICH4, s + SPREAD4, f + 5 * FRAGMENTS, part, s + D3, add);
-        layer_all<8, 1, 1>(s, 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, f + 3 * FRAGMENTS, part, s + D2, add);
-        layer_all<16, 2, 2>(s, 2, s + A1, s + D2, which + WHICH2, s + SPREAD2, f + FRAGMENTS, part, s + D1, add);
-        first_weights(s, which, part, add);
+        STAGE(7);
+        layer_all<4, 1>(s, 4, s + A3, s + D4, which + WHICH4, s + SPREAD4, f + 5 * FRAGMENTS, part, s + D3, add, bias4);
+        STAGE(8);
+        layer_all<8, 1>(s, 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, f + 3 * FRAGMENTS, part, s + D2, add, bias3);
+        STAGE(9);
+        layer_all<16, 2>(s, 2, s + A1, s + D2, which + WHICH2, s + SPREAD2, f + FRAGMENTS, part, s + D1, add, bias2);
+        STAGE(10);
+        first_sum += first_weights(s, which);
         __syncthreads();
+        STAGE(11);
     }
-    if (threadIdx.x == 0) loss[chain * gridDim.x + blockIdx.x] = sum * scales[chain];
+    PRINT_STAGES(12);
+    if (threadIdx.x < 320) part[threadIdx.x < 288 ? KERNEL1 + threadIdx.x : BIAS1 + threadIdx.x - 288] = first_sum;
+    if (threadIdx.x >> 5 == WARPS - 1) {
+        part[BIAS(2) + lane] = bias2;
+        part[BIAS(3) + lane] = bias3;
+        part[BIAS(4) + lane] = bias4;
+    }
+    if (threadIdx.x < 128) part[KERNEL_D + threadIdx.x] = dense_sum;
+    if (threadIdx.x == 0) {
+        part[BIAS_D] = last_bias;
+        loss[chain * gridDim.x + blockIdx.x] = sum * scale;
+    }
 }

@@ -38,7 +38,7 @@ const FORWARD_BYTES: u32 = 4 * (1156 + 36 * (324 + 100 + 36) + 128 + 12);
 /// ... with the weights in it, ...
 const LOSSES_BYTES: u32 = FORWARD_BYTES + 4 * 3 * 2304 * 4;
 /// ... of the gradient (`gradient.cu`), ...
-const GRADIENT_BYTES: u32 = FORWARD_BYTES + 4 * (256 * 40 + 36 * (324 + 100 + 36) + 2720);
+const GRADIENT_BYTES: u32 = FORWARD_BYTES + 4 * (256 * 40 + 36 * (324 + 100 + 36) + 2720 + 512);
 /// ... and of particles in half precision (`particles.cu`).
 const HALF_BYTES: u32 = 4 * (34 * 42 + 20 * (324 + 100 + 36) + 128 + 3 * 2304 * 2);
 /// All kernels.
@@ -157,13 +157,13 @@ impl Card {
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?
             .max(1) as usize;
         let (major, minor) = context.compute_capability()?;
-        let options = CompileOptions {
-            options: vec![
-                format!("--gpu-architecture=compute_{major}{minor}"),
-                "--std=c++17".into(),
-            ],
-            ..CompileOptions::default()
-        };
+        let mut words =
+            vec![format!("--gpu-architecture=compute_{major}{minor}"), "--std=c++17".into()];
+        // For those who tune the kernels: -DSTAGES prints the cycles of the gradient's stages.
+        if let Ok(more) = std::env::var("OPTFILTER_CUDA_OPTIONS") {
+            words.extend(more.split_whitespace().map(String::from));
+        }
+        let options = CompileOptions { options: words, ..CompileOptions::default() };
         let ptx = compile_ptx_with_opts(SOURCE, options)
             .map_err(|e| CudaError::Compile(format!("{e:?}").replace("\\n", "\n")))?;
         let module = context.load_module(ptx)?;

@@ -42,7 +42,7 @@ __device__ __forceinline__ void first_tiles(const float *x0, const float *__rest
         for (int n = 0; n < 4; n++) {
             float d[4] = {bias[n][0], bias[n][1], bias[n][0], bias[n][1]};
             tile_product(d, a0, a1_, a2, a3, b[n][0], b[n][1]);
-            pool_tile<32, false, false>(d, y, x, n * 8 + 2 * t, a1, 0);
+            pool_tile<32, false, false>(d, d + 2, y, x, n * 8 + 2 * t, a1, 0);
         }
     }
 }
@@ -73,11 +73,11 @@ losses_half(const float *__restrict__ particles, const float *__restrict__ image
         __syncthreads();
         first_tiles(s + P_X0, w, s + P_A1);
         __syncthreads();
-        layer<16, 2, 4, P_WARPS, false, false>(s + P_A1, fragments, w + BIAS(2), s + P_A2, 0);
+        layer<16, 4, P_WARPS, false, false>(s + P_A1, fragments, w + BIAS(2), s + P_A2, 0);
         __syncthreads();
-        layer<8, 1, 2, P_WARPS, false, false>(s + P_A2, fragments + FRAGMENTS, w + BIAS(3), s + P_A3, 0);
+        layer<8, 1, P_WARPS, false, false>(s + P_A2, fragments + FRAGMENTS, w + BIAS(3), s + P_A3, 0);
         __syncthreads();
-        layer<4, 1, 1, P_WARPS, false, false>(s + P_A3, fragments + 2 * FRAGMENTS, w + BIAS(4), s + P_A4, 0);
+        layer<4, 1, P_WARPS, false, false>(s + P_A3, fragments + 2 * FRAGMENTS, w + BIAS(4), s + P_A4, 0);
         __syncthreads();
         if (warp == 0) {
             float z = 0.f;

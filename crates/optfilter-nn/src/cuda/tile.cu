@@ -8,6 +8,19 @@
 // Images lie in shared memory pixel by pixel with a border of one pixel: 32 channels hi (16 words), 32 channels lo (another 16,
 // only where split), and 4 words apart, which puts eight neighbouring pixels into different banks.
 
+// With -DSTAGES the first block notes the clock after each stage and prints the cycles between them.
+#ifdef STAGES
+__device__ long long stage_clocks[32];
+#define STAGE(i) \
+    if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) stage_clocks[i] = clock64()
+#define PRINT_STAGES(n) \
+    if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) \
+        for (int i = 1; i < n; i++) printf("stage %d: %lld\n", i, stage_clocks[i] - stage_clocks[i - 1])
+#else
+#define STAGE(i)
+#define PRINT_STAGES(n)
+#endif
+
 #define WEIGHTS 28193
 #define PITCH 28224
 // Bias and kernel of layer 1 (1 -> 32 channels), of layers 2 to 4 (32 -> 32), of the dense layer (128 -> 1), as in Flax.
@@ -101,69 +114,65 @@ __device__ __forceinline__ uint4 split_weights_of(const float *__restrict__ kern
     return split_weights(&kernel[(tap * 32 + half * 16 + 2 * t) * 32 + n * 8 + g], 32);
 }
 
-__device__ __forceinline__ void product(float d[4], const unsigned up[4], const unsigned down[4], uint4 b, int part) {
-    // The small products first.
-    if (part == 0) tile_product(d, up[2], down[2], up[3], down[3], b.x, b.y);
-    if (part == 1) tile_product(d, up[0], down[0], up[1], down[1], b.z, b.w);
-    if (part == 2) tile_product(d, up[0], down[0], up[1], down[1], b.x, b.y);
+// d += a b with a = (hi, lo), in three parts, the small ones first; or, not split, in one.
+__device__ __forceinline__ void product(float d[4], const unsigned a[2][4], uint4 b, int part) {
+    const unsigned *p = a[part == 0 ? 1 : 0];
+    tile_product(d, p[0], p[1], p[2], p[3], part == 1 ? b.z : b.x, part == 1 ? b.w : b.y);
+}
+__device__ __forceinline__ void product(float d[4], const unsigned a[1][4], uint2 b, int) {
+    tile_product(d, a[0][0], a[0][1], a[0][2], a[0][3], b.x, b.y);
 }
 
-__device__ __forceinline__ void product(float d[4], const unsigned up[4], const unsigned down[4], uint2 b, int part) {
-    if (part == 2) tile_product(d, up[0], down[0], up[1], down[1], b.x, b.y);
-}
-
-// Where the tiles of an H x H image are: 16 pixels, eight neighbours and the eight below them (in a 4 x 4 image, the first and
-// third row and those below). `y` and `x` of neighbour i of the upper eight.
-template <int H> struct Place {
-    __device__ __forceinline__ static int y(int tile, int i) { return H == 4 ? i / 4 * 2 : H == 8 ? tile * 2 : tile / 2 * 2; }
-    __device__ __forceinline__ static int x(int tile, int i) { return H == 4 ? i % 4 : H == 8 ? i : tile % 2 * 8 + i; }
+// The tiles of an H x H image, 16 pixels each: two groups of eight neighbours, chosen so that the tile one window row further down is
+// the tile one image row further down. A tile loaded once then serves three rows of the window as it is.
+//
+//   16 x 16: tile i is row i;  8 x 8: rows i and i + 4;  4 x 4: group 0 is rows 0 and 2, group 1 rows 1 and 3.
+template <int H> struct Tile {
+    static const int count = H * H / 16;
+    __device__ __forceinline__ static int y(int group, int i) { return H == 16 ? 0 : H == 8 ? 4 * group : i / 4 * 2 + group; }
+    __device__ __forceinline__ static int x(int group, int i) { return H == 16 ? 8 * group + i : H == 8 ? i : i % 4; }
+    // In the bordered image, of tile 0 moved by the first place of the window.
+    __device__ __forceinline__ static int pixel(int group, int i) { return y(group, i) * (H + 2) + x(group, i); }
 };
 
-// The convolution from 32 to 32 channels: M tiles below each other from `y`, `x` (of this lane's neighbour lane % 8), N tiles of
-// channels from n0, added to d.
+// The convolution from 32 to 32 channels: M tiles from `tile` on, N tiles of channels from n0 on, added to d.
 //
-// For one column of the window, rows of pixels are loaded once and used by three window places. A few products are added by the
-// tensor cores, which round towards zero, and their sums in single precision.
+// Where split, a few products are added by the tensor cores, which round towards zero, and their sums in single precision.
 template <int H, int M, int N, bool SPLIT>
-__device__ __forceinline__ void convolve(const float *in, const typename Fragment<SPLIT>::type *kernel, int y, int x, int n0,
+__device__ __forceinline__ void convolve(const float *in, const typename Fragment<SPLIT>::type *kernel, int tile, int n0,
                                          float d[M][N][4]) {
     const int lane = threadIdx.x & 31, row_words = (H + 2) * Pixel<SPLIT>::words;
-    // Lanes 8 to 15 name the second eight terms; 16 to 31 the lo parts, or the next row.
-    const float *at = in + (y * (H + 2) + x) * Pixel<SPLIT>::words + (lane >> 3 & 1) * 4 + (lane >> 4) * (SPLIT ? 16 : row_words);
-    // More chains of sums where one tile alone would wait for itself.
-    const int CHAINS = M * N > 1 ? 1 : 3;
+    // Lanes 8 to 15 and 24 to 31 name the second group of pixels, 16 to 31 the second eight terms.
+    const float *at =
+        in + tile * row_words + Tile<H>::pixel(lane >> 3 & 1, lane & 7) * Pixel<SPLIT>::words + (lane >> 4) * 4;
+    // More chains of sums where few tiles would wait for each other.
+    const int CHAINS = M * N > 2 ? 1 : 3;
 #pragma unroll
     for (int step = 0; step < 6; step++) {
         const int kx = step / 2, half = step % 2;
-        const float *from = at + kx * Pixel<SPLIT>::words + half * 8;
-        unsigned rows[2 * M + 2][4];
-        if (SPLIT) {
+        typename Fragment<SPLIT>::type b[3][N];
 #pragma unroll
-            for (int r = 0; r < 2 * M + 2; r++) load_tiles(rows[r], from + r * row_words);
-        } else {
+        for (int i = 0; i < 3 * N; i++) b[i / N][i % N] = kernel[(((i / N * 3 + kx) * 2 + half) * 4 + n0 + i % N) * 32 + lane];
+        unsigned a[M + 2][SPLIT ? 2 : 1][4];
 #pragma unroll
-            for (int r = 0; r < 2 * M + 2; r += 2) {
-                unsigned two[4];
-                load_tiles(two, from + r * row_words);
-                rows[r][0] = two[0], rows[r][1] = two[1], rows[r + 1][0] = two[2], rows[r + 1][1] = two[3];
-            }
+        for (int r = 0; r < M + 2; r++)
+#pragma unroll
+            for (int lo = 0; lo < (SPLIT ? 2 : 1); lo++)
+                load_tiles(a[r][lo], at + r * row_words + kx * Pixel<SPLIT>::words + half * 8 + lo * 16);
+        if (!SPLIT) {
+#pragma unroll
+            for (int i = 0; i < 3 * M * N; i++) product(d[i / N % M][i % N], a[i / N % M + i / (M * N)], b[i / (M * N)][i % N], 2);
+            continue;
         }
         float sum[CHAINS][M][N][4];
 #pragma unroll
         for (int i = 0; i < CHAINS * M * N * 4; i++) sum[i / (4 * M * N)][i / (4 * N) % M][i / 4 % N][i % 4] = 0.f;
 #pragma unroll
-        for (int ky = 0; ky < 3; ky++) {
-            typename Fragment<SPLIT>::type b[N];
+        for (int ky = 0; ky < 3; ky++)
 #pragma unroll
-            for (int n = 0; n < N; n++) b[n] = kernel[(((ky * 3 + kx) * 2 + half) * 4 + n0 + n) * 32 + lane];
+            for (int part = 0; part < 3; part++)
 #pragma unroll
-            for (int part = SPLIT ? 0 : 2; part < 3; part++)
-#pragma unroll
-                for (int m = 0; m < M; m++)
-#pragma unroll
-                    for (int n = 0; n < N; n++)
-                        product(sum[ky % CHAINS][m][n], rows[2 * m + ky], rows[2 * m + ky + 1], b[n], part);
-        }
+                for (int i = 0; i < M * N; i++) product(sum[ky % CHAINS][i / N][i % N], a[i / N + ky], b[ky][i % N], part);
 #pragma unroll
         for (int i = 0; i < M * N * 4; i++)
 #pragma unroll
@@ -171,62 +180,72 @@ __device__ __forceinline__ void convolve(const float *in, const typename Fragmen
     }
 }
 
-// ReLU and store of a pooled value, and of the place of the maximum; `out` is bordered, or, behind the last layer, a plain list.
-template <int H, bool SPLIT, bool KEEP>
-__device__ __forceinline__ void window(float a, float b, float c, float d, int wy, int wx, int channel, float *out,
-                                       unsigned char *which) {
+// ReLU and store of a pooled value; `out` is bordered, or, behind the last layer, a plain list.
+template <int H, bool SPLIT>
+__device__ __forceinline__ void store(float best, int wy, int wx, int channel, float *out) {
     const int half = H / 2;
+    const float v = fminf(relu(best), 65504.f);
+    if (H == 4) {
+        out[(wy * half + wx) * 32 + channel] = relu(best);
+        return;
+    }
+    const unsigned hi = pack(v, 0.f);
+    unsigned short *to = (unsigned short *)&out[((wy + 1) * (half + 2) + wx + 1) * Pixel<SPLIT>::words];
+    to[channel] = (unsigned short)hi;
+    if (SPLIT) to[32 + channel] = (unsigned short)pack(v - low_half(hi), 0.f);
+}
+
+// The same of a window's four values, whose largest is sought and its place kept; the first of equals counts.
+template <int H>
+__device__ __forceinline__ void window(float a, float b, float c, float d, float scale, int wy, int wx, int channel,
+                                       float *out, unsigned char *which) {
     float best = a;
     int place = 0;
     if (b > best) { best = b; place = 1; }
     if (c > best) { best = c; place = 2; }
     if (d > best) { best = d; place = 3; }
-    const float v = relu(best);
-    if (KEEP) which[(wy * half + wx) * 32 + channel] = (unsigned char)place;
-    if (H == 4) {
-        out[(wy * half + wx) * 32 + channel] = v;
-    } else {
-        unsigned hi, lo;
-        split(v, 0.f, hi, lo);
-        unsigned short *to = (unsigned short *)&out[((wy + 1) * (half + 2) + wx + 1) * Pixel<SPLIT>::words];
-        to[channel] = (unsigned short)hi;
-        if (SPLIT) to[32 + channel] = (unsigned short)lo;
-    }
+    which[(wy * (H / 2) + wx) * 32 + channel] = (unsigned char)place;
+    store<H, true>(best * scale, wy, wx, channel, out);
 }
 
-// The same for a tile. Two neighbouring lanes of a row hold two pixels of each of two channels; they exchange, and each has a window of
-// one channel. `y`, `x`: this lane's upper pixel.
+// The same for eight windows' upper and lower pixels of two channels. Neighbouring pixels are in neighbouring groups of lanes; these
+// exchange, and each has a window of one channel. `y`, `x`: this lane's upper pixel.
 template <int H, bool SPLIT, bool KEEP>
-__device__ __forceinline__ void pool_tile(const float d[4], int y, int x, int channel, float *out, unsigned char *which) {
+__device__ __forceinline__ void pool_tile(const float up[2], const float down[2], int y, int x, int channel, float *out,
+                                          unsigned char *which) {
     const bool odd = threadIdx.x & 4;
-    const float up = __shfl_xor_sync(ALL_LANES, odd ? d[0] : d[1], 4);
-    const float down = __shfl_xor_sync(ALL_LANES, odd ? d[2] : d[3], 4);
-    const float my_up = (odd ? d[1] : d[0]), my_down = (odd ? d[3] : d[2]);
-    const float s = WEIGHT_UNSCALE;
-    window<H, SPLIT, KEEP>(s * (odd ? up : my_up), s * (odd ? my_up : up), s * (odd ? down : my_down), s * (odd ? my_down : down),
-                           y / 2, x / 2, channel + odd, out, which);
+    if (!KEEP) {
+        const float v0 = fmaxf(up[0], down[0]), v1 = fmaxf(up[1], down[1]);
+        const float best = fmaxf(odd ? v1 : v0, __shfl_xor_sync(ALL_LANES, odd ? v0 : v1, 4));
+        store<H, SPLIT>(best * WEIGHT_UNSCALE, y / 2, x / 2, channel + odd, out);
+        return;
+    }
+    const float my_up = odd ? up[1] : up[0], my_down = odd ? down[1] : down[0];
+    const float its_up = __shfl_xor_sync(ALL_LANES, odd ? up[0] : up[1], 4);
+    const float its_down = __shfl_xor_sync(ALL_LANES, odd ? down[0] : down[1], 4);
+    window<H>(odd ? its_up : my_up, odd ? my_up : its_up, odd ? its_down : my_down, odd ? my_down : its_down, WEIGHT_UNSCALE,
+              y / 2, x / 2, channel + odd, out, which);
 }
 
-// Layers 2 to 4 forward.
-template <int H, int M, int N, int WARPS, bool SPLIT, bool KEEP>
+// Layers 2 to 4 forward. Two tiles at a time, which are the upper and lower rows of windows; in a 4 x 4 image one tile has both.
+template <int H, int N, int WARPS, bool SPLIT, bool KEEP>
 __device__ __forceinline__ void layer(const float *in, const typename Fragment<SPLIT>::type *kernel,
                                       const float *__restrict__ biases, float *out, unsigned char *which) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
-    // Tiles below each other are H / 8 apart.
-    const int across = H == 16 ? 2 : 1, groups = H * H / 16 / M;
-    for (int job = warp; job < groups * (4 / N); job += WARPS) {
-        const int group = job % groups, n0 = job / groups * N, tile = group / across * across * M + group % across;
+    const int M = H == 4 ? 1 : 2, pairs = Tile<H>::count / M;
+    for (int job = warp; job < pairs * (4 / N); job += WARPS) {
+        const int tile = job % pairs * M, n0 = job / pairs * N;
         float d[M][N][4];
 #pragma unroll
         for (int i = 0; i < M * N * 4; i++)
             d[i / (4 * N)][i / 4 % N][i % 4] = WEIGHT_SCALE * biases[(n0 + i / 4 % N) * 8 + 2 * t + i % 2];
-        convolve<H, M, N, SPLIT>(in, kernel, Place<H>::y(tile, lane & 7), Place<H>::x(tile, lane & 7), n0, d);
+        convolve<H, M, N, SPLIT>(in, kernel, tile, n0, d);
 #pragma unroll
-        for (int m = 0; m < M; m++)
+        for (int n = 0; n < N; n++)
 #pragma unroll
-            for (int n = 0; n < N; n++)
-                pool_tile<H, SPLIT, KEEP>(d[m][n], Place<H>::y(tile, g) + 2 * m, Place<H>::x(tile, g), (n0 + n) * 8 + 2 * t, out,
-                                          which);
+            for (int group = 0; group < M; group++)
+                pool_tile<H, SPLIT, KEEP>(&d[0][n][2 * group], H == 4 ? &d[0][n][2] : &d[M - 1][n][2 * group],
+                                          tile + Tile<H>::y(group, g), Tile<H>::x(group, g), (n0 + n) * 8 + 2 * t, out, which);
     }
 }
 

@@ -94,11 +94,17 @@ static unsigned short half(float v) {
     memcpy(&u, &h, 2);
     return u;
 }
-static float single(unsigned u) {
+static float slow_single(unsigned u) {
     const unsigned short s = (unsigned short)u;
     _Float16 h;
     memcpy(&h, &s, 2);
     return (float)h;
+}
+static float single(unsigned u) {
+    static std::vector<float> table;
+    if (table.empty())
+        for (unsigned i = 0; i < 65536; i++) table.push_back(slow_single(i));
+    return table[u & 0xffff];
 }
 static unsigned pack(float low, float high) { return half(low) | (unsigned)half(high) << 16; }
 static float low_half(unsigned v) { return single(v); }
