@@ -4,7 +4,7 @@
 __device__ __forceinline__ float adam_step(float g, float *w, float *m, float *v, const float *prior, float pull,
                                            float rate, float correct) {
     const float old = *w;
-    g += pull * (old - *prior);
+    if (pull != 0.f) g += pull * (old - *prior);
     *m = 0.9f * *m + 0.1f * g;
     *v = 0.999f * *v + 0.001f * g * g;
     const float fresh = old - rate * *m / (sqrtf(*v * correct) + 1e-8f);
@@ -20,12 +20,14 @@ __device__ __forceinline__ float adam_step(float g, float *w, float *m, float *v
 // half a circle, inputs and outputs exchanged).
 extern "C" __global__ void __launch_bounds__(256)
 adam(float *weights, uint4 *fragments, float *mean, float *square, const float *__restrict__ prior,
-     const float *__restrict__ pulls, const float *__restrict__ partial, int parts, float rate, float correct,
-     float *grad) {
+     const float *__restrict__ pulls, const float *__restrict__ partial, int per_chain, int per_block, float rate,
+     float correct, float *grad) {
     __shared__ float tile[32 * 33]; // [in][out], and a gap against bank conflicts
     const int chain = blockIdx.y;
     const size_t at = (size_t)chain * PITCH;
-    const float *part = partial + (size_t)chain * parts * PITCH;
+    // The blocks of the gradient that met this chain.
+    const int first = chain * per_chain / per_block, parts = ((chain + 1) * per_chain - 1) / per_block - first + 1;
+    const float *part = partial + (size_t)(first + chain) * PITCH;
     const float pull = pulls[chain];
     if (blockIdx.x >= 27) {
         const int n = (blockIdx.x - 27) * 256 + threadIdx.x;

@@ -25,17 +25,31 @@ pub struct Chains<'a> {
     labels: CudaSlice<f32>,
     counts: CudaSlice<i32>,
     capacity: usize,
+    /// The most images that a set has now, at least one.
+    images_now: usize,
     sets: usize,
 }
 
-/// Images that one block works through when `chains` chains have `images` each on a card of `processors` multiprocessors, each of which
-/// holds one block: what takes the fewest image times, and for a block, which writes a partial derivative, about half of one.
-fn per_block(chains: usize, images: usize, processors: usize) -> usize {
-    let cost = |each: &usize| {
-        let rounds = (chains * images.div_ceil(*each)).div_ceil(processors);
-        rounds * (2 * each + 1)
-    };
-    (1..=images).min_by_key(cost).unwrap_or(1)
+/// How the gradient kernel deals images out.
+#[derive(Clone, Copy, Debug)]
+struct Deal {
+    per_chain: usize,
+    per_block: usize,
+    blocks: usize,
+}
+
+impl Deal {
+    /// One block for each multiprocessor, as even as whole images allow.
+    fn new(chains: usize, per_chain: usize, processors: usize) -> Self {
+        let per_block = (chains * per_chain).div_ceil(processors).max(1);
+        Self { per_chain, per_block, blocks: (chains * per_chain).div_ceil(per_block) }
+    }
+
+    /// Rows of partial derivatives of a chain, as in `adam.cu`.
+    fn rows(&self, chain: usize) -> std::ops::RangeInclusive<usize> {
+        let (first, next) = (chain * self.per_chain, (chain + 1) * self.per_chain);
+        first / self.per_block + chain..=(next - 1) / self.per_block + chain
+    }
 }
 
 impl<'a> Chains<'a> {
@@ -52,9 +66,8 @@ impl<'a> Chains<'a> {
             sized("weights of a chain", w.len(), 28_193)?;
         }
         let sets = set_of.iter().max().map_or(1, |s| s + 1);
-        // The most partial derivatives that any number of active chains can need.
-        let rows = |c| c * capacity.div_ceil(per_block(c, capacity, card.multiprocessors));
-        let rows = (1..=count).map(rows).max().unwrap_or(1);
+        // There are no more blocks than multiprocessors, and the last row is the last block's number plus the last chain's.
+        let rows = card.multiprocessors + count;
         let mut chains = Self {
             card,
             count,
@@ -72,6 +85,7 @@ impl<'a> Chains<'a> {
             labels: stream.alloc_zeros(sets * capacity)?,
             counts: stream.alloc_zeros(sets)?,
             capacity,
+            images_now: 1,
             sets,
         };
         chains.turn()?;
@@ -85,6 +99,7 @@ impl<'a> Chains<'a> {
         stream.memcpy_htod(&sets.images, &mut self.images)?;
         stream.memcpy_htod(&sets.labels, &mut self.labels)?;
         stream.memcpy_htod(&sets.counts, &mut self.counts)?;
+        self.images_now = sets.counts.iter().max().map_or(1, |n| (*n).max(1) as usize);
         Ok(())
     }
 
@@ -129,28 +144,28 @@ impl<'a> Chains<'a> {
         if active == 0 {
             return Ok(());
         }
-        let parts = self.derive(active)?;
+        let deal = self.derive(active)?;
         let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
         let (rate, correct) = ((lr / power(0.9)) as f32, (1.0 / power(0.999)) as f32);
-        self.adam(active, parts, rate, correct, None)
+        self.adam(active, deal, rate, correct, None)
     }
 
     /// Loss and derivative of each chain.
     pub fn gradient(&mut self) -> Result<(Vec<f32>, Vec<Vec<f32>>), CudaError> {
-        let parts = self.derive(self.count)?;
+        let deal = self.derive(self.count)?;
         let mut grad = self.card.stream.alloc_zeros(self.count * PITCH)?;
-        self.adam(self.count, parts, 0.0, 1.0, Some(&mut grad))?;
+        self.adam(self.count, deal, 0.0, 1.0, Some(&mut grad))?;
         let grad = self.card.stream.clone_dtoh(&grad)?;
         let loss = self.card.stream.clone_dtoh(&self.loss)?;
-        let loss = loss.chunks_exact(parts).take(self.count).map(|l| l.iter().sum()).collect();
+        let loss = (0..self.count).map(|c| loss[deal.rows(c)].iter().sum()).collect();
         Ok((loss, grad.chunks_exact(PITCH).map(|g| g[..28_193].to_vec()).collect()))
     }
 
-    /// Launches the gradient kernel; returns the number of partial derivatives per chain.
-    fn derive(&mut self, active: usize) -> Result<usize, CudaError> {
-        let each = per_block(active, self.capacity, self.card.multiprocessors);
-        let parts = self.capacity.div_ceil(each);
-        let (capacity, each) = (self.capacity as i32, each as i32);
+    /// Launches the gradient kernel.
+    fn derive(&mut self, active: usize) -> Result<Deal, CudaError> {
+        let deal = Deal::new(active, self.images_now, self.card.multiprocessors);
+        let (capacity, chains) = (self.capacity as i32, active as i32);
+        let (per_chain, per_block) = (deal.per_chain as i32, deal.per_block as i32);
         let mut call = self.card.stream.launch_builder(&self.card.gradient);
         call.arg(&self.weights)
             .arg(&self.fragments)
@@ -160,24 +175,26 @@ impl<'a> Chains<'a> {
         call.arg(&self.set_of)
             .arg(&self.scales)
             .arg(&capacity)
-            .arg(&each)
+            .arg(&chains)
+            .arg(&per_chain)
+            .arg(&per_block)
             .arg(&mut self.partial)
             .arg(&mut self.loss);
-        // SAFETY: the kernel takes these arguments; partial and loss hold `active * parts` rows (see `new`), the sets hold
-        // `capacity` images each, and weights and fragments are of `count >= active` chains.
-        unsafe { call.launch(grid(parts, active, THREADS, GRADIENT_BYTES)) }?;
-        Ok(parts)
+        // SAFETY: the kernel takes these arguments; partial and loss hold a row for each block and chain (see `new`), the sets hold
+        // `capacity >= per_chain` images each, and weights and fragments are of `count >= active` chains.
+        unsafe { call.launch(grid(deal.blocks, 1, THREADS, GRADIENT_BYTES)) }?;
+        Ok(deal)
     }
 
     fn adam(
         &mut self,
         active: usize,
-        parts: usize,
+        deal: Deal,
         rate: f32,
         correct: f32,
         grad: Option<&mut CudaSlice<f32>>,
     ) -> Result<(), CudaError> {
-        let (parts, none) = (parts as i32, 0u64);
+        let (per_chain, per_block, none) = (deal.per_chain as i32, deal.per_block as i32, 0u64);
         let mut call = self.card.stream.launch_builder(&self.card.adam);
         call.arg(&mut self.weights)
             .arg(&mut self.fragments)
@@ -186,7 +203,8 @@ impl<'a> Chains<'a> {
         call.arg(&self.prior)
             .arg(&self.pulls)
             .arg(&self.partial)
-            .arg(&parts)
+            .arg(&per_chain)
+            .arg(&per_block)
             .arg(&rate)
             .arg(&correct);
         match grad {
@@ -201,7 +219,7 @@ impl<'a> Chains<'a> {
 
     /// Sets the fragments from the weights.
     fn turn(&mut self) -> Result<(), CudaError> {
-        self.adam(self.count, 0, 0.0, 1.0, None)
+        self.adam(self.count, Deal::new(self.count, 1, 1), 0.0, 1.0, None)
     }
 
     /// Outputs of `count` images per set for each chain: `images` holds the sets one after the other.

@@ -13,9 +13,13 @@
 #define A3 (A2 + 10 * 10 * 36)
 #define A4 (A3 + 6 * 6 * 36)
 #define SCRATCH (A4 + 128)
-#define FORWARD_FLOATS (SCRATCH + 12)
-#define LOSSES_WEIGHTS FORWARD_FLOATS
-#define LOSSES_FLOATS (FORWARD_FLOATS + 3 * FRAGMENTS * 4)
+// Bias and kernel of the first layer, kernel and bias of the dense layer.
+#define FIRST (SCRATCH + 12)
+#define DENSE (FIRST + 320)
+#define COMMON_FLOATS (DENSE + 132)
+// Weights of layers 2 to 4.
+#define ALL_LAYERS COMMON_FLOATS
+#define FORWARD_FLOATS (ALL_LAYERS + 3 * FRAGMENTS * 4)
 
 __device__ __forceinline__ void zero(float *s, int n) {
     for (int i = threadIdx.x; i < n / 4; i += blockDim.x) ((float4 *)s)[i] = make_float4(0.f, 0.f, 0.f, 0.f);
@@ -26,8 +30,15 @@ __device__ __forceinline__ void read_image(float *x0, const float *__restrict__ 
     for (int i = threadIdx.x; i < 1024; i += THREADS) x0[(i / 32 + 1) * 34 + i % 32 + 1] = image[i];
 }
 
+// Reads the weights of the first and of the dense layer.
+__device__ __forceinline__ void read_ends(float *s, const float *__restrict__ w) {
+    if (threadIdx.x < 320) s[FIRST + threadIdx.x] = w[threadIdx.x];
+    if (threadIdx.x < 128) s[DENSE + threadIdx.x] = w[KERNEL_D + threadIdx.x];
+    if (threadIdx.x == 128) s[DENSE + 128] = w[BIAS_D];
+}
+
 template <bool KEEP>
-__device__ __forceinline__ void first_layer(const float *x0, const float *__restrict__ weights, float *out,
+__device__ __forceinline__ void first_layer(const float *x0, const float *weights, float *out,
                                             unsigned char *which) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float w[9];
@@ -74,34 +85,37 @@ __device__ __forceinline__ void first_layer(const float *x0, const float *__rest
 #define WHICH3 10240
 #define WHICH4 10752
 
-// Forward pass of the image in X0; the output is returned to every thread. The weights of layer l are at fragments + (l - 2) *
-// stride.
+// The convolutions of the image in X0, from weights in shared memory. Where `fourth` is given, the weights of layer 4 are fetched from
+// there to `w4`, which may be the same as `w2`.
 template <bool KEEP>
-__device__ __forceinline__ float forward(float *s, const float *__restrict__ w, const uint4 *fragments, int stride,
-                                         unsigned char *which) {
-    first_layer<KEEP>(s + X0, w, s + A1, which + WHICH1);
+__device__ __forceinline__ void convolutions(float *s, const float *__restrict__ w, const uint4 *w2, const uint4 *w3, uint4 *w4,
+                                             const uint4 *fourth, unsigned char *which) {
+    first_layer<KEEP>(s + X0, s + FIRST, s + A1, which + WHICH1);
+    fetched();
     __syncthreads();
-    if (KEEP) STAGE(2);
-    layer<16, 2, WARPS, true, KEEP>(s + A1, fragments, w + BIAS(2), s + A2, which + WHICH2);
+    STAGE(2);
+    layer<16, 2, WARPS, true, KEEP>(s + A1, w2, w + BIAS(2), s + A2, which + WHICH2);
     __syncthreads();
-    if (KEEP) STAGE(3);
-    layer<8, 1, WARPS, true, KEEP>(s + A2, fragments + stride, w + BIAS(3), s + A3, which + WHICH3);
+    STAGE(3);
+    if (fourth) fetch_layer(w4, fourth);
+    layer<8, 1, WARPS, true, KEEP>(s + A2, w3, w + BIAS(3), s + A3, which + WHICH3);
+    fetched();
     __syncthreads();
-    if (KEEP) STAGE(4);
-    layer<4, 1, WARPS, true, KEEP>(s + A3, fragments + 2 * stride, w + BIAS(4), s + A4, which + WHICH4);
+    STAGE(4);
+    layer<4, 1, WARPS, true, KEEP>(s + A3, w4, w + BIAS(4), s + A4, which + WHICH4);
     __syncthreads();
-    if (KEEP) STAGE(5);
-    if (threadIdx.x < 32) {
-        float z = 0.f;
+    STAGE(5);
+}
+
+// The network's output behind the convolutions, for each lane of a warp.
+__device__ __forceinline__ float output(const float *s) {
+    const int lane = threadIdx.x & 31;
+    float z = 0.f;
 #pragma unroll
-        for (int j = 0; j < 4; j++) z = fmaf(s[A4 + j * 32 + threadIdx.x], w[KERNEL_D + j * 32 + threadIdx.x], z);
+    for (int j = 0; j < 4; j++) z = fmaf(s[A4 + j * 32 + lane], s[DENSE + j * 32 + lane], z);
 #pragma unroll
-        for (int step = 16; step > 0; step /= 2) z += __shfl_xor_sync(ALL_LANES, z, step);
-        if (threadIdx.x == 0) s[SCRATCH] = z + w[BIAS_D];
-    }
-    __syncthreads();
-    if (KEEP) STAGE(6);
-    return s[SCRATCH];
+    for (int step = 16; step > 0; step /= 2) z += __shfl_xor_sync(ALL_LANES, z, step);
+    return z + s[DENSE + 128];
 }
 
 // Outputs of `count` images for each chain. Grid: (blocks of images, chains).
@@ -111,14 +125,18 @@ predict(const float *__restrict__ weights, const uint4 *__restrict__ fragments, 
     extern __shared__ __align__(16) float s[];
     const int chain = blockIdx.y;
     const float *w = weights + (size_t)chain * PITCH;
-    zero(s, FORWARD_FLOATS); // the borders; the interiors are always overwritten
+    uint4 *w2 = (uint4 *)(s + ALL_LAYERS);
+    for (int l = 0; l < 3; l++) fetch_layer(w2 + l * FRAGMENTS, fragments + ((size_t)chain * 6 + 2 * l) * FRAGMENTS);
+    zero(s, COMMON_FLOATS); // the borders; the interiors are always overwritten
     __syncthreads();
+    read_ends(s, w);
     for (int j = 0; j < per_block; j++) {
         const int image = blockIdx.x * per_block + j;
         if (image >= count) break; // the same for the whole block
         read_image(s + X0, images + ((size_t)set_of[chain] * count + image) * 1024);
         __syncthreads();
-        const float z = forward<false>(s, w, fragments + (size_t)chain * 6 * FRAGMENTS, 2 * FRAGMENTS, 0);
+        convolutions<false>(s, w, w2, w2 + FRAGMENTS, w2 + 2 * FRAGMENTS, 0, 0);
+        const float z = output(s);
         if (threadIdx.x == 0) out[(size_t)chain * count + image] = z;
     }
 }
@@ -130,16 +148,18 @@ losses(const float *__restrict__ particles, const float *__restrict__ images, co
     extern __shared__ __align__(16) float s[];
     const int chain = blockIdx.y;
     const float *w = particles + ((size_t)chain * gridDim.x + blockIdx.x) * PITCH;
-    uint4 *fragments = (uint4 *)(s + LOSSES_WEIGHTS);
-    zero(s, FORWARD_FLOATS);
+    uint4 *w2 = (uint4 *)(s + ALL_LAYERS);
+    zero(s, COMMON_FLOATS);
     for (int i = threadIdx.x; i < 3 * FRAGMENTS; i += THREADS)
-        fragments[i] = split_weights_of(w + KERNEL(2 + i / FRAGMENTS), i % FRAGMENTS);
+        w2[i] = split_weights_of(w + KERNEL(2 + i / FRAGMENTS), i % FRAGMENTS);
     float sum = 0.f;
     __syncthreads();
+    read_ends(s, w);
     for (int image = 0; image < counts[chain]; image++) {
         read_image(s + X0, images + ((size_t)chain * capacity + image) * 1024);
         __syncthreads();
-        sum += cross_entropy(forward<false>(s, w, fragments, FRAGMENTS, 0), labels[chain * capacity + image]);
+        convolutions<false>(s, w, w2, w2 + FRAGMENTS, w2 + 2 * FRAGMENTS, 0, 0);
+        if (threadIdx.x < 32) sum += cross_entropy(output(s), labels[chain * capacity + image]);
     }
     if (threadIdx.x == 0) out[(size_t)chain * gridDim.x + blockIdx.x] = sum;
 }

@@ -9,7 +9,7 @@
 // Derivatives by pooled images: 40 floats per pixel, again to keep pixels in different banks. That of the first
 // layer's output takes the place of the others, which are used up by then.
 #define APART 40
-#define D1 FORWARD_FLOATS
+#define D1 COMMON_FLOATS
 #define D2 D1
 #define D3 (D2 + 64 * APART)
 #define D4 (D3 + 16 * APART)
@@ -18,7 +18,9 @@
 #define SPREAD4 (SPREAD3 + 10 * 10 * 36)
 #define WHICH (SPREAD4 + 6 * 6 * 36)
 #define SUMS (WHICH + 2720)
-#define GRADIENT_FLOATS (SUMS + WARPS * 32)
+// Weights of the layer at work. In the forward pass, those of layer 3 lie where the derivatives will be.
+#define LAYER (SUMS + WARPS * 32)
+#define GRADIENT_FLOATS (LAYER + FRAGMENTS * 4)
 // The largest derivative by the output of layers 2 to 4, as the bits of a float.
 #define LARGEST(l) (SCRATCH + (l))
 
@@ -147,11 +149,12 @@ __device__ __forceinline__ void layer_weights(const float *in, const float *spre
             make_float4(acc[j][0] * unscale, acc[j][1] * unscale, acc[j][2] * unscale, acc[j][3] * unscale);
 }
 
-// All of one of the layers 2 to 4: from the derivative by its output to that by its input. N: tiles of channels per warp.
+// All of one of the layers 2 to 4: from the derivative by its output to that by its input. N: tiles of channels per warp. Its turned
+// weights are being fetched.
 // The last warp keeps the biases' derivatives, a lane each.
 template <int H, int N>
 __device__ __forceinline__ void layer_all(float *s, int l, const float *in, const float *d, const unsigned char *which,
-                                          float *spread, const uint4 *turned, float *part, float *d_in, bool add, float &bias) {
+                                          float *spread, float *part, float *d_in, bool add, float &bias) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float4 *kernel = (float4 *)(part + KERNEL(l)), old[6];
 #pragma unroll
@@ -161,9 +164,10 @@ __device__ __forceinline__ void layer_all(float *s, int l, const float *in, cons
     }
     const float scale = scale_for(s[LARGEST(l)]), unscale = 1.f / scale;
     spread_out<H>(d, which, scale, spread, s + SUMS);
+    fetched();
     __syncthreads();
     if (warp < 12) layer_weights<H>(in, spread, scale, unscale, old, kernel);
-    layer_back<H, N>(spread, turned, unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
+    layer_back<H, N>(spread, (const uint4 *)(s + LAYER), unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
     if (warp == WARPS - 1) {
 #pragma unroll
         for (int v = 0; v < WARPS; v++) bias += s[SUMS + v * 32 + lane];
@@ -199,75 +203,86 @@ __device__ __forceinline__ float first_weights(float *s, const unsigned char *wh
     return total;
 }
 
-// Grid: (blocks of images, chains); `partial` has PITCH floats per block, `loss` one.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments, const float *__restrict__ images,
-         const float *__restrict__ labels, const int *__restrict__ counts, const int *__restrict__ set_of,
-         const float *__restrict__ scales, int capacity, int per_block, float *partial, float *loss) {
-    extern __shared__ __align__(16) float s[];
+// Images `from` to `to` of a chain; the derivative goes to `part`, the loss is returned to the first warp.
+__device__ __forceinline__ float segment(float *s, const float *__restrict__ w, const uint4 *f, const float *__restrict__ pixels,
+                                         const float *__restrict__ labels, float scale, int from, int to, float *part) {
     unsigned char *which = (unsigned char *)(s + WHICH);
-    const int chain = blockIdx.y, set = set_of[chain], lane = threadIdx.x & 31;
-    const float *w = weights + (size_t)chain * PITCH;
-    const uint4 *f = fragments + (size_t)chain * 6 * FRAGMENTS;
-    float *part = partial + ((size_t)chain * gridDim.x + blockIdx.x) * PITCH;
-    const int first = blockIdx.x * per_block, last = min(first + per_block, counts[set]);
-    if (first >= last) {
-        zero(part, PITCH);
-        if (threadIdx.x == 0) loss[chain * gridDim.x + blockIdx.x] = 0.f;
-        return;
-    }
-    const float scale = scales[chain], dense = threadIdx.x < 128 ? w[KERNEL_D + threadIdx.x] : 0.f;
-    const float *pixels = images + (size_t)set * capacity * 1024;
+    uint4 *layer = (uint4 *)(s + LAYER);
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     // What few threads add: the loss, and derivatives of the first layer, of biases and of the dense layer.
     float sum = 0.f, first_sum = 0.f, bias2 = 0.f, bias3 = 0.f, bias4 = 0.f, dense_sum = 0.f, last_bias = 0.f;
-    zero(s, GRADIENT_FLOATS); // the borders; the interiors are always overwritten
+    read_ends(s, w);
     // The next image is on its way while one is computed.
-    float2 next = ((const float2 *)(pixels + first * 1024))[threadIdx.x];
-    __syncthreads();
-    for (int image = first; image < last; image++) {
-        const bool add = image > first;
+    float2 next = ((const float2 *)(pixels + from * 1024))[threadIdx.x];
+    for (int image = from; image < to; image++) {
+        const bool add = image > from;
         STAGE(0);
-        float *to = &s[X0 + (threadIdx.x / 16 + 1) * 34 + threadIdx.x % 16 * 2 + 1];
-        to[0] = next.x, to[1] = next.y;
-        if (image + 1 < last) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
-        const float y = labels[set * capacity + image];
+        fetch_layer(layer, f);
+        fetch_layer((uint4 *)(s + D1), f + 2 * FRAGMENTS);
+        float *x = &s[X0 + (threadIdx.x / 16 + 1) * 34 + threadIdx.x % 16 * 2 + 1];
+        x[0] = next.x, x[1] = next.y;
+        if (image + 1 < to) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
         if (threadIdx.x < 3) s[LARGEST(2 + threadIdx.x)] = 0.f;
         __syncthreads();
         STAGE(1);
-        const float z = forward<true>(s, w, f, 2 * FRAGMENTS, which);
-        sum += cross_entropy(z, y);
-        const float e = expf(-fabsf(z));
-        const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale;
-
-        last_bias += dz;
-        if (threadIdx.x < 128) {
-            const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * dense : 0.f;
-            s[D4 + threadIdx.x / 32 * APART + lane] = d;
+        convolutions<true>(s, w, layer, (const uint4 *)(s + D1), layer, f + 4 * FRAGMENTS, which);
+        fetch_layer(layer, f + 5 * FRAGMENTS);
+        // Four warps have a window of the last pooled image each, and all find the same output.
+        if (warp < 4) {
+            const float z = output(s), y = labels[image], e = expf(-fabsf(z));
+            const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale;
+            const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * s[DENSE + threadIdx.x] : 0.f;
+            s[D4 + warp * APART + lane] = d;
             note_largest(s, 4, fabsf(d));
             dense_sum += a * dz;
+            last_bias += dz;
+            if (warp == 0) sum += cross_entropy(z, y);
         }
         __syncthreads();
+        STAGE(6);
+        layer_all<4, 1>(s, 4, s + A3, s + D4, which + WHICH4, s + SPREAD4, part, s + D3, add, bias4);
         STAGE(7);
-        layer_all<4, 1>(s, 4, s + A3, s + D4, which + WHICH4, s + SPREAD4, f + 5 * FRAGMENTS, part, s + D3, add, bias4);
+        fetch_layer(layer, f + 3 * FRAGMENTS);
+        layer_all<8, 1>(s, 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, part, s + D2, add, bias3);
         STAGE(8);
-        layer_all<8, 1>(s, 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, f + 3 * FRAGMENTS, part, s + D2, add, bias3);
+        fetch_layer(layer, f + FRAGMENTS);
+        layer_all<16, 2>(s, 2, s + A1, s + D2, which + WHICH2, s + SPREAD2, part, s + D1, add, bias2);
         STAGE(9);
-        layer_all<16, 2>(s, 2, s + A1, s + D2, which + WHICH2, s + SPREAD2, f + FRAGMENTS, part, s + D1, add, bias2);
-        STAGE(10);
         first_sum += first_weights(s, which);
         __syncthreads();
-        STAGE(11);
+        STAGE(10);
     }
-    PRINT_STAGES(12);
     if (threadIdx.x < 320) part[threadIdx.x < 288 ? KERNEL1 + threadIdx.x : BIAS1 + threadIdx.x - 288] = first_sum;
-    if (threadIdx.x >> 5 == WARPS - 1) {
+    if (warp == WARPS - 1) {
         part[BIAS(2) + lane] = bias2;
         part[BIAS(3) + lane] = bias3;
         part[BIAS(4) + lane] = bias4;
     }
     if (threadIdx.x < 128) part[KERNEL_D + threadIdx.x] = dense_sum;
-    if (threadIdx.x == 0) {
-        part[BIAS_D] = last_bias;
-        loss[chain * gridDim.x + blockIdx.x] = sum * scale;
+    if (threadIdx.x == 0) part[BIAS_D] = last_bias;
+    return sum * scale;
+}
+
+// The images of all chains, `per_chain` each, one chain after the other, are dealt out to the blocks, `per_block` each. A block
+// writes a partial derivative (PITCH floats) and a loss for each chain it meets; block b and chain c have row b + c.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments, const float *__restrict__ images,
+         const float *__restrict__ labels, const int *__restrict__ counts, const int *__restrict__ set_of,
+         const float *__restrict__ scales, int capacity, int chains, int per_chain, int per_block, float *partial, float *loss) {
+    extern __shared__ __align__(16) float s[];
+    const int first = blockIdx.x * per_block, last = min(first + per_block, chains * per_chain);
+    zero(s, GRADIENT_FLOATS); // the borders; the interiors are always overwritten
+    __syncthreads();
+    for (int chain = first / per_chain; chain * per_chain < last; chain++) {
+        const int set = set_of[chain], row = blockIdx.x + chain;
+        const int from = max(first - chain * per_chain, 0), to = min(last - chain * per_chain, min(per_chain, counts[set]));
+        float *part = partial + (size_t)row * PITCH, sum = 0.f;
+        if (from < to)
+            sum = segment(s, weights + (size_t)chain * PITCH, fragments + (size_t)chain * 6 * FRAGMENTS,
+                          images + (size_t)set * capacity * 1024, labels + set * capacity, scales[chain], from, to, part);
+        else
+            zero(part, PITCH);
+        if (threadIdx.x == 0) loss[row] = sum;
     }
+    PRINT_STAGES(11);
 }

@@ -33,12 +33,12 @@ const FRAGMENTS: usize = 6 * 2304 * 4;
 const THREADS: u32 = 512;
 const PARTICLE_THREADS: u32 = 256;
 
+/// Floats of shared memory that the network kernels have in common (`forward.cu`).
+const COMMON: u32 = 1156 + 36 * (324 + 100 + 36) + 128 + 12 + 320 + 132;
 /// Shared memory in bytes, computed as in the kernels: of the forward pass (`forward.cu`), ...
-const FORWARD_BYTES: u32 = 4 * (1156 + 36 * (324 + 100 + 36) + 128 + 12);
-/// ... with the weights in it, ...
-const LOSSES_BYTES: u32 = FORWARD_BYTES + 4 * 3 * 2304 * 4;
+const FORWARD_BYTES: u32 = 4 * (COMMON + 3 * 2304 * 4);
 /// ... of the gradient (`gradient.cu`), ...
-const GRADIENT_BYTES: u32 = FORWARD_BYTES + 4 * (256 * 40 + 36 * (324 + 100 + 36) + 2720 + 512);
+const GRADIENT_BYTES: u32 = 4 * (COMMON + 256 * 40 + 36 * (324 + 100 + 36) + 2720 + 512 + 2304 * 4);
 /// ... and of particles in half precision (`particles.cu`).
 const HALF_BYTES: u32 = 4 * (34 * 42 + 20 * (324 + 100 + 36) + 128 + 3 * 2304 * 2);
 /// All kernels.
@@ -145,7 +145,7 @@ impl Card {
         let shared = context.attribute(
             sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         )?;
-        let needed = GRADIENT_BYTES.max(LOSSES_BYTES);
+        let needed = GRADIENT_BYTES.max(FORWARD_BYTES);
         if shared < needed as i32 {
             return Err(CudaError::SmallCard {
                 name,
@@ -177,7 +177,7 @@ impl Card {
         Ok(Self {
             gradient: function("gradient", GRADIENT_BYTES)?,
             predict: function("predict", FORWARD_BYTES)?,
-            losses: function("losses", LOSSES_BYTES)?,
+            losses: function("losses", FORWARD_BYTES)?,
             losses_half: function("losses_half", HALF_BYTES)?,
             adam: module.load_function("adam")?,
             disturb: module.load_function("disturb")?,

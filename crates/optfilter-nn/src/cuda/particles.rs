@@ -1,7 +1,7 @@
 //! Particle filters on the card: `count` weight vectors for each of several chains.
 
 use super::{
-    Card, CudaError, HALF_BYTES, LOSSES_BYTES, PARTICLE_THREADS, PITCH, Sets, THREADS, grid, sized,
+    Card, CudaError, FORWARD_BYTES, HALF_BYTES, PARTICLE_THREADS, PITCH, Sets, THREADS, grid, sized,
 };
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
@@ -71,7 +71,7 @@ impl<'a> Particles<'a> {
         let (counts, capacity) = (stream.clone_htod(&sets.counts)?, self.capacity as i32);
         let mut out = stream.alloc_zeros(self.chains * self.count)?;
         let (kernel, threads, shared) = if exact {
-            (&self.card.losses, THREADS, LOSSES_BYTES)
+            (&self.card.losses, THREADS, FORWARD_BYTES)
         } else {
             (&self.card.losses_half, PARTICLE_THREADS, HALF_BYTES)
         };

@@ -86,6 +86,14 @@ __device__ __forceinline__ void tile_product(float d[4], unsigned a0, unsigned a
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+
+// Copies 16 bytes to shared memory in the background; they are there after `fetched` and a barrier.
+__device__ __forceinline__ void fetch(uint4 *to, const uint4 *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+}
+__device__ __forceinline__ void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
 __device__ __forceinline__ float relu(float v) { return v > 0.f ? v : 0.f; }
@@ -112,6 +120,11 @@ __device__ __forceinline__ uint4 split_weights(const float *at, int apart) {
 __device__ __forceinline__ uint4 split_weights_of(const float *__restrict__ kernel, int i) {
     const int tap = i / 256, half = i / 128 % 2, n = i / 32 % 4, g = i / 4 % 8, t = i % 4;
     return split_weights(&kernel[(tap * 32 + half * 16 + 2 * t) * 32 + n * 8 + g], 32);
+}
+
+// Fetches a layer's FRAGMENTS.
+__device__ __forceinline__ void fetch_layer(uint4 *to, const uint4 *from) {
+    for (int i = threadIdx.x; i < FRAGMENTS; i += blockDim.x) fetch(to + i, from + i);
 }
 
 // d += a b with a = (hi, lo), in three parts, the small ones first; or, not split, in one.

@@ -3,10 +3,11 @@
 #include "kernels.inc"
 
 int main() {
-    const int n = 32, chains = 2, per_block = 8, parts = 4, steps = 2;
+    // 64 images, 20 for each of the first three blocks: the second one meets both chains.
+    const int n = 32, chains = 2, per_block = 20, blocks = 4, rows = blocks + chains - 1, steps = 2;
     dynamic_shared = (float *)aligned_alloc(64, 256 * 1024);
     std::vector<float> w(chains * PITCH), m(chains * PITCH), v(chains * PITCH),
-        prior(chains * PITCH), pulls(chains), partial(chains * parts * PITCH), loss(chains * parts), grad(chains * PITCH),
+        prior(chains * PITCH), pulls(chains), partial(rows * PITCH), loss(rows), grad(chains * PITCH),
         images(n * 1024), labels(n), scales(chains, 1.f), z(chains * n), sums(1);
     std::vector<uint4> fragments(chains * 6 * FRAGMENTS);
     std::vector<int> counts(1, n), set_of(chains, 0);
@@ -19,19 +20,19 @@ int main() {
     }
     auto update = [&](float rate, float correct, float *g) {
         launch(30, chains, 256, [&] {
-            adam(w.data(), fragments.data(), m.data(), v.data(), prior.data(), pulls.data(), partial.data(), parts, rate,
-                 correct, g);
+            adam(w.data(), fragments.data(), m.data(), v.data(), prior.data(), pulls.data(), partial.data(), n,
+                 per_block, rate, correct, g);
         });
     };
     update(0.f, 1.f, nullptr);
     for (int k = 0; k < steps; k++) {
-        launch(parts, chains, THREADS, [&] {
+        launch(blocks, 1, THREADS, [&] {
             gradient(w.data(), fragments.data(), images.data(), labels.data(), counts.data(), set_of.data(),
-                     scales.data(), n, per_block, partial.data(), loss.data());
+                     scales.data(), n, chains, n, per_block, partial.data(), loss.data());
         });
         update((float)(1e-3 / (1 - pow(0.9, k + 1))), (float)(1 / (1 - pow(0.999, k + 1))), grad.data());
         double total = 0, norm = 0;
-        for (int p = 0; p < parts; p++) total += loss[parts + p]; // of the second chain
+        for (int b = n / per_block; b < blocks; b++) total += loss[b + 1]; // of the second chain
         for (int i = 0; i < WEIGHTS; i++) norm += (double)grad[PITCH + i] * grad[PITCH + i];
         printf("loss%d %.9g\nnorm%d %.9g\n", k, total, k, sqrt(norm));
     }

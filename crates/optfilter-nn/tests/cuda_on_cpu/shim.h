@@ -33,6 +33,8 @@ static float4 make_float4(float a, float b, float c, float d) { return {a, b, c,
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((uint64_t)a * b) >> 32); }
 static unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
 static float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
+static void fetch(uint4 *to, const uint4 *from) { *to = *from; }
+static void fetched() {}
 static void atomicMax(unsigned *at, unsigned v) { *at = max(*at, v); }
 
 static Index threadIdx, blockIdx, gridDim, blockDim;
