@@ -1,16 +1,15 @@
 // Adam: adds the partial derivatives in a fixed order, steps, and stores the weights once more as the convolutions need them.
 
-// One weight's step. `pull` adds the derivative of pull |w - prior|^2 / 2.
-__device__ __forceinline__ float adam_step(float g, float *w, float *m, float *v, const float *prior, float pull,
-                                           float rate, float correct) {
-    const float old = *w;
-    if (pull != 0.f) g += pull * (old - *prior);
-    *m = 0.9f * *m + 0.1f * g;
-    *v = 0.999f * *v + 0.001f * g * g;
-    const float fresh = old - rate * *m / (sqrtf(*v * correct) + 1e-8f);
-    *w = fresh;
-    return fresh;
-}
+// Of one weight. `pull` adds the derivative of pull |w - prior|^2 / 2.
+struct Step {
+    float pull, rate, correct;
+    __device__ __forceinline__ void take(float g, float &w, float &m, float &v, float prior) const {
+        g += pull * (w - prior);
+        m = 0.9f * m + 0.1f * g;
+        v = 0.999f * v + 0.001f * g * g;
+        w -= rate * m / (sqrtf(v * correct) + 1e-8f);
+    }
+};
 
 // With rate 0 the weights stay, and only their second form is stored. `grad`, where given, receives the derivative in the order of the
 // weights. Grid: (30, chains), 256 threads. Blocks 0 to 26 take one window place of one of the layers 2 to 4, the others the
@@ -28,7 +27,7 @@ adam(float *weights, uint4 *fragments, float *mean, float *square, const float *
     // The blocks of the gradient that met this chain.
     const int first = chain * per_chain / per_block, parts = ((chain + 1) * per_chain - 1) / per_block - first + 1;
     const float *part = partial + (size_t)(first + chain) * PITCH;
-    const float pull = pulls[chain];
+    const Step step = {pulls[chain], rate, correct};
     if (blockIdx.x >= 27) {
         const int n = (blockIdx.x - 27) * 256 + threadIdx.x;
         // 320 of layer 1, 3 x 32 biases, 129 of the dense layer.
@@ -38,8 +37,7 @@ adam(float *weights, uint4 *fragments, float *mean, float *square, const float *
 #pragma unroll 8
         for (int p = 0; p < parts; p++) g += part[(size_t)p * PITCH + i];
         if (grad) grad[at + i] = g;
-        if (rate != 0.f)
-            adam_step(g, weights + at + i, mean + at + i, square + at + i, prior + at + i, pull, rate, correct);
+        if (rate != 0.f) step.take(g, weights[at + i], mean[at + i], square[at + i], prior[at + i]);
         return;
     }
     const int l = 2 + blockIdx.x / 9, k = blockIdx.x % 9;
@@ -56,12 +54,22 @@ adam(float *weights, uint4 *fragments, float *mean, float *square, const float *
         }
     }
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        const int row = in + j / 2 * 8, column = out + j % 2;
-        const size_t i = at + KERNEL(l) + (k * 32 + row) * 32 + column;
-        if (grad) grad[i] = sum[j];
-        tile[row * 33 + column] =
-            rate != 0.f ? adam_step(sum[j], weights + i, mean + i, square + i, prior + i, pull, rate, correct) : weights[i];
+    for (int j = 0; j < 2; j++) {
+        const int row = in + j * 8;
+        const size_t i = at + KERNEL(l) + (k * 32 + row) * 32 + out;
+        float2 w = *(float2 *)&weights[i];
+        if (grad) grad[i] = sum[2 * j], grad[i + 1] = sum[2 * j + 1];
+        if (rate != 0.f) {
+            float2 m = *(float2 *)&mean[i], v = *(float2 *)&square[i], p = w;
+            if (step.pull != 0.f) p = *(const float2 *)&prior[i];
+            step.take(sum[2 * j], w.x, m.x, v.x, p.x);
+            step.take(sum[2 * j + 1], w.y, m.y, v.y, p.y);
+            *(float2 *)&weights[i] = w;
+            *(float2 *)&mean[i] = m;
+            *(float2 *)&square[i] = v;
+        }
+        tile[row * 33 + out] = w.x;
+        tile[row * 33 + out + 1] = w.y;
     }
     __syncthreads();
     // Terms from warp / 4 * 16, channels from warp % 4 * 8.

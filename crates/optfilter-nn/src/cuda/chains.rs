@@ -228,7 +228,7 @@ impl<'a> Chains<'a> {
         let stream = &self.card.stream;
         let images = stream.clone_htod(images)?;
         let mut out = stream.alloc_zeros(self.count * count)?;
-        let (n, each) = (count as i32, 4i32);
+        let (n, each) = (count as i32, 8i32);
         let mut call = stream.launch_builder(&self.card.predict);
         call.arg(&self.weights)
             .arg(&self.fragments)
@@ -238,7 +238,7 @@ impl<'a> Chains<'a> {
             .arg(&each)
             .arg(&mut out);
         // SAFETY: the kernel takes these arguments; every set has `count` images.
-        unsafe { call.launch(grid(count.div_ceil(4), self.count, THREADS, FORWARD_BYTES)) }?;
+        unsafe { call.launch(grid(count.div_ceil(8), self.count, THREADS, FORWARD_BYTES)) }?;
         Ok(stream.clone_dtoh(&out)?)
     }
 

@@ -85,26 +85,30 @@ __device__ __forceinline__ void first_layer(const float *x0, const float *weight
 #define WHICH3 10240
 #define WHICH4 10752
 
-// The convolutions of the image in X0, from weights in shared memory. Where `fourth` is given, the weights of layer 4 are fetched from
-// there to `w4`, which may be the same as `w2`.
+// The convolutions of the image in X0, from the weights of layers 2 to 4 in shared memory.
 template <bool KEEP>
-__device__ __forceinline__ void convolutions(float *s, const float *__restrict__ w, const uint4 *w2, const uint4 *w3, uint4 *w4,
-                                             const uint4 *fourth, unsigned char *which) {
-    first_layer<KEEP>(s + X0, s + FIRST, s + A1, which + WHICH1);
-    fetched();
+__device__ __forceinline__ void second_layer(float *s, const float *__restrict__ w, const float *w2, unsigned char *which) {
+    layer<16, 2, WARPS, true, KEEP>(s + A1, (const uint4 *)w2, w + BIAS(2), s + A2, which + WHICH2);
+}
+template <bool KEEP>
+__device__ __forceinline__ void third_layer(float *s, const float *__restrict__ w, const float *w3, unsigned char *which) {
+    layer<8, 1, WARPS, true, KEEP>(s + A2, (const uint4 *)w3, w + BIAS(3), s + A3, which + WHICH3);
+}
+template <bool KEEP>
+__device__ __forceinline__ void fourth_layer(float *s, const float *__restrict__ w, const float *w4, unsigned char *which) {
+    layer<4, 1, WARPS, true, KEEP>(s + A3, (const uint4 *)w4, w + BIAS(4), s + A4, which + WHICH4);
+}
+
+__device__ __forceinline__ void convolutions(float *s, const float *__restrict__ w) {
+    const float *w2 = s + ALL_LAYERS;
+    first_layer<false>(s + X0, s + FIRST, s + A1, 0);
     __syncthreads();
-    STAGE(2);
-    layer<16, 2, WARPS, true, KEEP>(s + A1, w2, w + BIAS(2), s + A2, which + WHICH2);
+    second_layer<false>(s, w, w2, 0);
     __syncthreads();
-    STAGE(3);
-    if (fourth) fetch_layer(w4, fourth);
-    layer<8, 1, WARPS, true, KEEP>(s + A2, w3, w + BIAS(3), s + A3, which + WHICH3);
-    fetched();
+    third_layer<false>(s, w, w2 + FRAGMENTS * 4, 0);
     __syncthreads();
-    STAGE(4);
-    layer<4, 1, WARPS, true, KEEP>(s + A3, w4, w + BIAS(4), s + A4, which + WHICH4);
+    fourth_layer<false>(s, w, w2 + 2 * FRAGMENTS * 4, 0);
     __syncthreads();
-    STAGE(5);
 }
 
 // The network's output behind the convolutions, for each lane of a warp.
@@ -126,7 +130,8 @@ predict(const float *__restrict__ weights, const uint4 *__restrict__ fragments, 
     const int chain = blockIdx.y;
     const float *w = weights + (size_t)chain * PITCH;
     uint4 *w2 = (uint4 *)(s + ALL_LAYERS);
-    for (int l = 0; l < 3; l++) fetch_layer(w2 + l * FRAGMENTS, fragments + ((size_t)chain * 6 + 2 * l) * FRAGMENTS);
+    for (int i = threadIdx.x; i < 3 * FRAGMENTS; i += THREADS)
+        w2[i] = fragments[((size_t)chain * 6 + i / FRAGMENTS * 2) * FRAGMENTS + i % FRAGMENTS];
     zero(s, COMMON_FLOATS); // the borders; the interiors are always overwritten
     __syncthreads();
     read_ends(s, w);
@@ -135,7 +140,7 @@ predict(const float *__restrict__ weights, const uint4 *__restrict__ fragments, 
         if (image >= count) break; // the same for the whole block
         read_image(s + X0, images + ((size_t)set_of[chain] * count + image) * 1024);
         __syncthreads();
-        convolutions<false>(s, w, w2, w2 + FRAGMENTS, w2 + 2 * FRAGMENTS, 0, 0);
+        convolutions(s, w);
         const float z = output(s);
         if (threadIdx.x == 0) out[(size_t)chain * count + image] = z;
     }
@@ -158,7 +163,7 @@ losses(const float *__restrict__ particles, const float *__restrict__ images, co
     for (int image = 0; image < counts[chain]; image++) {
         read_image(s + X0, images + ((size_t)chain * capacity + image) * 1024);
         __syncthreads();
-        convolutions<false>(s, w, w2, w2 + FRAGMENTS, w2 + 2 * FRAGMENTS, 0, 0);
+        convolutions(s, w);
         if (threadIdx.x < 32) sum += cross_entropy(output(s), labels[chain * capacity + image]);
     }
     if (threadIdx.x == 0) out[(size_t)chain * gridDim.x + blockIdx.x] = sum;

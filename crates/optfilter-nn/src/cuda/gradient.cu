@@ -18,8 +18,11 @@
 #define SPREAD4 (SPREAD3 + 10 * 10 * 36)
 #define WHICH (SPREAD4 + 6 * 6 * 36)
 #define SUMS (WHICH + 2720)
-// Weights of the layer at work. In the forward pass, those of layer 3 lie where the derivatives will be.
+// Weights of the layer at work, and what tells that they are there. In the forward pass, those of layer 3 lie where the derivatives
+// will be.
 #define LAYER (SUMS + WARPS * 32)
+#define GATE (SCRATCH + 8)
+#define GATE3 (SCRATCH + 10)
 #define GRADIENT_FLOATS (LAYER + FRAGMENTS * 4)
 // The largest derivative by the output of layers 2 to 4, as the bits of a float.
 #define LARGEST(l) (SCRATCH + (l))
@@ -110,14 +113,17 @@ struct WeightsPlace {
 };
 
 template <int H>
-__device__ __forceinline__ void layer_weights(const float *in, const float *spread, float scale, float unscale,
-                                              const float4 old[6], float4 *kernel) {
+__device__ __forceinline__ void layer_weights(const float *in, const float *spread, float unscale, float4 *kernel, bool add) {
     const WeightsPlace place;
     const int lane = threadIdx.x & 31, i = lane & 7, second = lane >> 3 & 1, third = lane >> 4;
     float acc[6][4];
+    float4 old[6];
 #pragma unroll
-    for (int j = 0; j < 6; j++)
-        acc[j][0] = old[j].x * scale, acc[j][1] = old[j].y * scale, acc[j][2] = old[j].z * scale, acc[j][3] = old[j].w * scale;
+    for (int j = 0; j < 6; j++) {
+        old[j] = make_float4(0.f, 0.f, 0.f, 0.f);
+        if (add) old[j] = kernel[place.at(j)];
+        acc[j][0] = acc[j][1] = acc[j][2] = acc[j][3] = 0.f;
+    }
     // Of the input, lanes 8 to 15 and 24 to 31 name the second eight channels, 16 to 31 the second group of pixels; of
     // the derivative, the second group of pixels and the second tile.
     const float *a_at = in + (Tile<H>::pixel(third, i) + place.kx) * 36 + place.rows * 8 + second * 4;
@@ -145,28 +151,22 @@ __device__ __forceinline__ void layer_weights(const float *in, const float *spre
     }
 #pragma unroll
     for (int j = 0; j < 6; j++)
-        kernel[place.at(j)] =
-            make_float4(acc[j][0] * unscale, acc[j][1] * unscale, acc[j][2] * unscale, acc[j][3] * unscale);
+        kernel[place.at(j)] = make_float4(fmaf(acc[j][0], unscale, old[j].x), fmaf(acc[j][1], unscale, old[j].y),
+                                          fmaf(acc[j][2], unscale, old[j].z), fmaf(acc[j][3], unscale, old[j].w));
 }
 
 // All of one of the layers 2 to 4: from the derivative by its output to that by its input. N: tiles of channels per warp. Its turned
-// weights are being fetched.
-// The last warp keeps the biases' derivatives, a lane each.
+// weights are the n-th that were fetched. The last warp keeps the biases' derivatives, a lane each. Of layer 2, the weights'
+// derivative is left to the caller, who has other work to do beside it.
 template <int H, int N>
-__device__ __forceinline__ void layer_all(float *s, int l, const float *in, const float *d, const unsigned char *which,
+__device__ __forceinline__ void layer_all(float *s, int l, unsigned n, const float *in, const float *d, const unsigned char *which,
                                           float *spread, float *part, float *d_in, bool add, float &bias) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    float4 *kernel = (float4 *)(part + KERNEL(l)), old[6];
-#pragma unroll
-    for (int j = 0; j < 6; j++) {
-        old[j] = make_float4(0.f, 0.f, 0.f, 0.f);
-        if (add && warp < 12) old[j] = kernel[WeightsPlace().at(j)];
-    }
     const float scale = scale_for(s[LARGEST(l)]), unscale = 1.f / scale;
     spread_out<H>(d, which, scale, spread, s + SUMS);
-    fetched();
+    await(s + GATE, n);
     __syncthreads();
-    if (warp < 12) layer_weights<H>(in, spread, scale, unscale, old, kernel);
+    if (H < 16 && warp < 12) layer_weights<H>(in, spread, unscale, (float4 *)(part + KERNEL(l)), add);
     layer_back<H, N>(spread, (const uint4 *)(s + LAYER), unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
     if (warp == WARPS - 1) {
 #pragma unroll
@@ -175,15 +175,15 @@ __device__ __forceinline__ void layer_all(float *s, int l, const float *in, cons
     __syncthreads();
 }
 
-// First layer: a lane is an output channel, a warp every 16th window; the warps' sums are added through shared memory. Returns the
-// derivative of one weight (288) or bias (32) per thread.
-__device__ __forceinline__ float first_weights(float *s, const unsigned char *which) {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+// First layer: a lane is an output channel, each of four warps takes 64 windows, and leaves its sums (288 weights, 32 biases) in the
+// place of their derivatives.
+__device__ __forceinline__ void first_weights(float *s, int quarter, const unsigned char *which) {
+    const int lane = threadIdx.x & 31;
     float acc[10];
 #pragma unroll
     for (int k = 0; k < 10; k++) acc[k] = 0.f;
 #pragma unroll 4
-    for (int v = warp; v < 256; v += WARPS) {
+    for (int v = quarter * 64; v < quarter * 64 + 64; v++) {
         const float g = s[D1 + v * APART + lane];
         const int place = which[WHICH1 + v * 32 + lane];
         const float *at = &s[X0 + (v / 16 * 2 + place / 2) * 34 + v % 16 * 2 + place % 2];
@@ -191,42 +191,52 @@ __device__ __forceinline__ float first_weights(float *s, const unsigned char *wh
 #pragma unroll
         for (int k = 0; k < 9; k++) acc[k] = fmaf(at[k / 3 * 34 + k % 3], g, acc[k]);
     }
-    __syncthreads();
+    __syncwarp();
 #pragma unroll
-    for (int k = 0; k < 10; k++) s[D1 + (warp * 10 + k) * 32 + lane] = acc[k];
-    __syncthreads();
-    float total = 0.f;
-    if (threadIdx.x < 320) {
-#pragma unroll
-        for (int v = 0; v < WARPS; v++) total += s[D1 + v * 320 + threadIdx.x];
-    }
-    return total;
+    for (int k = 0; k < 10; k++) s[D1 + quarter * 64 * APART + k * 32 + lane] = acc[k];
 }
 
-// Images `from` to `to` of a chain; the derivative goes to `part`, the loss is returned to the first warp.
+// Images `from` to `to` of a chain; the derivative goes to `part`, the loss is returned to the first warp. `n` counts images: each
+// fetches weights five times through one gate and once through the other.
 __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, const uint4 *f, const float *__restrict__ pixels,
-                                         const float *__restrict__ labels, float scale, int from, int to, float *part) {
+                                         const float *__restrict__ labels, float scale, int from, int to, float *part,
+                                         unsigned &n) {
     unsigned char *which = (unsigned char *)(s + WHICH);
-    uint4 *layer = (uint4 *)(s + LAYER);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     // What few threads add: the loss, and derivatives of the first layer, of biases and of the dense layer.
     float sum = 0.f, first_sum = 0.f, bias2 = 0.f, bias3 = 0.f, bias4 = 0.f, dense_sum = 0.f, last_bias = 0.f;
     read_ends(s, w);
     // The next image is on its way while one is computed.
     float2 next = ((const float2 *)(pixels + from * 1024))[threadIdx.x];
-    for (int image = from; image < to; image++) {
+    for (int image = from; image < to; image++, n++) {
         const bool add = image > from;
         STAGE(0);
-        fetch_layer(layer, f);
-        fetch_layer((uint4 *)(s + D1), f + 2 * FRAGMENTS);
+        fetch(s + LAYER, f, s + GATE);
         float *x = &s[X0 + (threadIdx.x / 16 + 1) * 34 + threadIdx.x % 16 * 2 + 1];
         x[0] = next.x, x[1] = next.y;
         if (image + 1 < to) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
         if (threadIdx.x < 3) s[LARGEST(2 + threadIdx.x)] = 0.f;
         __syncthreads();
         STAGE(1);
-        convolutions<true>(s, w, layer, (const uint4 *)(s + D1), layer, f + 4 * FRAGMENTS, which);
-        fetch_layer(layer, f + 5 * FRAGMENTS);
+        fetch(s + D1, f + 2 * FRAGMENTS, s + GATE3);
+        first_layer<true>(s + X0, s + FIRST, s + A1, which + WHICH1);
+        await(s + GATE, 5 * n);
+        __syncthreads();
+        STAGE(2);
+        second_layer<true>(s, w, s + LAYER, which);
+        await(s + GATE3, n);
+        __syncthreads();
+        STAGE(3);
+        fetch(s + LAYER, f + 4 * FRAGMENTS, s + GATE);
+        third_layer<true>(s, w, s + D1, which);
+        await(s + GATE, 5 * n + 1);
+        __syncthreads();
+        STAGE(4);
+        fourth_layer<true>(s, w, s + LAYER, which);
+        __syncthreads();
+        STAGE(5);
+
+        fetch(s + LAYER, f + 5 * FRAGMENTS, s + GATE);
         // Four warps have a window of the last pooled image each, and all find the same output.
         if (warp < 4) {
             const float z = output(s), y = labels[image], e = expf(-fabsf(z));
@@ -240,17 +250,24 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         }
         __syncthreads();
         STAGE(6);
-        layer_all<4, 1>(s, 4, s + A3, s + D4, which + WHICH4, s + SPREAD4, part, s + D3, add, bias4);
+        layer_all<4, 1>(s, 4, 5 * n + 2, s + A3, s + D4, which + WHICH4, s + SPREAD4, part, s + D3, add, bias4);
         STAGE(7);
-        fetch_layer(layer, f + 3 * FRAGMENTS);
-        layer_all<8, 1>(s, 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, part, s + D2, add, bias3);
+        fetch(s + LAYER, f + 3 * FRAGMENTS, s + GATE);
+        layer_all<8, 1>(s, 3, 5 * n + 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, part, s + D2, add, bias3);
         STAGE(8);
-        fetch_layer(layer, f + FRAGMENTS);
-        layer_all<16, 2>(s, 2, s + A1, s + D2, which + WHICH2, s + SPREAD2, part, s + D1, add, bias2);
+        fetch(s + LAYER, f + FRAGMENTS, s + GATE);
+        layer_all<16, 2>(s, 2, 5 * n + 4, s + A1, s + D2, which + WHICH2, s + SPREAD2, part, s + D1, add, bias2);
         STAGE(9);
-        first_sum += first_weights(s, which);
+        if (warp < 12)
+            layer_weights<16>(s + A1, s + SPREAD2, 1.f / scale_for(s[LARGEST(2)]), (float4 *)(part + KERNEL(2)), add);
+        else
+            first_weights(s, warp - 12, which);
         __syncthreads();
         STAGE(10);
+        if (threadIdx.x < 320) {
+#pragma unroll
+            for (int v = 0; v < 4; v++) first_sum += s[D1 + v * 64 * APART + threadIdx.x];
+        }
     }
     if (threadIdx.x < 320) part[threadIdx.x < 288 ? KERNEL1 + threadIdx.x : BIAS1 + threadIdx.x - 288] = first_sum;
     if (warp == WARPS - 1) {
@@ -271,7 +288,13 @@ gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments,
          const float *__restrict__ scales, int capacity, int chains, int per_chain, int per_block, float *partial, float *loss) {
     extern __shared__ __align__(16) float s[];
     const int first = blockIdx.x * per_block, last = min(first + per_block, chains * per_chain);
+    unsigned n = 0;
     zero(s, GRADIENT_FLOATS); // the borders; the interiors are always overwritten
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        open_gate(s + GATE);
+        open_gate(s + GATE3);
+    }
     __syncthreads();
     for (int chain = first / per_chain; chain * per_chain < last; chain++) {
         const int set = set_of[chain], row = blockIdx.x + chain;
@@ -279,7 +302,8 @@ gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments,
         float *part = partial + (size_t)row * PITCH, sum = 0.f;
         if (from < to)
             sum = segment(s, weights + (size_t)chain * PITCH, fragments + (size_t)chain * 6 * FRAGMENTS,
-                          images + (size_t)set * capacity * 1024, labels + set * capacity, scales[chain], from, to, part);
+                          images + (size_t)set * capacity * 1024, labels + set * capacity, scales[chain], from, to, part,
+                          n);
         else
             zero(part, PITCH);
         if (threadIdx.x == 0) loss[row] = sum;

@@ -87,13 +87,31 @@ __device__ __forceinline__ void tile_product(float d[4], unsigned a0, unsigned a
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Copies 16 bytes to shared memory in the background; they are there after `fetched` and a barrier.
-__device__ __forceinline__ void fetch(uint4 *to, const uint4 *from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)),
-                 "l"(__cvta_generic_to_global(from))
+// A copy of a layer's weights to shared memory in the background, asked for by one thread and awaited by all. A gate counts copies;
+// the n-th (from 0) is awaited with n.
+__device__ __forceinline__ void open_gate(float *gate) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"((unsigned)__cvta_generic_to_shared(gate)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void fetch(float *to, const uint4 *from, float *gate) {
+    if (threadIdx.x != 0) return;
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to), bar = (unsigned)__cvta_generic_to_shared(gate);
+    // What was written there before must not come later.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(FRAGMENTS * 16) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(at),
+                 "l"(__cvta_generic_to_global(from)), "r"(FRAGMENTS * 16), "r"(bar)
                  : "memory");
 }
-__device__ __forceinline__ void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ __forceinline__ void await(float *gate, unsigned n) {
+    unsigned done;
+    do {
+        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+                     : "=r"(done)
+                     : "r"((unsigned)__cvta_generic_to_shared(gate)), "r"(n & 1u)
+                     : "memory");
+    } while (!done);
+}
 #endif
 
 __device__ __forceinline__ float relu(float v) { return v > 0.f ? v : 0.f; }
@@ -120,11 +138,6 @@ __device__ __forceinline__ uint4 split_weights(const float *at, int apart) {
 __device__ __forceinline__ uint4 split_weights_of(const float *__restrict__ kernel, int i) {
     const int tap = i / 256, half = i / 128 % 2, n = i / 32 % 4, g = i / 4 % 8, t = i % 4;
     return split_weights(&kernel[(tap * 32 + half * 16 + 2 * t) * 32 + n * 8 + g], 32);
-}
-
-// Fetches a layer's FRAGMENTS.
-__device__ __forceinline__ void fetch_layer(uint4 *to, const uint4 *from) {
-    for (int i = threadIdx.x; i < FRAGMENTS; i += blockDim.x) fetch(to + i, from + i);
 }
 
 // d += a b with a = (hi, lo), in three parts, the small ones first; or, not split, in one.

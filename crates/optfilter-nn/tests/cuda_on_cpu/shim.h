@@ -13,6 +13,7 @@
 #include <vector>
 
 #define EMULATED
+#define FRAGMENTS 2304
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -33,8 +34,6 @@ static float4 make_float4(float a, float b, float c, float d) { return {a, b, c,
 static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)(((uint64_t)a * b) >> 32); }
 static unsigned __float_as_uint(float v) { unsigned u; memcpy(&u, &v, 4); return u; }
 static float __uint_as_float(unsigned u) { float v; memcpy(&v, &u, 4); return v; }
-static void fetch(uint4 *to, const uint4 *from) { *to = *from; }
-static void fetched() {}
 static void atomicMax(unsigned *at, unsigned v) { *at = max(*at, v); }
 
 static Index threadIdx, blockIdx, gridDim, blockDim;
@@ -148,6 +147,14 @@ static void tile_product(float d[4], unsigned a0, unsigned a1, unsigned a2, unsi
         }
     }
 }
+
+// A copy in the background is done at once. What it would overwrite too early is checked on the card, by its race detector.
+static void open_gate(float *) {}
+static void fetch(float *to, const uint4 *from, float *) {
+    if (threadIdx.x == 0) memcpy(to, from, FRAGMENTS * 16);
+}
+static void await(float *, unsigned) {}
+static void __syncwarp() { give_way(); }
 
 static void launch(int x, int y, int count, std::function<void()> kernel) {
     threads.resize(count);
