@@ -1,8 +1,8 @@
 //! Adam on many chains at once: each chain has its weights, its labels and its own pull to a prior.
 
 use super::{
-    Card, CudaError, FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, Sets, THREADS, grid, padded,
-    sized,
+    Card, CudaError, FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, Sets, THREADS, check_weights,
+    grid, padded, sized,
 };
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
@@ -62,9 +62,7 @@ impl<'a> Chains<'a> {
     ) -> Result<Self, CudaError> {
         let (count, stream) = (weights.len(), &card.stream);
         sized("sets of chains", set_of.len(), count)?;
-        for w in weights {
-            sized("weights of a chain", w.len(), 28_193)?;
-        }
+        check_weights(weights, count)?;
         let sets = set_of.iter().max().map_or(1, |s| s + 1);
         // There are no more blocks than multiprocessors, and the last row is the last block's number plus the last chain's.
         let rows = card.multiprocessors + count;
@@ -90,6 +88,13 @@ impl<'a> Chains<'a> {
         };
         chains.turn()?;
         Ok(chains)
+    }
+
+    /// Other weights for each chain.
+    pub fn set_weights(&mut self, weights: &[Vec<f32>]) -> Result<(), CudaError> {
+        check_weights(weights, self.count)?;
+        self.card.stream.memcpy_htod(&padded(weights), &mut self.weights)?;
+        self.turn()
     }
 
     /// Images and labels of each set: one set for each that `set_of` names, at most `capacity` images of 1024 pixels in it.

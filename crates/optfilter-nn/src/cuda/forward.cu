@@ -1,21 +1,22 @@
 // The forward pass: one block takes one image at a time through the whole network with every activation in shared memory.
 //
-// The first layer has one input channel: a lane is an output channel, a warp a patch of 4 x 4 pixels, in single precision. Layers 2
-// to 4 are in tile.cu. `predict` and `losses` are as good as single precision; particles.cu has the fast one.
+// `predict` and `losses` are as good as single precision; particles.cu has the fast one.
 
 #define THREADS 512
 #define WARPS 16
 
-// Shared memory, in floats.
+// Shared memory, in floats. A row of the image is 42 of them, so that the places of a window lie in different banks.
+#define ROW 42
 #define X0 0
-#define A1 (X0 + 1156)
+#define A1 (X0 + 34 * ROW)
 #define A2 (A1 + 18 * 18 * 36)
 #define A3 (A2 + 10 * 10 * 36)
 #define A4 (A3 + 6 * 6 * 36)
 #define SCRATCH (A4 + 128)
-// Bias and kernel of the first layer, kernel and bias of the dense layer.
+// Bias and kernel of the first layer, biases of layers 2 to 4, kernel and bias of the dense layer.
 #define FIRST (SCRATCH + 12)
-#define DENSE (FIRST + 320)
+#define BIASES (FIRST + 320)
+#define DENSE (BIASES + 96)
 #define COMMON_FLOATS (DENSE + 132)
 // Weights of layers 2 to 4.
 #define ALL_LAYERS COMMON_FLOATS
@@ -27,19 +28,22 @@ __device__ __forceinline__ void zero(float *s, int n) {
 
 // Reads one image into its bordered place.
 __device__ __forceinline__ void read_image(float *x0, const float *__restrict__ image) {
-    for (int i = threadIdx.x; i < 1024; i += THREADS) x0[(i / 32 + 1) * 34 + i % 32 + 1] = image[i];
+    for (int i = threadIdx.x; i < 1024; i += THREADS) x0[(i / 32 + 1) * ROW + i % 32 + 1] = image[i];
 }
 
-// Reads the weights of the first and of the dense layer.
+// Reads the weights of the first and of the dense layer, and the biases.
 __device__ __forceinline__ void read_ends(float *s, const float *__restrict__ w) {
     if (threadIdx.x < 320) s[FIRST + threadIdx.x] = w[threadIdx.x];
+    if (threadIdx.x < 96) s[BIASES + threadIdx.x] = w[BIAS(2 + threadIdx.x / 32) + threadIdx.x % 32];
     if (threadIdx.x < 128) s[DENSE + threadIdx.x] = w[KERNEL_D + threadIdx.x];
     if (threadIdx.x == 128) s[DENSE + 128] = w[BIAS_D];
 }
 
+// First layer, one input channel: a lane is an output channel, a warp a patch of 4 x 4 pixels. In single precision: of its
+// many windows, some have two nearly equal values, and a maximum found at another place than the CPU's shows in the derivative (with
+// split halves it did, 1.6e-4 in one of ten chains, and they were no faster).
 template <bool KEEP>
-__device__ __forceinline__ void first_layer(const float *x0, const float *weights, float *out,
-                                            unsigned char *which) {
+__device__ __forceinline__ void first_layer(const float *x0, const float *weights, float *out, unsigned char *which) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     float w[9];
 #pragma unroll
@@ -55,7 +59,7 @@ __device__ __forceinline__ void first_layer(const float *x0, const float *weight
             float x[6];
 #pragma unroll
             for (int c = 0; c < 6; c += 2) {
-                const float2 two = *(const float2 *)&x0[(py + r) * 34 + px + c];
+                const float2 two = *(const float2 *)&x0[(py + r) * ROW + px + c];
                 x[c] = two.x, x[c + 1] = two.y;
             }
 #pragma unroll
@@ -87,27 +91,27 @@ __device__ __forceinline__ void first_layer(const float *x0, const float *weight
 
 // The convolutions of the image in X0, from the weights of layers 2 to 4 in shared memory.
 template <bool KEEP>
-__device__ __forceinline__ void second_layer(float *s, const float *__restrict__ w, const float *w2, unsigned char *which) {
-    layer<16, 2, WARPS, true, KEEP>(s + A1, (const uint4 *)w2, w + BIAS(2), s + A2, which + WHICH2);
+__device__ __forceinline__ void second_layer(float *s, const float *w2, unsigned char *which) {
+    layer<16, 2, WARPS, true, KEEP>(s + A1, (const uint4 *)w2, s + BIASES, s + A2, which + WHICH2);
 }
 template <bool KEEP>
-__device__ __forceinline__ void third_layer(float *s, const float *__restrict__ w, const float *w3, unsigned char *which) {
-    layer<8, 1, WARPS, true, KEEP>(s + A2, (const uint4 *)w3, w + BIAS(3), s + A3, which + WHICH3);
+__device__ __forceinline__ void third_layer(float *s, const float *w3, unsigned char *which) {
+    layer<8, 1, WARPS, true, KEEP>(s + A2, (const uint4 *)w3, s + BIASES + 32, s + A3, which + WHICH3);
 }
 template <bool KEEP>
-__device__ __forceinline__ void fourth_layer(float *s, const float *__restrict__ w, const float *w4, unsigned char *which) {
-    layer<4, 1, WARPS, true, KEEP>(s + A3, (const uint4 *)w4, w + BIAS(4), s + A4, which + WHICH4);
+__device__ __forceinline__ void fourth_layer(float *s, const float *w4, unsigned char *which) {
+    layer<4, 1, WARPS, true, KEEP>(s + A3, (const uint4 *)w4, s + BIASES + 64, s + A4, which + WHICH4);
 }
 
-__device__ __forceinline__ void convolutions(float *s, const float *__restrict__ w) {
+__device__ __forceinline__ void convolutions(float *s) {
     const float *w2 = s + ALL_LAYERS;
     first_layer<false>(s + X0, s + FIRST, s + A1, 0);
     __syncthreads();
-    second_layer<false>(s, w, w2, 0);
+    second_layer<false>(s, w2, 0);
     __syncthreads();
-    third_layer<false>(s, w, w2 + FRAGMENTS * 4, 0);
+    third_layer<false>(s, w2 + FRAGMENTS * 4, 0);
     __syncthreads();
-    fourth_layer<false>(s, w, w2 + 2 * FRAGMENTS * 4, 0);
+    fourth_layer<false>(s, w2 + 2 * FRAGMENTS * 4, 0);
     __syncthreads();
 }
 
@@ -140,7 +144,7 @@ predict(const float *__restrict__ weights, const uint4 *__restrict__ fragments, 
         if (image >= count) break; // the same for the whole block
         read_image(s + X0, images + ((size_t)set_of[chain] * count + image) * 1024);
         __syncthreads();
-        convolutions(s, w);
+        convolutions(s);
         const float z = output(s);
         if (threadIdx.x == 0) out[(size_t)chain * count + image] = z;
     }
@@ -163,7 +167,7 @@ losses(const float *__restrict__ particles, const float *__restrict__ images, co
     for (int image = 0; image < counts[chain]; image++) {
         read_image(s + X0, images + ((size_t)chain * capacity + image) * 1024);
         __syncthreads();
-        convolutions(s, w);
+        convolutions(s);
         if (threadIdx.x < 32) sum += cross_entropy(output(s), labels[chain * capacity + image]);
     }
     if (threadIdx.x == 0) out[(size_t)chain * gridDim.x + blockIdx.x] = sum;

@@ -2,9 +2,10 @@
 // sums in a fixed order: no atomics on sums, the same result every time.
 //
 // The derivative by a pooled image is spread to the pixels it came from. From there, the derivative by a convolution's input is a
-// convolution with the turned weights, and that by its weights a product over all pixels. Both read the same two images in shared
-// memory, so there is no barrier between them. Before it is split into halves, a derivative is scaled by a power of two that brings
-// the image's largest to 2^13.
+// convolution with the turned weights, and that by its weights a product over all pixels. Before it is split into halves, a
+// derivative is scaled by a power of two that brings the image's largest to 2^13.
+//
+// A layer's weights are fetched to shared memory in the background, where possible while something else is computed.
 
 // Derivatives by pooled images: 40 floats per pixel, again to keep pixels in different banks. That of the first
 // layer's output takes the place of the others, which are used up by then.
@@ -27,6 +28,14 @@
 // The largest derivative by the output of layers 2 to 4, as the bits of a float.
 #define LARGEST(l) (SCRATCH + (l))
 
+// The layer of H x H images: its number, its input, the derivative by its output, places of maxima, and the spread derivative.
+template <int H> struct Layer {
+    static const int l = H == 16 ? 2 : H == 8 ? 3 : 4, in = H == 16 ? A1 : H == 8 ? A2 : A3, d = H == 16 ? D2 : H == 8 ? D3 : D4;
+    static const int which = H == 16 ? WHICH2 : H == 8 ? WHICH3 : WHICH4, spread = H == 16 ? SPREAD2 : H == 8 ? SPREAD3 : SPREAD4;
+    // Where the derivative by its input goes, and its kernel.
+    static const int d_in = H == 16 ? D1 : H == 8 ? D2 : D3, kernel = KERNEL(l);
+};
+
 __device__ __forceinline__ void note_largest(float *s, int l, float largest) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, step));
@@ -43,7 +52,9 @@ __device__ __forceinline__ float scale_for(float largest) {
 // Spreads the derivative of the pooled image to the pixels it came from, split into halves; all other pixels are zero. Each warp
 // leaves its sums by channel.
 template <int H>
-__device__ __forceinline__ void spread_out(const float *d, const unsigned char *which, float scale, float *spread, float *sums) {
+__device__ __forceinline__ void spread_out(float *s) {
+    const float *d = s + Layer<H>::d, scale = scale_for(s[LARGEST(Layer<H>::l)]);
+    const unsigned char *which = (const unsigned char *)(s + WHICH) + Layer<H>::which;
     const int pair = threadIdx.x % 16;
     float2 sum;
     sum.x = 0.f, sum.y = 0.f;
@@ -53,7 +64,7 @@ __device__ __forceinline__ void spread_out(const float *d, const unsigned char *
         unsigned hi, lo;
         sum.x += g.x, sum.y += g.y;
         split(g.x * scale, g.y * scale, hi, lo);
-        unsigned *to = (unsigned *)&spread[((v / (H / 2) * 2 + 1) * (H + 2) + v % (H / 2) * 2 + 1) * 36 + pair];
+        unsigned *to = (unsigned *)&s[Layer<H>::spread + ((v / (H / 2) * 2 + 1) * (H + 2) + v % (H / 2) * 2 + 1) * 36 + pair];
 #pragma unroll
         for (unsigned p = 0; p < 4; p++) {
             const unsigned mask = (first == p ? 0xffffu : 0u) | (second == p ? 0xffff0000u : 0u);
@@ -64,48 +75,46 @@ __device__ __forceinline__ void spread_out(const float *d, const unsigned char *
     }
     sum.x += __shfl_xor_sync(ALL_LANES, sum.x, 16);
     sum.y += __shfl_xor_sync(ALL_LANES, sum.y, 16);
-    if (threadIdx.x % 32 < 16) *(float2 *)&sums[threadIdx.x / 32 * 32 + 2 * pair] = sum;
+    if (threadIdx.x % 32 < 16) *(float2 *)&s[SUMS + threadIdx.x / 32 * 32 + 2 * pair] = sum;
 }
 
 // Derivative by the input of layers 2 to 4, masked by the ReLU that made that input: `d` without border.
 template <int H, int N>
-__device__ __forceinline__ void layer_back(const float *spread, const uint4 *turned, float unscale, const float *in, float *d,
-                                           float *s, int l) {
+__device__ __forceinline__ void layer_back(float *s) {
+    const float unscale = WEIGHT_UNSCALE / scale_for(s[LARGEST(Layer<H>::l)]);
+    const unsigned *in = (const unsigned *)(s + Layer<H>::in);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int M = H == 4 ? 1 : 2, pairs = Tile<H>::count / M;
     float largest = 0.f;
-    // From the last warp on: the first ones have the weights' derivative to do.
+    // From the last warp on: the first ones come from the weights' derivative.
     for (int job = WARPS - 1 - warp; job < pairs * (4 / N); job += WARPS) {
         const int tile = job % pairs * M, n0 = job / pairs * N;
         float acc[M][N][4];
 #pragma unroll
         for (int i = 0; i < M * N * 4; i++) acc[i / (4 * N)][i / 4 % N][i % 4] = 0.f;
-        convolve<H, M, N, true>(spread, turned, tile, n0, acc);
+        convolve<H, M, N, true>(s + Layer<H>::spread, (const uint4 *)(s + LAYER), tile, n0, acc);
 #pragma unroll
         for (int i = 0; i < M * N * 2; i++) {
             const int m = i / (2 * N), n = i / 2 % N, group = i % 2, channel = (n0 + n) * 8 + 2 * t;
             const int y = tile + m + Tile<H>::y(group, g), x = Tile<H>::x(group, g);
             // The halves are not negative: any bit says that the ReLU was on.
-            const unsigned on = ((const unsigned *)in)[((y + 1) * (H + 2) + x + 1) * 36 + channel / 2];
+            const unsigned on = in[((y + 1) * (H + 2) + x + 1) * 36 + channel / 2];
             float2 v;
             v.x = on & 0xffffu ? acc[m][n][2 * group] * unscale : 0.f;
             v.y = on >> 16 ? acc[m][n][2 * group + 1] * unscale : 0.f;
             largest = fmaxf(largest, fmaxf(fabsf(v.x), fabsf(v.y)));
-            *(float2 *)&d[(y * H + x) * APART + channel] = v;
+            *(float2 *)&s[Layer<H>::d_in + (y * H + x) * APART + channel] = v;
         }
     }
-    if (l > 1) note_largest(s, l, largest);
+    if (H < 16) note_largest(s, Layer<H>::l - 1, largest);
 }
 
-// Derivative by the weights of layers 2 to 4: rows are input channels, columns output channels, terms pixels. Twelve warps: one of
+// Derivative by the weights of layers 2 to 4: rows are input channels, columns output channels, terms pixels. Twelve jobs: one of
 // three columns of the window, half of the input channels, half of the output channels each; tiles of the input pass by, and each
 // is used for three rows of the window. `kernel` keeps the order of the tiles: [9][2 x 16 inputs][4 x 8 outputs][32 lanes].
 struct WeightsPlace {
     int kx, rows, pair;
-    __device__ __forceinline__ WeightsPlace() {
-        const int warp = threadIdx.x >> 5;
-        kx = warp % 3, rows = warp / 3 % 2, pair = warp / 6;
-    }
+    __device__ __forceinline__ WeightsPlace(int job) : kx(job % 3), rows(job / 3 % 2), pair(job / 6) {}
     // Of window row j / 2 and output tile j % 2.
     __device__ __forceinline__ int at(int j) const {
         return (((j / 2 * 3 + kx) * 2 + rows) * 4 + pair * 2 + j % 2) * 32 + (threadIdx.x & 31);
@@ -113,8 +122,10 @@ struct WeightsPlace {
 };
 
 template <int H>
-__device__ __forceinline__ void layer_weights(const float *in, const float *spread, float unscale, float4 *kernel, bool add) {
-    const WeightsPlace place;
+__device__ __forceinline__ void layer_weights(const float *s, int job, float *part, bool add) {
+    const WeightsPlace place(job);
+    const float unscale = 1.f / scale_for(s[LARGEST(Layer<H>::l)]);
+    float4 *kernel = (float4 *)(part + Layer<H>::kernel);
     const int lane = threadIdx.x & 31, i = lane & 7, second = lane >> 3 & 1, third = lane >> 4;
     float acc[6][4];
     float4 old[6];
@@ -126,8 +137,8 @@ __device__ __forceinline__ void layer_weights(const float *in, const float *spre
     }
     // Of the input, lanes 8 to 15 and 24 to 31 name the second eight channels, 16 to 31 the second group of pixels; of
     // the derivative, the second group of pixels and the second tile.
-    const float *a_at = in + (Tile<H>::pixel(third, i) + place.kx) * 36 + place.rows * 8 + second * 4;
-    const float *b_at = spread + (Tile<H>::pixel(second, i) + H + 3) * 36 + place.pair * 8 + third * 4;
+    const float *a_at = s + Layer<H>::in + (Tile<H>::pixel(third, i) + place.kx) * 36 + place.rows * 8 + second * 4;
+    const float *b_at = s + Layer<H>::spread + (Tile<H>::pixel(second, i) + H + 3) * 36 + place.pair * 8 + third * 4;
     unsigned a[3][2][4];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -155,23 +166,21 @@ __device__ __forceinline__ void layer_weights(const float *in, const float *spre
                                           fmaf(acc[j][2], unscale, old[j].z), fmaf(acc[j][3], unscale, old[j].w));
 }
 
-// All of one of the layers 2 to 4: from the derivative by its output to that by its input. N: tiles of channels per warp. Its turned
-// weights are the n-th that were fetched. The last warp keeps the biases' derivatives, a lane each. Of layer 2, the weights'
-// derivative is left to the caller, who has other work to do beside it.
+// From the derivative by a layer's output to that by its input. N: tiles of channels per warp. Its turned weights are the n-th that
+// were fetched; while they are on their way, the derivative by the weights of the layer behind is taken. The last warp keeps the
+// biases' derivatives, a lane each.
 template <int H, int N>
-__device__ __forceinline__ void layer_all(float *s, int l, unsigned n, const float *in, const float *d, const unsigned char *which,
-                                          float *spread, float *part, float *d_in, bool add, float &bias) {
+__device__ __forceinline__ void layer_all(float *s, unsigned n, float *part, bool add, float &bias) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const float scale = scale_for(s[LARGEST(l)]), unscale = 1.f / scale;
-    spread_out<H>(d, which, scale, spread, s + SUMS);
-    await(s + GATE, n);
+    spread_out<H>(s);
     __syncthreads();
-    if (H < 16 && warp < 12) layer_weights<H>(in, spread, unscale, (float4 *)(part + KERNEL(l)), add);
-    layer_back<H, N>(spread, (const uint4 *)(s + LAYER), unscale * WEIGHT_UNSCALE, in, d_in, s, l - 1);
+    if (H > 4 && warp < 12) layer_weights<H == 16 ? 8 : 4>(s, warp, part, add);
     if (warp == WARPS - 1) {
 #pragma unroll
         for (int v = 0; v < WARPS; v++) bias += s[SUMS + v * 32 + lane];
     }
+    await(s + GATE, n);
+    layer_back<H, N>(s);
     __syncthreads();
 }
 
@@ -186,10 +195,10 @@ __device__ __forceinline__ void first_weights(float *s, int quarter, const unsig
     for (int v = quarter * 64; v < quarter * 64 + 64; v++) {
         const float g = s[D1 + v * APART + lane];
         const int place = which[WHICH1 + v * 32 + lane];
-        const float *at = &s[X0 + (v / 16 * 2 + place / 2) * 34 + v % 16 * 2 + place % 2];
+        const float *at = &s[X0 + (v / 16 * 2 + place / 2) * ROW + v % 16 * 2 + place % 2];
         acc[9] += g;
 #pragma unroll
-        for (int k = 0; k < 9; k++) acc[k] = fmaf(at[k / 3 * 34 + k % 3], g, acc[k]);
+        for (int k = 0; k < 9; k++) acc[k] = fmaf(at[k / 3 * ROW + k % 3], g, acc[k]);
     }
     __syncwarp();
 #pragma unroll
@@ -212,9 +221,10 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         const bool add = image > from;
         STAGE(0);
         fetch(s + LAYER, f, s + GATE);
-        float *x = &s[X0 + (threadIdx.x / 16 + 1) * 34 + threadIdx.x % 16 * 2 + 1];
+        float *x = &s[X0 + (threadIdx.x / 16 + 1) * ROW + threadIdx.x % 16 * 2 + 1];
         x[0] = next.x, x[1] = next.y;
         if (image + 1 < to) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
+        const float y = labels[image];
         if (threadIdx.x < 3) s[LARGEST(2 + threadIdx.x)] = 0.f;
         __syncthreads();
         STAGE(1);
@@ -223,23 +233,23 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         await(s + GATE, 5 * n);
         __syncthreads();
         STAGE(2);
-        second_layer<true>(s, w, s + LAYER, which);
+        second_layer<true>(s, s + LAYER, which);
         await(s + GATE3, n);
         __syncthreads();
         STAGE(3);
         fetch(s + LAYER, f + 4 * FRAGMENTS, s + GATE);
-        third_layer<true>(s, w, s + D1, which);
+        third_layer<true>(s, s + D1, which);
         await(s + GATE, 5 * n + 1);
         __syncthreads();
         STAGE(4);
-        fourth_layer<true>(s, w, s + LAYER, which);
+        fourth_layer<true>(s, s + LAYER, which);
         __syncthreads();
         STAGE(5);
 
         fetch(s + LAYER, f + 5 * FRAGMENTS, s + GATE);
         // Four warps have a window of the last pooled image each, and all find the same output.
         if (warp < 4) {
-            const float z = output(s), y = labels[image], e = expf(-fabsf(z));
+            const float z = output(s), e = expf(-fabsf(z));
             const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale;
             const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * s[DENSE + threadIdx.x] : 0.f;
             s[D4 + warp * APART + lane] = d;
@@ -250,16 +260,16 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         }
         __syncthreads();
         STAGE(6);
-        layer_all<4, 1>(s, 4, 5 * n + 2, s + A3, s + D4, which + WHICH4, s + SPREAD4, part, s + D3, add, bias4);
+        layer_all<4, 1>(s, 5 * n + 2, part, add, bias4);
         STAGE(7);
         fetch(s + LAYER, f + 3 * FRAGMENTS, s + GATE);
-        layer_all<8, 1>(s, 3, 5 * n + 3, s + A2, s + D3, which + WHICH3, s + SPREAD3, part, s + D2, add, bias3);
+        layer_all<8, 1>(s, 5 * n + 3, part, add, bias3);
         STAGE(8);
         fetch(s + LAYER, f + FRAGMENTS, s + GATE);
-        layer_all<16, 2>(s, 2, 5 * n + 4, s + A1, s + D2, which + WHICH2, s + SPREAD2, part, s + D1, add, bias2);
+        layer_all<16, 2>(s, 5 * n + 4, part, add, bias2);
         STAGE(9);
         if (warp < 12)
-            layer_weights<16>(s + A1, s + SPREAD2, 1.f / scale_for(s[LARGEST(2)]), (float4 *)(part + KERNEL(2)), add);
+            layer_weights<16>(s, warp, part, add);
         else
             first_weights(s, warp - 12, which);
         __syncthreads();

@@ -34,7 +34,7 @@ const THREADS: u32 = 512;
 const PARTICLE_THREADS: u32 = 256;
 
 /// Floats of shared memory that the network kernels have in common (`forward.cu`).
-const COMMON: u32 = 1156 + 36 * (324 + 100 + 36) + 128 + 12 + 320 + 132;
+const COMMON: u32 = 34 * 42 + 36 * (324 + 100 + 36) + 128 + 12 + 320 + 96 + 132;
 /// Shared memory in bytes, computed as in the kernels: of the forward pass (`forward.cu`), ...
 const FORWARD_BYTES: u32 = 4 * (COMMON + 3 * 2304 * 4);
 /// ... of the gradient (`gradient.cu`), ...
@@ -212,6 +212,12 @@ fn grid(x: usize, chains: usize, threads: u32, shared: u32) -> LaunchConfig {
 /// An error unless there is as much as needed.
 fn sized(what: &'static str, found: usize, needed: usize) -> Result<(), CudaError> {
     if found == needed { Ok(()) } else { Err(CudaError::Size { what, needed, found }) }
+}
+
+/// An error unless there are `chains` weight vectors of this network.
+fn check_weights(weights: &[Vec<f32>], chains: usize) -> Result<(), CudaError> {
+    sized("weight vectors", weights.len(), chains)?;
+    weights.iter().try_for_each(|w| sized("weights of a chain", w.len(), 28_193))
 }
 
 /// Images and labels of several sets as the kernels read them: `capacity` images per set, and how many there are.

@@ -6,10 +6,8 @@
 
 #define P_THREADS 256
 #define P_WARPS 8
-// An image row is 42 floats, so that the window places of a tile lie in different banks.
-#define P_ROW 42
 #define P_X0 0
-#define P_A1 (P_X0 + 34 * P_ROW)
+#define P_A1 (P_X0 + 34 * ROW)
 #define P_A2 (P_A1 + 18 * 18 * 20)
 #define P_A3 (P_A2 + 10 * 10 * 20)
 #define P_A4 (P_A3 + 6 * 6 * 20)
@@ -20,8 +18,8 @@
 __device__ __forceinline__ void first_tiles(const float *x0, const float *__restrict__ w, float *a1) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     // This lane's terms: window places 2t and 2t + 1, and, in the first lane of four, the last place.
-    const int even = 2 * t / 3 * P_ROW + 2 * t % 3, odd = (2 * t + 1) / 3 * P_ROW + (2 * t + 1) % 3;
-    const int eighth = 2 * P_ROW + 2;
+    const int even = 2 * t / 3 * ROW + 2 * t % 3, odd = (2 * t + 1) / 3 * ROW + (2 * t + 1) % 3;
+    const int eighth = 2 * ROW + 2;
     unsigned b[4][2];
     float bias[4][2];
 #pragma unroll
@@ -35,9 +33,9 @@ __device__ __forceinline__ void first_tiles(const float *x0, const float *__rest
 #pragma unroll 2
     for (int m = warp; m < 64; m += P_WARPS) {
         const int y = m / 4 * 2, x = m % 4 * 8 + g;
-        const float *at = &x0[y * P_ROW + x];
-        const unsigned a0 = pack(at[even], at[odd]), a1_ = pack(at[even + P_ROW], at[odd + P_ROW]);
-        const unsigned a2 = pack(at[eighth], 0.f), a3 = pack(at[eighth + P_ROW], 0.f);
+        const float *at = &x0[y * ROW + x];
+        const unsigned a0 = pack(at[even], at[odd]), a1_ = pack(at[even + ROW], at[odd + ROW]);
+        const unsigned a2 = pack(at[eighth], 0.f), a3 = pack(at[eighth + ROW], 0.f);
 #pragma unroll
         for (int n = 0; n < 4; n++) {
             float d[4] = {bias[n][0], bias[n][1], bias[n][0], bias[n][1]};
@@ -67,7 +65,7 @@ losses_half(const float *__restrict__ particles, const float *__restrict__ image
     float4 next = ((const float4 *)pixels)[threadIdx.x];
     __syncthreads();
     for (int image = 0; image < count; image++) {
-        float *to = &s[P_X0 + (threadIdx.x / 8 + 1) * P_ROW + threadIdx.x % 8 * 4 + 1];
+        float *to = &s[P_X0 + (threadIdx.x / 8 + 1) * ROW + threadIdx.x % 8 * 4 + 1];
         to[0] = next.x, to[1] = next.y, to[2] = next.z, to[3] = next.w;
         if (image + 1 < count) next = ((const float4 *)(pixels + (image + 1) * 1024))[threadIdx.x];
         __syncthreads();

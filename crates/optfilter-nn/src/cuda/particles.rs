@@ -1,7 +1,8 @@
 //! Particle filters on the card: `count` weight vectors for each of several chains.
 
 use super::{
-    Card, CudaError, FORWARD_BYTES, HALF_BYTES, PARTICLE_THREADS, PITCH, Sets, THREADS, grid, sized,
+    Card, CudaError, FORWARD_BYTES, HALF_BYTES, PARTICLE_THREADS, PITCH, Sets, THREADS,
+    check_weights, grid, sized,
 };
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
@@ -26,9 +27,7 @@ impl<'a> Particles<'a> {
         capacity: usize,
     ) -> Result<Self, CudaError> {
         let (chains, stream) = (start.len(), &card.stream);
-        for w in start {
-            sized("weights of a chain", w.len(), 28_193)?;
-        }
+        check_weights(start, chains)?;
         // Every particle is its chain's first one: upload those and copy on the card.
         let mut weights = stream.alloc_zeros(chains * count * PITCH)?;
         for (c, w) in start.iter().enumerate() {

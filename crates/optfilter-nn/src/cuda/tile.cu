@@ -145,7 +145,7 @@ __device__ __forceinline__ void product(float d[4], const unsigned a[2][4], uint
     const unsigned *p = a[part == 0 ? 1 : 0];
     tile_product(d, p[0], p[1], p[2], p[3], part == 1 ? b.z : b.x, part == 1 ? b.w : b.y);
 }
-__device__ __forceinline__ void product(float d[4], const unsigned a[1][4], uint2 b, int) {
+__device__ __forceinline__ void product(float d[4], const unsigned a[][4], uint2 b, int) {
     tile_product(d, a[0][0], a[0][1], a[0][2], a[0][3], b.x, b.y);
 }
 
@@ -256,7 +256,7 @@ __device__ __forceinline__ void pool_tile(const float up[2], const float down[2]
 // Layers 2 to 4 forward. Two tiles at a time, which are the upper and lower rows of windows; in a 4 x 4 image one tile has both.
 template <int H, int N, int WARPS, bool SPLIT, bool KEEP>
 __device__ __forceinline__ void layer(const float *in, const typename Fragment<SPLIT>::type *kernel,
-                                      const float *__restrict__ biases, float *out, unsigned char *which) {
+                                      const float *biases, float *out, unsigned char *which) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int M = H == 4 ? 1 : 2, pairs = Tile<H>::count / M;
     for (int job = warp; job < pairs * (4 / N); job += WARPS) {

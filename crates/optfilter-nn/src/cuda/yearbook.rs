@@ -11,6 +11,7 @@ use crate::yearbook::split::Part;
 use crate::yearbook::{Dataset, Protocol, YearbookError};
 use optfilter::filter::{Scheme, resample};
 use optfilter::rng::Stream;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,8 @@ fn percent(z: &[f32], labels: &[u32]) -> Option<f64> {
 
 /// Validation and test images of a year for each seed, validation first.
 fn held_out(data: &Dataset, seeds: &[Seed], year: usize) -> Vec<(Part, Part)> {
-    seeds.iter().map(|s| (s.years[year].validation(data), s.years[year].test(data))).collect()
+    let both = |s: &Seed| (s.years[year].validation(data), s.years[year].test(data));
+    seeds.par_iter().map(both).collect()
 }
 
 /// Accuracies of every chain in a year.
@@ -216,6 +218,8 @@ fn cloud(
         .collect::<Result<_, _>>()?;
     let start: Vec<Vec<f32>> = mine.iter().map(|s| s.pretrained.clone()).collect();
     let mut particles = Particles::new(phases.card, &start, count, CAPACITY)?;
+    let set_of: Vec<usize> = (0..units.len()).collect();
+    let mut chains = Chains::new(phases.card, &start, &set_of, 1)?; // for the estimates' predictions
     phases.end("particles: start")?;
     let quirks = published(units[0]);
     let sigma2 = units[0].method.sigma2().unwrap_or(0.0);
@@ -223,7 +227,6 @@ fn cloud(
     let stds = vec![std as f32; units.len()];
     let keys: Vec<u32> =
         units.iter().flat_map(|u| noise_key(u.seed as u64, "particle noise")).collect();
-    let set_of: Vec<usize> = (0..units.len()).collect();
     let mut results: Vec<Vec<YearResult>> = vec![Vec::new(); units.len()];
     let mut estimates = start;
     for year in 0..mine[0].years.len() {
@@ -266,7 +269,7 @@ fn cloud(
             }
             phases.end("particles: estimates, resampling")?;
         }
-        let chains = Chains::new(phases.card, &estimates, &set_of, 1)?;
+        chains.set_weights(&estimates)?;
         let judged =
             judge(&chains, &held_out(data, &mine, year), &set_of, mine[0].years[year].year)?;
         phases.end("particles: predictions")?;

@@ -74,7 +74,8 @@ static void __syncthreads() {
 // Warp-wide operations: every lane writes, gives way once so that all have written, and reads. Two places in turn, so that nobody
 // overwrites what another lane still has to read.
 struct Exchange {
-    float value, left[8], right[4];
+    float value, sum[4];
+    unsigned left[4], right[2];
     const float *row;
 };
 static Exchange exchanged[2][1024];
@@ -95,18 +96,18 @@ static unsigned short half(float v) {
     memcpy(&u, &h, 2);
     return u;
 }
-static float slow_single(unsigned u) {
-    const unsigned short s = (unsigned short)u;
-    _Float16 h;
-    memcpy(&h, &s, 2);
-    return (float)h;
-}
-static float single(unsigned u) {
-    static std::vector<float> table;
-    if (table.empty())
-        for (unsigned i = 0; i < 65536; i++) table.push_back(slow_single(i));
-    return table[u & 0xffff];
-}
+static const struct Singles {
+    float of[65536];
+    Singles() {
+        for (unsigned i = 0; i < 65536; i++) {
+            const unsigned short s = (unsigned short)i;
+            _Float16 h;
+            memcpy(&h, &s, 2);
+            of[i] = (float)h;
+        }
+    }
+} singles;
+static inline float single(unsigned u) { return singles.of[u & 0xffff]; }
 static unsigned pack(float low, float high) { return half(low) | (unsigned)half(high) << 16; }
 static float low_half(unsigned v) { return single(v); }
 static float high_half(unsigned v) { return single(v >> 16); }
@@ -129,23 +130,30 @@ static void load_turned(unsigned r[4], const float *row) {
     }
 }
 static void tile_product(float d[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    Exchange *me = mine();
+    Exchange *me = mine(), *warp = warp_of(me);
     const unsigned a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
-    for (int i = 0; i < 8; i++) me->left[i] = single(a[i / 2] >> i % 2 * 16);
-    for (int i = 0; i < 4; i++) me->right[i] = single(b[i / 2] >> i % 2 * 16);
+    memcpy(me->left, a, sizeof a);
+    memcpy(me->right, b, sizeof b);
+    memcpy(me->sum, d, sizeof me->sum);
     give_way();
-    const Exchange *warp = warp_of(me);
-    const int g = current % 32 / 4, t = current % 4;
-    for (int k = 0; k < 16; k++) {
-        // Row r, column k of A is in lane (r % 8) * 4 + k % 8 / 2, register r / 8 + 2 * (k / 8), half k % 2; B likewise by column.
-        const int lane = k % 8 / 2, at = k / 8 * 4 + k % 2;
-        const float upper = warp[g * 4 + lane].left[at], lower = warp[g * 4 + lane].left[at + 2];
-        for (int j = 0; j < 2; j++) {
-            const float w = warp[(2 * t + j) * 4 + lane].right[k / 8 * 2 + k % 2];
-            d[j] += upper * w;
-            d[j + 2] += lower * w;
+    if (current % 32 == 0) { // the first to go on computes the tile for all
+        float left[16][16], right[16][8], sum[16][8];
+        for (int lane = 0; lane < 32; lane++) {
+            const int g = lane / 4, t = lane % 4;
+            for (int i = 0; i < 8; i++) // register i / 2, half i % 2
+                left[g + i / 2 % 2 * 8][2 * t + i / 4 * 8 + i % 2] = single(warp[lane].left[i / 2] >> i % 2 * 16);
+            for (int i = 0; i < 4; i++) {
+                right[2 * t + i / 2 * 8 + i % 2][g] = single(warp[lane].right[i / 2] >> i % 2 * 16);
+                sum[g + i / 2 * 8][2 * t + i % 2] = warp[lane].sum[i];
+            }
         }
+        for (int r = 0; r < 16; r++)
+            for (int k = 0; k < 16; k++)
+                for (int c = 0; c < 8; c++) sum[r][c] += left[r][k] * right[k][c];
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++) warp[lane].sum[i] = sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
     }
+    memcpy(d, me->sum, sizeof me->sum);
 }
 
 // A copy in the background is done at once. What it would overwrite too early is checked on the card, by its race detector.
