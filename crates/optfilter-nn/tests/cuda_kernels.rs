@@ -10,7 +10,9 @@ fn kernels_compute_what_jax_computes() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let dir = std::env::temp_dir().join(format!("optfilter-cuda-on-cpu-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
-    let kernels = ["tile.cu", "forward.cu", "gradient.cu", "adam.cu", "cloud.cu", "particles.cu"]
+    let names = ["tile", "layer", "forward", "back", "gradient", "adam", "cloud", "particles"];
+    let kernels = names
+        .map(|name| format!("{name}.cu"))
         .map(|f| std::fs::read_to_string(here.join("src/cuda").join(f)).unwrap());
     let kernels = kernels
         .concat()

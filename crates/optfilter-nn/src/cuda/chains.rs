@@ -253,3 +253,23 @@ impl<'a> Chains<'a> {
         Ok(all.chunks_exact(PITCH).map(|w| w[..28_193].to_vec()).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chain_has_rows_of_its_own() {
+        for (chains, images) in [(1, 1), (1, 32), (7, 5), (10, 32), (60, 31), (110, 32), (500, 32)]
+        {
+            let deal = Deal::new(chains, images, 132);
+            assert!(deal.blocks <= 132);
+            let mut next = 0;
+            for rows in (0..chains).map(|c| deal.rows(c)) {
+                assert!(*rows.start() >= next && rows.start() <= rows.end());
+                next = rows.end() + 1;
+            }
+            assert!(next < deal.blocks + chains);
+        }
+    }
+}

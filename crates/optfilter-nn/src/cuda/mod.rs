@@ -37,14 +37,16 @@ const PARTICLE_THREADS: u32 = 256;
 const COMMON: u32 = 34 * 42 + 36 * (324 + 100 + 36) + 128 + 12 + 320 + 96 + 132;
 /// Shared memory in bytes, computed as in the kernels: of the forward pass (`forward.cu`), ...
 const FORWARD_BYTES: u32 = 4 * (COMMON + 3 * 2304 * 4);
-/// ... of the gradient (`gradient.cu`), ...
+/// ... of the gradient (`back.cu`), ...
 const GRADIENT_BYTES: u32 = 4 * (COMMON + 256 * 40 + 36 * (324 + 100 + 36) + 2720 + 512 + 2304 * 4);
 /// ... and of particles in half precision (`particles.cu`).
 const HALF_BYTES: u32 = 4 * (34 * 42 + 20 * (324 + 100 + 36) + 128 + 3 * 2304 * 2);
 /// All kernels.
 const SOURCE: &str = concat!(
     include_str!("tile.cu"),
+    include_str!("layer.cu"),
     include_str!("forward.cu"),
+    include_str!("back.cu"),
     include_str!("gradient.cu"),
     include_str!("adam.cu"),
     include_str!("cloud.cu"),
@@ -157,8 +159,13 @@ impl Card {
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?
             .max(1) as usize;
         let (major, minor) = context.compute_capability()?;
-        let mut words =
-            vec![format!("--gpu-architecture=compute_{major}{minor}"), "--std=c++17".into()];
+        let mut words = vec![
+            format!("--gpu-architecture=compute_{major}{minor}"),
+            "--std=c++17".into(),
+            format!("-DFORWARD_BYTES={FORWARD_BYTES}"),
+            format!("-DGRADIENT_BYTES={GRADIENT_BYTES}"),
+            format!("-DHALF_BYTES={HALF_BYTES}"),
+        ];
         // For those who tune the kernels: -DSTAGES prints the cycles of the gradient's stages.
         if let Ok(more) = std::env::var("OPTFILTER_CUDA_OPTIONS") {
             words.extend(more.split_whitespace().map(String::from));
@@ -261,4 +268,23 @@ fn padded(weights: &[Vec<f32>]) -> Vec<f32> {
 fn noise_key(seed: u64, purpose: &str) -> [u32; 2] {
     let bits = optfilter::rng::Stream::new(seed, 0, purpose).bits();
     [bits as u32, (bits >> 32) as u32]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_sizes_are_errors() {
+        let (pixels, labels) = (vec![0.0; 2 * 1024], [0, 1]);
+        let size = |sets: &[(&[f32], &[u32])]| match Sets::new(sets, 1, 2) {
+            Err(CudaError::Size { what, needed, found }) => Some((what, needed, found)),
+            _ => None,
+        };
+        assert_eq!(size(&[(&pixels, &labels)]), None);
+        assert_eq!(size(&[]), Some(("sets of images", 1, 0)));
+        assert_eq!(size(&[(&pixels[1..], &labels)]), Some(("pixels of a set", 2048, 2047)));
+        assert_eq!(size(&[(&pixels, &[0, 1, 1])]), Some(("labels of a set", 2, 3)));
+        assert!(check_weights(&[vec![0.0; 28_192]], 1).is_err());
+    }
 }

@@ -89,3 +89,10 @@ losses_half(const float *__restrict__ particles, const float *__restrict__ image
     }
     if (threadIdx.x == 0) out[(size_t)chain * gridDim.x + blockIdx.x] = sum;
 }
+
+// What the program asks for must be what is used here.
+#ifdef FORWARD_BYTES
+static_assert(FORWARD_BYTES == 4 * FORWARD_FLOATS, "shared memory of the forward pass");
+static_assert(GRADIENT_BYTES == 4 * GRADIENT_FLOATS, "shared memory of the gradient");
+static_assert(HALF_BYTES == 4 * HALF_FLOATS, "shared memory of the particles");
+#endif
