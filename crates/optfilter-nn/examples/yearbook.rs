@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p optfilter-nn --example yearbook -- [--data FILE] [--seeds N] [--full] [--both] [--cuda]
 //!  [--out FOLDER] [--years FIRST LAST] [--particles N] [static imap:50 direct vkf:0.01 pf:0.01 ...]`
+//!
+//! With `--cuda` and `OPTFILTER_TIMES=1` in the environment, where the time went is printed at the end.
 
 use optfilter_nn::yearbook::{Device, Method, Options, Protocol, run};
 use std::time::Instant;

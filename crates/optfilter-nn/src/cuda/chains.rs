@@ -1,7 +1,8 @@
 //! Adam on many chains at once: each chain has its weights, its labels and its own pull to a prior.
 
 use super::{
-    Card, CudaError, FORWARD_BYTES, GRADIENT_BYTES, PITCH, TURNED, network_grid, padded, plain_grid,
+    Card, CudaError, FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, Sets, THREADS, check_weights,
+    grid, padded, sized,
 };
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
@@ -11,7 +12,7 @@ pub struct Chains<'a> {
     card: &'a Card,
     count: usize,
     weights: CudaSlice<f32>,
-    turned: CudaSlice<f32>,
+    fragments: CudaSlice<u32>,
     mean: CudaSlice<f32>,
     square: CudaSlice<f32>,
     prior: CudaSlice<f32>,
@@ -24,15 +25,30 @@ pub struct Chains<'a> {
     labels: CudaSlice<f32>,
     counts: CudaSlice<i32>,
     capacity: usize,
+    /// The most images that a set has now, at least one.
+    images_now: usize,
+    sets: usize,
 }
 
-/// Images that one block works through: one when there are few chains, so that all of the card is busy; more when there
-/// are many, so that fewer partial derivatives are written.
-fn per_block(chains: usize) -> usize {
-    match chains {
-        0..=16 => 1,
-        17..=64 => 2,
-        _ => 4,
+/// How the gradient kernel deals images out.
+#[derive(Clone, Copy, Debug)]
+struct Deal {
+    per_chain: usize,
+    per_block: usize,
+    blocks: usize,
+}
+
+impl Deal {
+    /// One block for each multiprocessor, as even as whole images allow.
+    fn new(chains: usize, per_chain: usize, processors: usize) -> Self {
+        let per_block = (chains * per_chain).div_ceil(processors).max(1);
+        Self { per_chain, per_block, blocks: (chains * per_chain).div_ceil(per_block) }
+    }
+
+    /// Rows of partial derivatives of a chain, as in `adam.cu`.
+    fn rows(&self, chain: usize) -> std::ops::RangeInclusive<usize> {
+        let (first, next) = (chain * self.per_chain, (chain + 1) * self.per_chain);
+        first / self.per_block + chain..=(next - 1) / self.per_block + chain
     }
 }
 
@@ -45,14 +61,16 @@ impl<'a> Chains<'a> {
         capacity: usize,
     ) -> Result<Self, CudaError> {
         let (count, stream) = (weights.len(), &card.stream);
+        sized("sets of chains", set_of.len(), count)?;
+        check_weights(weights, count)?;
         let sets = set_of.iter().max().map_or(1, |s| s + 1);
-        // The most partial derivatives that any number of active chains can need.
-        let rows = (1..=count).map(|c| c * capacity.div_ceil(per_block(c))).max().unwrap_or(1);
+        // There are no more blocks than multiprocessors, and the last row is the last block's number plus the last chain's.
+        let rows = card.multiprocessors + count;
         let mut chains = Self {
             card,
             count,
             weights: stream.clone_htod(&padded(weights))?,
-            turned: stream.alloc_zeros(count * TURNED)?,
+            fragments: stream.alloc_zeros(count * FRAGMENTS)?,
             mean: stream.alloc_zeros(count * PITCH)?,
             square: stream.alloc_zeros(count * PITCH)?,
             prior: stream.alloc_zeros(count * PITCH)?,
@@ -65,34 +83,36 @@ impl<'a> Chains<'a> {
             labels: stream.alloc_zeros(sets * capacity)?,
             counts: stream.alloc_zeros(sets)?,
             capacity,
+            images_now: 1,
+            sets,
         };
         chains.turn()?;
         Ok(chains)
     }
 
-    /// Images and labels of each set.
+    /// Other weights for each chain.
+    pub fn set_weights(&mut self, weights: &[Vec<f32>]) -> Result<(), CudaError> {
+        check_weights(weights, self.count)?;
+        self.card.stream.memcpy_htod(&padded(weights), &mut self.weights)?;
+        self.turn()
+    }
+
+    /// Images and labels of each set: one set for each that `set_of` names, at most `capacity` images of 1024 pixels in it.
     pub fn set_images(&mut self, sets: &[(&[f32], &[u32])]) -> Result<(), CudaError> {
-        let mut images = vec![0.0; sets.len() * self.capacity * 1024];
-        let mut labels = vec![0.0; sets.len() * self.capacity];
-        let mut counts = vec![0; sets.len()];
-        for (s, (pixels, classes)) in sets.iter().enumerate() {
-            let n = classes.len().min(self.capacity);
-            images[s * self.capacity * 1024..][..n * 1024].copy_from_slice(&pixels[..n * 1024]);
-            for (l, class) in labels[s * self.capacity..].iter_mut().zip(&classes[..n]) {
-                *l = *class as f32;
-            }
-            counts[s] = n as i32;
-        }
+        let sets = Sets::new(sets, self.sets, self.capacity)?;
         let stream = &self.card.stream;
-        stream.memcpy_htod(&images, &mut self.images)?;
-        stream.memcpy_htod(&labels, &mut self.labels)?;
-        stream.memcpy_htod(&counts, &mut self.counts)?;
+        stream.memcpy_htod(&sets.images, &mut self.images)?;
+        stream.memcpy_htod(&sets.labels, &mut self.labels)?;
+        stream.memcpy_htod(&sets.counts, &mut self.counts)?;
+        self.images_now = sets.counts.iter().max().map_or(1, |n| (*n).max(1) as usize);
         Ok(())
     }
 
     /// For each chain: the factor of its summed loss, and of the pull `pull |w - prior|^2 / 2` to the weights as they are
     /// when [`Chains::restart`] is called.
     pub fn set_objective(&mut self, scales: &[f32], pulls: &[f32]) -> Result<(), CudaError> {
+        sized("factors of the loss", scales.len(), self.count)?;
+        sized("factors of the pull", pulls.len(), self.count)?;
         self.card.stream.memcpy_htod(scales, &mut self.scales)?;
         self.card.stream.memcpy_htod(pulls, &mut self.pulls)?;
         Ok(())
@@ -100,12 +120,14 @@ impl<'a> Chains<'a> {
 
     /// Adds normal noise of each chain's standard deviation.
     pub fn disturb(&mut self, stds: &[f32], keys: &[u32], time: u32) -> Result<(), CudaError> {
+        sized("standard deviations", stds.len(), self.count)?;
+        sized("words of noise keys", keys.len(), 2 * self.count)?;
         let stream = &self.card.stream;
         let (stds, keys) = (stream.clone_htod(stds)?, stream.clone_htod(keys)?);
         let mut call = stream.launch_builder(&self.card.disturb);
         call.arg(&mut self.weights).arg(&stds).arg(&keys).arg(&time);
         // SAFETY: the kernel takes these arguments, and touches one vector of PITCH floats per chain.
-        unsafe { call.launch(plain_grid(1, self.count, 256)) }?;
+        unsafe { call.launch(grid(1, self.count, 256, 0)) }?;
         self.turn()
     }
 
@@ -120,61 +142,74 @@ impl<'a> Chains<'a> {
 
     /// Step `k` (from 0 after a restart) of Adam on the first `active` chains.
     pub fn step(&mut self, active: usize, k: u32, lr: f64) -> Result<(), CudaError> {
-        let parts = self.derive(active)?;
+        if active > self.count {
+            let what = "active chains";
+            return Err(CudaError::Size { what, needed: self.count, found: active });
+        }
+        if active == 0 {
+            return Ok(());
+        }
+        let deal = self.derive(active)?;
         let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
         let (rate, correct) = ((lr / power(0.9)) as f32, (1.0 / power(0.999)) as f32);
-        self.adam(active, parts, rate, correct, None)
+        self.adam(active, deal, rate, correct, None)
     }
 
     /// Loss and derivative of each chain.
     pub fn gradient(&mut self) -> Result<(Vec<f32>, Vec<Vec<f32>>), CudaError> {
-        let parts = self.derive(self.count)?;
+        let deal = self.derive(self.count)?;
         let mut grad = self.card.stream.alloc_zeros(self.count * PITCH)?;
-        self.adam(self.count, parts, 0.0, 1.0, Some(&mut grad))?;
+        self.adam(self.count, deal, 0.0, 1.0, Some(&mut grad))?;
         let grad = self.card.stream.clone_dtoh(&grad)?;
         let loss = self.card.stream.clone_dtoh(&self.loss)?;
-        let loss = loss.chunks_exact(parts).take(self.count).map(|l| l.iter().sum()).collect();
+        let loss = (0..self.count).map(|c| loss[deal.rows(c)].iter().sum()).collect();
         Ok((loss, grad.chunks_exact(PITCH).map(|g| g[..28_193].to_vec()).collect()))
     }
 
-    /// Launches the gradient kernel; returns the number of partial derivatives per chain.
-    fn derive(&mut self, active: usize) -> Result<usize, CudaError> {
-        let each = per_block(active);
-        let parts = self.capacity.div_ceil(each);
-        let (capacity, each) = (self.capacity as i32, each as i32);
+    /// Launches the gradient kernel.
+    fn derive(&mut self, active: usize) -> Result<Deal, CudaError> {
+        let deal = Deal::new(active, self.images_now, self.card.multiprocessors);
+        let (capacity, chains) = (self.capacity as i32, active as i32);
+        let (per_chain, per_block) = (deal.per_chain as i32, deal.per_block as i32);
         let mut call = self.card.stream.launch_builder(&self.card.gradient);
         call.arg(&self.weights)
-            .arg(&self.turned)
+            .arg(&self.fragments)
             .arg(&self.images)
             .arg(&self.labels)
             .arg(&self.counts);
         call.arg(&self.set_of)
             .arg(&self.scales)
             .arg(&capacity)
-            .arg(&each)
+            .arg(&chains)
+            .arg(&per_chain)
+            .arg(&per_block)
             .arg(&mut self.partial)
             .arg(&mut self.loss);
-        // SAFETY: the kernel takes these arguments; partial and loss hold `active * parts` rows (see `new`), the sets hold
-        // `capacity` images each, and weights and turned weights are of `count >= active` chains.
-        unsafe { call.launch(network_grid(parts, active, GRADIENT_BYTES)) }?;
-        Ok(parts)
+        // SAFETY: the kernel takes these arguments; partial and loss hold a row for each block and chain (see `new`), the sets hold
+        // `capacity >= per_chain` images each, and weights and fragments are of `count >= active` chains.
+        unsafe { call.launch(grid(deal.blocks, 1, THREADS, GRADIENT_BYTES)) }?;
+        Ok(deal)
     }
 
     fn adam(
         &mut self,
         active: usize,
-        parts: usize,
+        deal: Deal,
         rate: f32,
         correct: f32,
         grad: Option<&mut CudaSlice<f32>>,
     ) -> Result<(), CudaError> {
-        let (parts, none) = (parts as i32, 0u64);
+        let (per_chain, per_block, none) = (deal.per_chain as i32, deal.per_block as i32, 0u64);
         let mut call = self.card.stream.launch_builder(&self.card.adam);
-        call.arg(&mut self.weights).arg(&mut self.turned).arg(&mut self.mean).arg(&mut self.square);
+        call.arg(&mut self.weights)
+            .arg(&mut self.fragments)
+            .arg(&mut self.mean)
+            .arg(&mut self.square);
         call.arg(&self.prior)
             .arg(&self.pulls)
             .arg(&self.partial)
-            .arg(&parts)
+            .arg(&per_chain)
+            .arg(&per_block)
             .arg(&rate)
             .arg(&correct);
         match grad {
@@ -183,25 +218,32 @@ impl<'a> Chains<'a> {
         };
         // SAFETY: the kernel takes these arguments; all buffers are of `count >= active` chains, and with rate 0 and no
         // `grad` the partial derivatives are not read.
-        unsafe { call.launch(plain_grid(28, active, 256)) }?;
+        unsafe { call.launch(grid(30, active, 256, 0)) }?;
         Ok(())
     }
 
-    /// Sets the turned weights from the weights.
+    /// Sets the fragments from the weights.
     fn turn(&mut self) -> Result<(), CudaError> {
-        self.adam(self.count, 0, 0.0, 1.0, None)
+        self.adam(self.count, Deal::new(self.count, 1, 1), 0.0, 1.0, None)
     }
 
     /// Outputs of `count` images per set for each chain: `images` holds the sets one after the other.
     pub fn predict(&self, images: &[f32], count: usize) -> Result<Vec<f32>, CudaError> {
+        sized("pixels", images.len(), self.sets * count * 1024)?;
         let stream = &self.card.stream;
         let images = stream.clone_htod(images)?;
         let mut out = stream.alloc_zeros(self.count * count)?;
-        let (n, each) = (count as i32, 4i32);
+        let (n, each) = (count as i32, 8i32);
         let mut call = stream.launch_builder(&self.card.predict);
-        call.arg(&self.weights).arg(&images).arg(&self.set_of).arg(&n).arg(&each).arg(&mut out);
+        call.arg(&self.weights)
+            .arg(&self.fragments)
+            .arg(&images)
+            .arg(&self.set_of)
+            .arg(&n)
+            .arg(&each)
+            .arg(&mut out);
         // SAFETY: the kernel takes these arguments; every set has `count` images.
-        unsafe { call.launch(network_grid(count.div_ceil(4), self.count, FORWARD_BYTES)) }?;
+        unsafe { call.launch(grid(count.div_ceil(8), self.count, THREADS, FORWARD_BYTES)) }?;
         Ok(stream.clone_dtoh(&out)?)
     }
 
@@ -209,5 +251,25 @@ impl<'a> Chains<'a> {
     pub fn weights(&self) -> Result<Vec<Vec<f32>>, CudaError> {
         let all = self.card.stream.clone_dtoh(&self.weights)?;
         Ok(all.chunks_exact(PITCH).map(|w| w[..28_193].to_vec()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chain_has_rows_of_its_own() {
+        for (chains, images) in [(1, 1), (1, 32), (7, 5), (10, 32), (60, 31), (110, 32), (500, 32)]
+        {
+            let deal = Deal::new(chains, images, 132);
+            assert!(deal.blocks <= 132);
+            let mut next = 0;
+            for rows in (0..chains).map(|c| deal.rows(c)) {
+                assert!(*rows.start() >= next && rows.start() <= rows.end());
+                next = rows.end() + 1;
+            }
+            assert!(next < deal.blocks + chains);
+        }
     }
 }

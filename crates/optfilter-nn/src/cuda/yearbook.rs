@@ -11,6 +11,9 @@ use crate::yearbook::split::Part;
 use crate::yearbook::{Dataset, Protocol, YearbookError};
 use optfilter::filter::{Scheme, resample};
 use optfilter::rng::Stream;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 /// Most images a chain learns from in a year.
 const CAPACITY: usize = 32;
@@ -18,6 +21,37 @@ const CAPACITY: usize = 32;
 impl From<CudaError> for YearbookError {
     fn from(e: CudaError) -> Self {
         Self::Cuda(e.to_string())
+    }
+}
+
+/// Where the time goes: printed to standard error at the end if the environment has `OPTFILTER_TIMES`.
+struct Phases<'a> {
+    card: &'a Card,
+    on: bool,
+    since: Instant,
+    spent: BTreeMap<&'static str, Duration>,
+}
+
+impl<'a> Phases<'a> {
+    fn new(card: &'a Card) -> Self {
+        let on = std::env::var_os("OPTFILTER_TIMES").is_some();
+        Self { card, on, since: Instant::now(), spent: BTreeMap::new() }
+    }
+
+    /// Books the time since the last call.
+    fn end(&mut self, name: &'static str) -> Result<(), CudaError> {
+        if self.on {
+            self.card.wait()?; // otherwise the time would be booked where the program happens to wait
+            *self.spent.entry(name).or_default() += self.since.elapsed();
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn print(&self) {
+        for (name, spent) in &self.spent {
+            eprintln!("{:8.2} s {name}", spent.as_secs_f64());
+        }
     }
 }
 
@@ -34,10 +68,11 @@ pub(crate) fn run(
         return Ok(());
     }
     let card = Card::open(network)?;
+    let mut phases = Phases::new(&card);
     let (clouds, mut points): (Vec<&Unit>, Vec<&Unit>) =
         pending.iter().partition(|u| matches!(u.method, Method::Particle(_)));
     points.sort_by_key(|u| std::cmp::Reverse(u.method.steps()));
-    if !points.is_empty() && !descend(&card, data, seeds, &points, board)? {
+    if !points.is_empty() && !descend(&mut phases, data, seeds, &points, board)? {
         return Ok(());
     }
     let mut rest = clouds;
@@ -46,10 +81,11 @@ pub(crate) fn run(
         let (now, later) =
             rest.into_iter().partition(|u| u.method == method && u.protocols == protocol);
         rest = later;
-        if !cloud(&card, data, seeds, &now, particles, board)? {
+        if !cloud(&mut phases, data, seeds, &now, particles, board)? {
             return Ok(());
         }
     }
+    phases.print();
     Ok(())
 }
 
@@ -70,7 +106,8 @@ fn percent(z: &[f32], labels: &[u32]) -> Option<f64> {
 
 /// Validation and test images of a year for each seed, validation first.
 fn held_out(data: &Dataset, seeds: &[Seed], year: usize) -> Vec<(Part, Part)> {
-    seeds.iter().map(|s| (s.years[year].validation(data), s.years[year].test(data))).collect()
+    let both = |s: &Seed| (s.years[year].validation(data), s.years[year].test(data));
+    seeds.par_iter().map(both).collect()
 }
 
 /// Accuracies of every chain in a year.
@@ -106,7 +143,7 @@ fn judge(
 
 /// Static weights, implicit MAP, direct fit and the variational filter; false when told to stop.
 fn descend(
-    card: &Card,
+    phases: &mut Phases<'_>,
     data: &Dataset,
     seeds: &[Seed],
     units: &[&Unit],
@@ -114,7 +151,7 @@ fn descend(
 ) -> Result<bool, YearbookError> {
     let set_of: Vec<usize> = units.iter().map(|u| seed_of(seeds, u)).collect::<Result<_, _>>()?;
     let start: Vec<Vec<f32>> = set_of.iter().map(|s| seeds[*s].pretrained.clone()).collect();
-    let mut chains = Chains::new(card, &start, &set_of, CAPACITY)?;
+    let mut chains = Chains::new(phases.card, &start, &set_of, CAPACITY)?;
     let stds: Vec<f32> = units
         .iter()
         .map(|u| match u.method {
@@ -142,14 +179,17 @@ fn descend(
             let (scales, pulls): (Vec<f32>, Vec<f32>) = objective.unzip();
             chains.set_objective(&scales, &pulls)?;
             chains.restart()?;
+            phases.end("chains: noise, images, restart")?;
             let most = units.first().and_then(|u| u.method.steps()).unwrap_or(0);
             for k in 0..most {
                 let active = units.partition_point(|u| u.method.steps().unwrap_or(0) > k);
                 chains.step(active, k, LR)?;
             }
+            phases.end("chains: steps")?;
         }
         let held = held_out(data, seeds, year);
         let judged = judge(&chains, &held, &set_of, seeds[0].years[year].year)?;
+        phases.end("chains: predictions")?;
         for ((unit, results), now) in units.iter().zip(&mut results).zip(judged) {
             results.extend(now);
             if !board.worked(unit.method.work(0), unit) {
@@ -165,7 +205,7 @@ fn descend(
 
 /// One configuration of the particle filter for all its seeds; false when told to stop.
 fn cloud(
-    card: &Card,
+    phases: &mut Phases<'_>,
     data: &Dataset,
     seeds: &[Seed],
     units: &[&Unit],
@@ -177,22 +217,26 @@ fn cloud(
         .map(|u| seed_of(seeds, u).map(|s| seeds[s].clone()))
         .collect::<Result<_, _>>()?;
     let start: Vec<Vec<f32>> = mine.iter().map(|s| s.pretrained.clone()).collect();
-    let mut particles = Particles::new(card, &start, count, CAPACITY)?;
+    let mut particles = Particles::new(phases.card, &start, count, CAPACITY)?;
+    let set_of: Vec<usize> = (0..units.len()).collect();
+    let mut chains = Chains::new(phases.card, &start, &set_of, 1)?; // for the estimates' predictions
+    phases.end("particles: start")?;
     let quirks = published(units[0]);
     let sigma2 = units[0].method.sigma2().unwrap_or(0.0);
     let std = if quirks { sigma2 } else { sigma2.sqrt() };
     let stds = vec![std as f32; units.len()];
     let keys: Vec<u32> =
         units.iter().flat_map(|u| noise_key(u.seed as u64, "particle noise")).collect();
-    let set_of: Vec<usize> = (0..units.len()).collect();
     let mut results: Vec<Vec<YearResult>> = vec![Vec::new(); units.len()];
     let mut estimates = start;
     for year in 0..mine[0].years.len() {
         particles.disturb(&stds, &keys, year as u32)?;
+        phases.end("particles: noise")?;
         let train: Vec<Part> = mine.iter().map(|s| s.years[year].train(data)).collect();
         if train.iter().any(|t| !t.labels.is_empty()) {
             let sets: Vec<_> = train.iter().map(|t| (&t.images[..], &t.labels[..])).collect();
             let losses = particles.losses(&sets)?;
+            phases.end("particles: losses")?;
             let (mut p, mut parents) = (Vec::new(), Vec::new());
             for (c, losses) in losses.chunks_exact(count).enumerate() {
                 let best = losses
@@ -223,10 +267,12 @@ fn cloud(
                 estimates = particles.average(&p)?;
                 particles.resample(&parents)?;
             }
+            phases.end("particles: estimates, resampling")?;
         }
-        let chains = Chains::new(card, &estimates, &set_of, 1)?;
+        chains.set_weights(&estimates)?;
         let judged =
             judge(&chains, &held_out(data, &mine, year), &set_of, mine[0].years[year].year)?;
+        phases.end("particles: predictions")?;
         for ((unit, results), now) in units.iter().zip(&mut results).zip(judged) {
             results.extend(now);
             if !board.worked(unit.method.work(count), unit) {
