@@ -41,6 +41,13 @@ pub(crate) fn fuzz(seconds: u32) -> Result<(), String> {
     let mut failed = Vec::new();
     for (name, mut child) in runs {
         let status = child.wait().map_err(|e| format!("{name}: {e}"))?;
+        let log = std::fs::read(log_of(name)).map_err(|e| format!("{name}: {e}"))?;
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        // What libFuzzer says at the end; of a failure, more.
+        for line in &lines[lines.len().saturating_sub(if status.success() { 7 } else { 60 })..] {
+            println!("{line}");
+        }
         println!(
             "--- fuzz {name}: {} ({seconds} s)",
             if status.success() { "ok" } else { "FAILED" }
@@ -61,6 +68,7 @@ fn start(program: &Path, name: &str, seeds: &[&str], seconds: u32) -> Result<Chi
     for folder in [&corpus, &artifacts] {
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     }
+    let log = std::fs::File::create(log_of(name)).map_err(|e| format!("{name}: {e}"))?;
     println!("\n--- fuzz {name}, {seconds} s");
     Command::new(program)
         .arg(&corpus)
@@ -69,8 +77,14 @@ fn start(program: &Path, name: &str, seeds: &[&str], seconds: u32) -> Result<Chi
         .arg(format!("-max_total_time={seconds}"))
         // Beyond what a file of ours needs; a slow input is a failure as much as a crash.
         .args(["-max_len=4096", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"])
+        .stderr(log)
         .spawn()
         .map_err(|e| format!("{}: {e}", program.display()))
+}
+
+/// What the fuzzer of a target says.
+fn log_of(name: &str) -> PathBuf {
+    PathBuf::from("fuzz/artifacts").join(format!("{name}.log"))
 }
 
 /// The compiler's own platform, as in `x86_64-unknown-linux-gnu`.
