@@ -1,4 +1,5 @@
-//! Times the paper's network: one Adam step at batch 32, and the forward pass of many particles.
+//! Times the paper's network on one core: one Adam step at batch 32, the forward pass of 32 images, and that of 1000 particles
+//! with weights of their own, as a share of what the core's multiply-adds can do at most.
 //!
 //! `cargo run --release -p optfilter-nn --example speed`
 
@@ -50,5 +51,73 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             32.0 * FLOP / passes[0] / 1e6
         );
     }
+    let particles: Vec<Vec<f32>> = (0..1000).map(|_| network.init(&mut stream)).collect();
+    let mut evaluator = Evaluator::new(&network);
+    let mut z = [0.0; 32];
+    for _ in 0..3 {
+        let peak = peak();
+        let start = Instant::now();
+        for w in &particles {
+            evaluator.predict(w, &x, &mut z);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let rate = 1000.0 * 32.0 * FLOP / seconds / 1e9;
+        println!(
+            "1000 particles x 32 images: {:.0} ms, {rate:.1} GFLOP/s, {:.0} % of {peak:.1} GFLOP/s",
+            seconds * 1e3,
+            100.0 * rate / peak
+        );
+    }
     Ok(())
+}
+
+/// GFLOP/s of nothing but independent multiply-adds in registers, on the widest vectors there are.
+fn peak() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const ROUNDS: u32 = 20_000_000;
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            let start = Instant::now();
+            // SAFETY: the processor has AVX-512, as was just asked.
+            std::hint::black_box(unsafe { multiply_adds_avx512(ROUNDS) });
+            return 2.0 * 16.0 * 12.0 * f64::from(ROUNDS) / start.elapsed().as_secs_f64() / 1e9;
+        }
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+        {
+            let start = Instant::now();
+            // SAFETY: the processor has AVX2 and FMA, as was just asked.
+            std::hint::black_box(unsafe { multiply_adds_avx2(ROUNDS) });
+            return 2.0 * 8.0 * 12.0 * f64::from(ROUNDS) / start.elapsed().as_secs_f64() / 1e9;
+        }
+    }
+    f64::NAN
+}
+
+/// Twelve sums at a time: more than latency times throughput of any processor so far.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn multiply_adds_avx512(rounds: u32) -> f32 {
+    use std::arch::x86_64::{_mm512_fmadd_ps, _mm512_reduce_add_ps, _mm512_set1_ps};
+    let (a, b) = (_mm512_set1_ps(0.999_999), _mm512_set1_ps(1e-6));
+    let mut sums = [_mm512_set1_ps(1.0); 12];
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(*sum, a, b);
+        }
+    }
+    sums.iter().map(|s| _mm512_reduce_add_ps(*s)).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_adds_avx2(rounds: u32) -> f32 {
+    use std::arch::x86_64::{_mm256_cvtss_f32, _mm256_fmadd_ps, _mm256_set1_ps};
+    let (a, b) = (_mm256_set1_ps(0.999_999), _mm256_set1_ps(1e-6));
+    let mut sums = [_mm256_set1_ps(1.0); 12];
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm256_fmadd_ps(*sum, a, b);
+        }
+    }
+    sums.iter().map(|s| _mm256_cvtss_f32(*s)).sum()
 }
