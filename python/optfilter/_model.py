@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from . import _core, likelihoods
-from ._arrays import Array, covariance, optional_covariance, vector, whole
+from ._arrays import Array, box, covariance, duration, optional_covariance, vector, whole
 
 _EXTRAS = ("u", "t", "dt", "k")
 _DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "name")
@@ -179,9 +179,7 @@ class Model:
     ) -> None:
         self._core = core
         self.n, self.m, self.inputs = core.dims
-        self.dt = float(dt)
-        if not (np.isfinite(self.dt) and self.dt > 0):
-            raise ValueError(f"dt: must be positive and finite, not {dt}")
+        self.dt = duration("dt", dt)
         self.Q = optional_covariance("Q", Q, self.n)
         self.R = optional_covariance("R", R, self.m)
         self.Q_per_time = bool(Q_per_time)
@@ -190,10 +188,7 @@ class Model:
         if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
             raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
         self.likelihood = likelihood
-        self.bounds = None
-        if bounds is not None:
-            lower, upper = bounds
-            self.bounds = (vector("bounds", lower, self.n), vector("bounds", upper, self.n))
+        self.bounds = box(bounds, self.n)
         self.name = name
         states, observations, inputs = names
         self.state_names = tuple(states) or tuple(f"x{i}" for i in range(self.n))

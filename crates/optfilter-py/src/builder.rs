@@ -5,7 +5,7 @@ use crate::engine::{Driver, LaneFilter, Packed, Runner, Shared};
 use crate::errors::{bad, to_python};
 use crate::likelihood::{self, AnyLikelihood};
 use crate::model::AnyModel;
-use crate::optimizer::{self, Native, Rule};
+use crate::optimizer::{self, Native, PythonRule, Rule};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
@@ -14,7 +14,7 @@ use optfilter::filter::{
     Unscented, Variational,
 };
 use optfilter::model::{GaussianNoise, Linear, Model, NoiseError};
-use optfilter::optim::Bounds;
+use optfilter::optim::{Bounds, Optimizer};
 use optfilter::uncertainty::ErrorBars;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,6 +28,8 @@ pub(crate) struct Settings<'a, 'py> {
     pub(crate) kind: &'a str,
     pub(crate) values: &'a Bound<'py, PyDict>,
     pub(crate) sizes: (usize, usize),
+    /// Whether the model's steps run Python.
+    pub(crate) python: bool,
 }
 
 impl<'py> Settings<'_, 'py> {
@@ -86,9 +88,12 @@ impl<'py> Settings<'_, 'py> {
         Ok(likelihood)
     }
 
-    fn rule(&self) -> PyResult<Rule> {
-        let rule = optimizer::parse(&self.need("optimizer")?)?;
-        if let Rule::Native(Native::Matrix(matrix)) = &rule
+    /// The rule of filters whose rule runs in Rust.
+    fn rule(&self) -> PyResult<Native> {
+        let Rule::Native(rule) = optimizer::parse(&self.need("optimizer")?)? else {
+            return Err(bad("optimizer", "is a callable"));
+        };
+        if let Native::Matrix(matrix) = &rule
             && matrix.matrix().nrows() != self.sizes.0
         {
             let message = format!("must be {0} x {0} like the model's state", self.sizes.0);
@@ -119,27 +124,36 @@ impl<'py> Settings<'_, 'py> {
 /// The filter that the settings describe.
 pub(crate) fn build(model: &AnyModel, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>> {
     if settings.kind == "KalmanFilter" {
-        return kalman(model, settings);
+        match model {
+            AnyModel::Linear(linear) => return kalman(linear, settings),
+            // The extended filter of a linear model is the Kalman filter.
+            model if model.is_linear() => {}
+            _ => {
+                let message = "KalmanFilter needs a linear model (optfilter.models.Linear); \
+                               for others there is ExtendedKalmanFilter";
+                return Err(bad("model", message));
+            }
+        }
+    }
+    if let Some(rule) = settings.get("optimizer")?
+        && let Rule::Python(rule) = optimizer::parse(&rule)?
+    {
+        return with_python_rule(model, rule, settings);
     }
     match model {
-        AnyModel::Growth(model) => build_for(*model, false, settings),
-        AnyModel::Lorenz63(model) => build_for(*model, false, settings),
-        model => build_for(model.clone(), model.is_python(), settings),
+        AnyModel::Growth(model) => build_for(*model, settings),
+        AnyModel::Lorenz63(model) => build_for(*model, settings),
+        model => build_for(model.clone(), settings),
     }
 }
 
-fn kalman(model: &AnyModel, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>> {
-    let AnyModel::Linear(linear) = model else {
-        let message = "KalmanFilter needs a linear model (optfilter.models.Linear); \
-                       for others there is ExtendedKalmanFilter";
-        return Err(bad("model", message));
-    };
+fn kalman(model: &Linear<Dyn, Dyn>, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>> {
     let noise = settings.noise(Dyn(settings.sizes.0), Dyn(settings.sizes.1))?;
-    let filter = Kalman::new(Linear::clone(linear), noise);
+    let filter = Kalman::new(model.clone(), noise);
     Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))))
 }
 
-fn build_for<M>(model: M, python: bool, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
+fn build_for<M>(model: M, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
 where
     M: Model + Clone + Send + Sync + 'static,
     DefaultAllocator:
@@ -153,7 +167,7 @@ where
     let wrong = |e| to_python(py, e, None);
     let (n, m) = (model.state_dim(), model.output_dim());
     match settings.kind {
-        "ExtendedKalmanFilter" => {
+        "ExtendedKalmanFilter" | "KalmanFilter" => {
             let filter = Extended::new(model, settings.noise(n, m)?);
             Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))))
         }
@@ -178,20 +192,68 @@ where
             let driver = Driver { filter, settings: (count, seed), lanes: None };
             Ok(Arc::new(Shared(Arc::new(driver))))
         }
-        "VariationalKF" => {
-            let prior = sized(n, n, &settings.cov("prior_cov", settings.sizes.0)?);
-            let steps = settings.count("steps")?;
-            let filter =
-                Variational::new(model, settings.likelihood()?, prior, settings.rule()?, steps)
-                    .map_err(wrong)?;
-            Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))))
-        }
-        "ImplicitMAP" => implicit(model, python, settings),
+        "VariationalKF" => variational(model, settings.rule()?, settings),
+        "ImplicitMAP" => implicit(model, settings.rule()?, settings),
         other => Err(bad("kind", format!("there is no filter called {other:?}"))),
     }
 }
 
-fn implicit<M>(model: M, python: bool, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
+/// Filters with an optimizer written in Python, which is slow whatever else is fast: for any model.
+fn with_python_rule(
+    model: &AnyModel,
+    rule: PythonRule,
+    settings: &Settings<'_, '_>,
+) -> PyResult<Arc<dyn Runner>> {
+    if settings.kind == "VariationalKF" {
+        return variational(model.clone(), rule, settings);
+    }
+    let error_bars: bool = settings.need("error_bars")?.extract()?;
+    if error_bars {
+        let message = "error bars need an optimizer that can be differentiated, not a callable";
+        return Err(bad("optimizer", message));
+    }
+    let filter = descent(model.clone(), rule, settings)?;
+    Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))))
+}
+
+fn variational<M, O>(model: M, rule: O, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
+where
+    M: Model + Clone + Send + Sync + 'static,
+    O: Optimizer<f64> + Send + Sync + 'static,
+    O::State<OVector<f64, M::State>>: Clone + Send + Sync + Serialize + DeserializeOwned,
+    DefaultAllocator: Shapes<M::State, M::Output>,
+    OVector<f64, M::State>: Send + Sync + Serialize + DeserializeOwned,
+    OVector<f64, M::Output>: Send + Sync,
+    OMatrix<f64, M::State, M::State>: Send + Sync,
+    OMatrix<f64, M::Output, M::Output>: Send + Sync,
+{
+    let n = model.state_dim();
+    let prior = sized(n, n, &settings.cov("prior_cov", settings.sizes.0)?);
+    let steps = settings.count("steps")?;
+    let filter = Variational::new(model, settings.likelihood()?, prior, rule, steps)
+        .map_err(|e| to_python(settings.py, e, None))?;
+    Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))))
+}
+
+/// The implicit filter that the settings describe, with its rule.
+fn descent<M: Model, O: Optimizer<f64>>(
+    model: M,
+    rule: O,
+    settings: &Settings<'_, '_>,
+) -> PyResult<ImplicitMap<M, AnyLikelihood, O>> {
+    let wrong = |e| to_python(settings.py, e, None);
+    let carry: bool = settings.need("carry")?.extract()?;
+    let memory = if carry { Memory::Carry } else { Memory::Restart };
+    let filter = ImplicitMap::new(model, settings.likelihood()?, rule, settings.count("steps")?)
+        .map_err(wrong)?
+        .with_memory(memory);
+    let Some(pair) = settings.get("bounds")? else { return Ok(filter) };
+    let (lower, upper): (Vec<f64>, Vec<f64>) = pair.extract()?;
+    let bounds = Bounds::new(lower, upper).map_err(|e| bad("bounds", e))?;
+    filter.with_bounds(bounds).map_err(wrong)
+}
+
+fn implicit<M>(model: M, rule: Native, settings: &Settings<'_, '_>) -> PyResult<Arc<dyn Runner>>
 where
     M: Model + Clone + Send + Sync + 'static,
     DefaultAllocator: Shapes<M::State, M::Output>,
@@ -200,55 +262,15 @@ where
     OMatrix<f64, M::State, M::State>: Send + Sync + Serialize + DeserializeOwned,
     OMatrix<f64, M::Output, M::Output>: Send + Sync,
 {
-    let py = settings.py;
-    let wrong = |e| to_python(py, e, None);
     let (n, m) = (model.state_dim(), model.output_dim());
-    let (likelihood, rule) = (settings.likelihood()?, settings.rule()?);
-    let steps = settings.count("steps")?;
-    let carry: bool = settings.need("carry")?.extract()?;
-    let memory = if carry { Memory::Carry } else { Memory::Restart };
-    let bounds = match settings.get("bounds")? {
-        None => None,
-        Some(pair) => {
-            let (lower, upper): (Vec<f64>, Vec<f64>) = pair.extract()?;
-            Some(Bounds::new(lower, upper).map_err(|e| bad("bounds", e))?)
-        }
-    };
-    let native = match &rule {
-        Rule::Native(native) => Some(native.clone()),
-        Rule::Python(_) => None,
-    };
-    let packed = match native {
-        None => None,
-        Some(native) => {
-            let filter = ImplicitMap::new(model.clone(), likelihood.clone(), native, steps)
-                .map_err(wrong)?
-                .with_memory(memory);
-            Some(match &bounds {
-                Some(bounds) => filter.with_bounds(bounds.clone()).map_err(wrong)?,
-                None => filter,
-            })
-        }
-    };
+    let filter = descent(model.clone(), rule, settings)?;
     let error_bars: bool = settings.need("error_bars")?.extract()?;
     if error_bars {
-        let Some(filter) = packed else {
-            let message = "error bars need an optimizer that can be differentiated, not a callable";
-            return Err(bad("optimizer", message));
-        };
-        let filter = ErrorBars::new(filter, settings.noise(n, m)?).map_err(wrong)?;
+        let filter = ErrorBars::new(filter, settings.noise(n, m)?)
+            .map_err(|e| to_python(settings.py, e, None))?;
         return Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes: None }))));
     }
-    let filter = ImplicitMap::new(model.clone(), likelihood, rule, steps)
-        .map_err(wrong)?
-        .with_memory(memory);
-    let filter = match bounds {
-        Some(bounds) => filter.with_bounds(bounds).map_err(wrong)?,
-        None => filter,
-    };
-    let lanes: Option<Box<dyn LaneFilter>> = match packed {
-        Some(filter) if !python => Some(Box::new(Packed { model, filter })),
-        _ => None,
-    };
+    let packed: Box<dyn LaneFilter> = Box::new(Packed { model, filter: filter.clone() });
+    let lanes = (!settings.python).then_some(packed);
     Ok(Arc::new(Shared(Arc::new(Driver { filter, settings: (), lanes }))))
 }
