@@ -142,14 +142,6 @@ def test_odd_requests_name_the_argument(build, argument):
         build(optfilter.models.Growth())
 
 
-def test_requests_that_do_not_fit_into_memory():
-    model = optfilter.models.Lorenz96(40_000)
-    with pytest.raises(MemoryError):
-        optfilter.ImplicitMAP(model, steps=1, error_bars=False).filter(
-            np.broadcast_to(np.zeros(()), (2**34, 40_000))
-        )
-
-
 def test_every_class_pickles_copies_and_shows():
     model = optfilter.models.Growth(Q=3.0, R=2.0)
     data = optfilter.simulate(model, 20, batch=2, seed=0)

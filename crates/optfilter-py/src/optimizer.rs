@@ -5,45 +5,13 @@ use crate::errors::{bad, is_pending, keep_pending};
 use nalgebra::Dyn;
 use numpy::PyArray1;
 use optfilter::optim::{
-    Adadelta, Adagrad, Adam, AnyOptimizer, AnyState, Buffer, GradientDescent, Optimizer,
-    OptimizerError, Preconditioned, RmsProp,
+    Adadelta, Adagrad, Adam, AnyOptimizer, Buffer, GradientDescent, Optimizer, OptimizerError,
+    Preconditioned, RmsProp,
 };
-use optfilter::scalar::Scalar;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
-
-/// A rule that runs in Rust, over any scalar.
-#[derive(Clone, Debug)]
-pub(crate) enum Native {
-    Rule(AnyOptimizer),
-    Matrix(Arc<Preconditioned<Dyn>>),
-}
-
-impl<S: Scalar> Optimizer<S> for Native {
-    /// A learning-rate matrix remembers nothing.
-    type State<V: Buffer<Elem = S>> = Option<AnyState<V>>;
-
-    #[inline(always)]
-    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Option<AnyState<V>> {
-        match self {
-            Self::Rule(rule) => Some(rule.init(x)),
-            Self::Matrix(_) => None,
-        }
-    }
-
-    #[inline(always)]
-    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Option<AnyState<V>>) {
-        match self {
-            Self::Rule(rule) => {
-                let state = state.get_or_insert_with(|| rule.init(x));
-                rule.step(x, g, state);
-            }
-            Self::Matrix(matrix) => matrix.step(x, g, &mut ()),
-        }
-    }
-}
 
 /// A rule written in Python: `rule(x, gradient, state) -> (x, state)`, with `state = None` at the start.
 #[derive(Clone, Debug)]
@@ -124,7 +92,10 @@ impl<'de> Deserialize<'de> for PythonState {
 /// Any rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
-    Native(Native),
+    /// One of the library's, over any scalar.
+    Native(AnyOptimizer),
+    /// A learning-rate matrix.
+    Matrix(Preconditioned<Dyn>),
     Python(PythonRule),
 }
 
@@ -181,7 +152,7 @@ pub(crate) fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Rule> {
         "matrix" => {
             let matrix = matrix("M", &spec.get_item(1)?, None)?;
             let rule = Preconditioned::new(matrix).map_err(|e| bad("M", e))?;
-            return Ok(Rule::Native(Native::Matrix(Arc::new(rule))));
+            return Ok(Rule::Matrix(rule));
         }
         "python" => {
             let function = spec.get_item(1)?.unbind();
@@ -189,7 +160,7 @@ pub(crate) fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Rule> {
         }
         _ => return Err(bad("optimizer", format!("there is no optimizer called {name:?}"))),
     };
-    Ok(Rule::Native(Native::Rule(rule)))
+    Ok(Rule::Native(rule))
 }
 
 /// Raises what is wrong with an optimizer's settings, if anything is.

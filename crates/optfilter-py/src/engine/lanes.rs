@@ -2,13 +2,12 @@
 
 use super::Start;
 use crate::convert::sized_vector;
-use crate::likelihood::AnyLikelihood;
-use crate::optimizer::Native;
 use nalgebra::{DefaultAllocator, Dim, OVector};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap};
-use optfilter::model::Model;
-use optfilter::scalar::Scalar;
+use optfilter::model::{Likelihood, Model};
+use optfilter::optim::Optimizer;
+use optfilter::scalar::{Lanes, Scalar};
 use optfilter::{Series, Shapes};
 
 /// Anything that filters many trajectories of one filter as lanes.
@@ -18,13 +17,17 @@ pub(crate) trait LaneFilter: Send + Sync {
 }
 
 /// An implicit filter whose rule runs in Rust, with its model.
-pub(crate) struct Packed<M> {
+pub(crate) struct Packed<M, L, O> {
     pub(crate) model: M,
-    pub(crate) filter: ImplicitMap<M, AnyLikelihood, Native>,
+    pub(crate) filter: ImplicitMap<M, L, O>,
 }
 
-impl<M: Model + Clone + Send + Sync> LaneFilter for Packed<M>
+impl<M, L, O> LaneFilter for Packed<M, L, O>
 where
+    M: Model + Send + Sync,
+    L: Likelihood + Send + Sync,
+    O: Optimizer<f64> + Optimizer<Lanes<8>> + Optimizer<Lanes<16>> + Optimizer<Lanes<32>>,
+    O: Send + Sync,
     OVector<f64, M::State>: Send + Sync,
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

@@ -13,6 +13,7 @@ mod state;
 
 pub(crate) use driver::{Driver, Shared};
 pub(crate) use lanes::{LaneFilter, Packed};
+pub(crate) use state::State;
 
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim};
