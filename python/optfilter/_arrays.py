@@ -60,6 +60,18 @@ def vector(name: str, value: Any, n: int) -> Array:
     return array.copy()
 
 
+def compact(name: str, value: Any, n: int) -> Array:
+    """A covariance as it was given: a matrix (n, n), a vector of variances, or one variance for all components."""
+    array = to_float_array(name, value)
+    if array.shape not in ((), (n,), (n, n)):
+        raise ValueError(f"{name}: must have shape ({n}, {n}), ({n},) or (), not {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name}: has an entry that is not a finite number")
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
 def covariance(name: str, value: Any, n: int) -> Array:
     """A covariance (n, n): a matrix, a vector of variances, or one variance for all components.
 
@@ -67,16 +79,10 @@ def covariance(name: str, value: Any, n: int) -> Array:
     array([[2., 0.],
            [0., 2.]])
     """
-    array = to_float_array(name, value)
-    if array.ndim == 0:
-        array = float(array) * np.eye(n)
-    elif array.shape == (n,):
-        array = np.diag(array)
-    elif array.shape != (n, n):
-        raise ValueError(f"{name}: must have shape ({n}, {n}), ({n},) or (), not {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name}: has an entry that is not a finite number")
-    return array.copy()
+    array = compact(name, value, n)
+    if array.ndim == 2:
+        return array
+    return np.diag(np.broadcast_to(array, n))
 
 
 def optional_covariance(name: str, value: Any, n: int) -> Optional[Array]:

@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import (
     Array,
+    compact,
     covariance,
     duration,
     optional_covariance,
@@ -32,19 +33,27 @@ class Filter(_core.CoreFilter):
     _kind: ClassVar[str] = ""
 
     @classmethod
-    def _make(cls, model: Any, arguments: dict[str, Any], settings: dict[str, Any]) -> Any:
+    def _make(
+        cls, model: Any, arguments: dict[str, Any], settings: dict[str, Any], point: bool = False
+    ) -> Any:
         if not isinstance(model, Model):
             raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
         given = {key: value for key, value in arguments.items() if value is not None}
         dt = duration("dt", given.get("dt", model.dt))
         x0 = vector("x0", given.get("x0", model.x0), model.n)
-        P0 = covariance("P0", given.get("P0", model.P0), model.n)
-        settings = {
-            "Q": optional_covariance("Q", given.get("Q", model.Q), model.n),
-            "R": optional_covariance("R", given.get("R", model.R), model.m),
-            "Q_per_time": model.Q_per_time and "Q" not in given,
-            **settings,
-        }
+        noise = {key: given.get(key, value) for key, value in model._compact.items()}
+        for key, size in (("Q", model.n), ("R", model.m), ("P0", model.n)):
+            if noise[key] is not None:
+                compact(key, noise[key], size)
+        P0 = None
+        if not point:  # a point estimate needs neither, and may have no room for them
+            P0 = covariance("P0", noise["P0"], model.n)
+            settings = {
+                "Q": optional_covariance("Q", noise["Q"], model.n),
+                "R": optional_covariance("R", noise["R"], model.m),
+                "Q_per_time": model.Q_per_time and "Q" not in given,
+                **settings,
+            }
         self = super().__new__(cls, cls._kind, model._core, dt, x0, P0, settings)
         self.model = model
         self._arguments = given

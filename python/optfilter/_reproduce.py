@@ -161,7 +161,8 @@ def reproduce(
     if executor is not None:
         parts = run_shards(_reproduce_shard, shards, executor, progress, "reproduce")
     else:
-        work = sum(known[i][3 if name == "published" else 4] for name in protocols for i in chosen)
+        seconds = {"published": [row[3] for row in known], "specified": [row[4] for row in known]}
+        work = sum(seconds[name][i] for name in protocols for i in chosen)
         with Progress(work, "reproduce", progress, unit="s") as bar:
             parts = [_reproduce_shard(shard, bar.advance) for shard in shards]
     grid: list[dict[str, Any]] = []

@@ -79,7 +79,7 @@ def simulate(
     >>> counts = optfilter.Model.from_expressions(
     ...     {"r": "0.9*r"}, {"c": {"equation": "r", "likelihood": "poisson", "link": "log"}}, Q=0.3)
     >>> optfilter.simulate(counts, 6, seed=1).observations[:, 0]
-    array([0., 0., 3., 1., 0., 2.])
+    array([0., 1., 1., 1., 3., 1.])
     """
     if not isinstance(model, Model):
         raise ValueError(f"model: must be an optfilter.Model, not {model!r}")

@@ -263,13 +263,13 @@ class ImplicitMAP(Filter):
             optimizer=optimizers.spec(optimizer),
             steps=arguments["steps"],
             likelihood=likelihoods.coerce(
-                likelihood or model.likelihood, model.R if R is None else R, model.m
+                likelihood or model.likelihood, model._compact["R"] if R is None else R, model.m
             ),
             carry=bool(carry),
             bounds=sides and tuple(side.tolist() for side in sides),
             error_bars=bool(error_bars),
         )
-        return cls._make(model, arguments, settings)
+        return cls._make(model, arguments, settings, point=not error_bars)
 
 
 class VariationalKF(Filter):

@@ -44,11 +44,11 @@ def interrupt(code: str, after: float = 1.0, within: float = 10.0) -> None:
     "work",
     [
         # One series, a batch on threads, a batch of lanes, steps of a callable, a simulation.
-        "optfilter.ExtendedKalmanFilter(m).filter(np.ones((20_000_000, 1)))",
-        "optfilter.UnscentedKF(m).filter(np.ones((64, 1_000_000, 1)))",
-        "optfilter.ImplicitMAP(m, steps=50).filter(np.ones((20_000, 2000, 1)))",
-        "optfilter.UnscentedKF(c).filter(np.ones((10_000_000, 1)))",
-        "optfilter.simulate(m, 500_000, batch=64)",
+        "optfilter.IteratedEKF(m, 1000).filter(np.ones((2_000_000, 1)))",
+        "optfilter.IteratedEKF(m, 1000).filter(np.ones((64, 50_000, 1)))",
+        "optfilter.ImplicitMAP(m, steps=100).filter(np.ones((20_000, 2000, 1)))",
+        "optfilter.UnscentedKF(c).filter(np.ones((3_000_000, 1)))",
+        "optfilter.simulate(optfilter.models.Lorenz63(substeps=500), 20_000, batch=64)",
         "optfilter.reproduce('lorenz', protocol='specified')",
         "optfilter.tune(m, np.ones((40, 20_000, 1)))",
     ],
@@ -180,6 +180,20 @@ def test_every_class_pickles_copies_and_shows():
         for again in (pickle.loads(pickle.dumps(thing)), copy.copy(thing), copy.deepcopy(thing)):
             assert repr(again) == repr(thing) and type(again) is type(thing)
         assert type(thing).__name__ in repr(thing)
+
+
+def test_a_state_of_many_components():
+    # As many as the weights of a small network; a covariance of them would take 6 GB.
+    n = 28_193
+    target = np.sin(np.arange(n))
+    model = optfilter.models.RandomWalk(n)
+    f = optfilter.ImplicitMAP(model, optfilter.SGD(0.5), steps=20)
+    f.predict()
+    f.update(target)
+    np.testing.assert_allclose(f.x, target * (1 - 0.5**20), rtol=1e-12, atol=1e-12)
+    assert f.P is None and f.filter(np.stack([target, target])).means.shape == (2, n)
+    assert pickle.loads(pickle.dumps(model)).n == n and model.replace(dt=2.0).n == n
+    assert np.array_equal(copy.copy(f).x, f.x)
 
 
 def test_kalman_filters_of_other_linear_models():

@@ -144,15 +144,21 @@ fn gamma(shape: f64, stream: &mut Stream) -> f64 {
     }
 }
 
-/// exp(-Huber's loss), normalised, by rejection from exp(-delta |z|), which bounds it up to the factor
-/// exp(delta^2 / 2).
+/// From the density proportional to exp(-Huber's loss): the middle of a normal, with exponential tails.
+///
+/// Proposals come from the whole normal, of mass sqrt(2 pi), or from the tails, of mass 2 exp(-delta^2 / 2) / delta;
+/// a normal beyond the middle is rejected. More than two thirds are accepted, whatever delta is.
 fn huber(delta: f64, stream: &mut Stream) -> f64 {
+    let tails = 2.0 * (-0.5 * delta * delta).exp() / delta;
+    let share = tails / (tails + std::f64::consts::TAU.sqrt());
     loop {
-        let size = -stream.uniform().ln() / delta;
-        let loss =
-            if size <= delta { 0.5 * size * size } else { delta * size - 0.5 * delta * delta };
-        if stream.uniform().ln() < delta * size - 0.5 * delta * delta - loss {
+        if stream.uniform() < share {
+            let size = delta - stream.uniform().ln() / delta;
             return if stream.uniform() < 0.5 { -size } else { size };
+        }
+        let z = stream.normal();
+        if z.abs() <= delta {
+            return z;
         }
     }
 }

@@ -60,7 +60,7 @@ impl CoreFilter {
         model: &Bound<'_, CoreModel>,
         dt: f64,
         x0: &Bound<'_, PyAny>,
-        p0: &Bound<'_, PyAny>,
+        p0: Option<&Bound<'_, PyAny>>,
         settings: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
         let py = model.py();
@@ -74,7 +74,10 @@ impl CoreFilter {
         };
         let mut mean = vec![0.0; n];
         fill_vector("x0", Some(x0), &mut mean)?;
-        let start = Start { mean, cov: matrix("P0", p0, Some((n, n)))?, run: 0, at_first: false };
+        // Point estimates have no covariance, and may have too many components for one.
+        let cov = p0.map(|p0| matrix("P0", p0, Some((n, n)))).transpose()?;
+        let cov = cov.unwrap_or_else(|| DMatrix::zeros(0, 0));
+        let start = Start { mean, cov, run: 0, at_first: false };
         let python = model.is_python();
         let of = Settings { py, kind, values: settings, sizes: (n, m), python };
         let runner = build(model, &of)?;
