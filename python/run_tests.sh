@@ -38,9 +38,9 @@ cargo run --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.tom
 cd "$work"
 export MPLBACKEND=Agg OPTFILTER_RUST_RESULTS="$work/rust_results.txt"
 phase "tests"
-"$python" -m pytest -q -p no:cacheprovider "$root/python/tests" "$@"
+"$python" -m pytest -p no:cacheprovider "$root/python/tests" "$@"
 phase "examples of docstrings"
-"$python" -m pytest -q -p no:cacheprovider --doctest-modules --pyargs optfilter
+"$python" -m pytest -p no:cacheprovider --doctest-modules --pyargs optfilter
 phase "tutorial"
 "$python" "$root/python/tutorial/run.py" --figures "$work/figures"
 phase "types"
