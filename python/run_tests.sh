@@ -2,23 +2,48 @@
 # Builds the wheel into a throw-away virtual environment and runs every Python check there:
 # tests, docstring examples, the tutorial, type checks. Arguments are passed on to pytest.
 #
-# PYTHON chooses the interpreter (default: python3). Needs cargo and a package index.
+# PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev with the settings
+# of `cargo test`, whose dependencies it shares; `release` is what `pip install .` gives users). Results do not depend on
+# it to the last bit. PEERS=0 leaves out Ray, JAX and optax, and with them the tests that need them.
+# Needs cargo and a package index.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
+profile=${PROFILE:-dev}
+# As [profile.test] of Cargo.toml. (`--profile test` itself would build a test program, not a library.)
+export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=false
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python="$work/venv/bin/python"
 
+begin=$(date +%s)
+phase() { # says what begins, and how long the phase before took
+    now=$(date +%s)
+    if [ -n "${name:-}" ]; then echo "--- $name: $((now - begin)) s"; fi
+    name=$1 begin=$now
+}
+
+phase "wheel and environment"
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$python" -m pip install --quiet --disable-pip-version-check "$root[test]"
-cargo run --quiet --release --manifest-path "$root/Cargo.toml" -p optfilter-py --example rust_results \
+"$python" -m pip install --quiet --disable-pip-version-check \
+    --config-settings=build-args="--profile=$profile" "$root[test]"
+if [ "${PEERS:-1}" != 0 ]; then
+    "$python" -m pip install --quiet --disable-pip-version-check ray jax optax \
+        || echo "Ray, JAX or optax does not install here: their tests are skipped"
+fi
+phase "results of the Rust library"
+cargo run --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-py --example rust_results \
     > "$work/rust_results.txt"
 
 # Away from the sources, so that the installed package is the one that is tested.
 cd "$work"
 export MPLBACKEND=Agg OPTFILTER_RUST_RESULTS="$work/rust_results.txt"
-"$python" -m pytest -q -p no:cacheprovider "$root/python/tests" "$@"
-"$python" -m pytest -q -p no:cacheprovider --doctest-modules --pyargs optfilter
+phase "tests"
+"$python" -m pytest -p no:cacheprovider "$root/python/tests" "$@"
+phase "examples of docstrings"
+"$python" -m pytest -p no:cacheprovider --doctest-modules --pyargs optfilter
+phase "tutorial"
 "$python" "$root/python/tutorial/run.py" --figures "$work/figures"
+phase "types"
 "$python" -m mypy.stubtest --mypy-config-file "$root/pyproject.toml" optfilter
 "$python" -m mypy --config-file "$root/pyproject.toml" --strict-equality -p optfilter
+phase ""

@@ -15,7 +15,13 @@ from . import likelihoods, models, optimizers
 from ._core import __version__
 from ._errors import Divergence
 from ._model import Model, TextModel
-from ._reproduce import Reproduction, paper_systems, reproduce
+from ._reproduce import (
+    Reproduction,
+    YearbookReproduction,
+    paper_systems,
+    reproduce,
+    reproduce_yearbook,
+)
 from ._result import FilterResult
 from ._simulate import Simulation, simulate
 from ._sweep import MonteCarloResult, TuneResult, TuneRow, default_grid, monte_carlo, tune
@@ -56,6 +62,7 @@ __all__ = [
     "TuneRow",
     "UnscentedKF",
     "VariationalKF",
+    "YearbookReproduction",
     "__version__",
     "default_grid",
     "implied_prior",
@@ -67,6 +74,7 @@ __all__ = [
     "optimizers",
     "paper_systems",
     "reproduce",
+    "reproduce_yearbook",
     "simulate",
     "tune",
 ]

@@ -21,7 +21,8 @@ __all__ = [
     "largest_learning_rate",
     "learning_rate_matrix",
     "paper_systems",
-    "reproduce_system",
+    "reproduce_systems",
+    "reproduce_yearbook",
     "simulate",
 ]
 
@@ -96,7 +97,7 @@ class CoreFilter:
         lenient: bool = False,
         first_run: int = 0,
         at_first: bool = False,
-    ) -> dict[str, Any]: ...
+    ) -> tuple[dict[str, Any], list[Any]]: ...
     def innovations_of(
         self,
         means: Any,
@@ -112,9 +113,11 @@ def check_optimizer(spec: tuple[Any, ...]) -> None: ...
 def check_likelihood(spec: tuple[Any, ...]) -> None: ...
 def simulate(
     model: CoreModel,
-    noise: tuple[Any, Any, bool],
+    noise: tuple[Any, tuple[Any, ...], bool],
     x0: Any,
     p0: Any,
+    us: Any,
+    bounds: Any,
     dt: float,
     steps: int,
     count: int,
@@ -125,11 +128,20 @@ def implied_prior(rate: Any, h: Any, r: Any, steps: int) -> _Array: ...
 def learning_rate_matrix(prior_cov: Any, h: Any, r: Any, steps: int) -> _Array: ...
 def largest_learning_rate(h: Any, r: Any) -> float: ...
 def chi_square_band(dof: int, count: int) -> tuple[float, float]: ...
-def paper_systems() -> list[tuple[str, str, float]]: ...
-def reproduce_system(
-    index: int,
+def paper_systems() -> list[tuple[str, str, str, float, float]]: ...
+def reproduce_systems(
+    indices: list[int],
+    specified: bool,
     runs: int,
     seed: int,
     particles: bool,
     tell: Optional[Callable[[float], object]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]: ...
+) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]: ...
+def reproduce_yearbook(
+    protocols: list[str],
+    size: str,
+    data: Optional[str],
+    seeds: Optional[int],
+    out: str,
+    tell: Optional[Callable[[float], object]],
+) -> tuple[list[dict[str, Any]], tuple[str, int, bool]]: ...

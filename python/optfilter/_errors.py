@@ -35,7 +35,7 @@ class Divergence(ArithmeticError):
         self.quantity = str(quantity)
         self.last_good: NDArray[np.float64] = np.array(last_good, dtype=float)
         self.trajectory = trajectory
-        where = f" of trajectory {trajectory}" if trajectory else ""
+        where = f" of trajectory {trajectory}" if trajectory is not None else ""
         state = np.array2string(self.last_good, threshold=6, precision=6)
         super().__init__(
             f"the filter diverged at time index {index}{where}: {quantity} is not finite or not "

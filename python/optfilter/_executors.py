@@ -57,16 +57,21 @@ def _futures(
 ) -> Iterator[tuple[int, Any]]:
     waiting: dict[concurrent.futures.Future[Any], int] = {}
     lost: list[int] = []
-    for index, shard in enumerate(shards):
-        try:
-            waiting[executor.submit(function, shard)] = index
-        except RuntimeError:  # the pool broke, or was shut down, while shards were still coming
-            lost.append(index)
-    for future in concurrent.futures.as_completed(waiting):
-        try:
-            yield waiting[future], future.result()
-        except (concurrent.futures.BrokenExecutor, concurrent.futures.CancelledError):
-            lost.append(waiting[future])
+    try:
+        for index, shard in enumerate(shards):
+            try:
+                waiting[executor.submit(function, shard)] = index
+            except RuntimeError:  # the pool broke, or was shut down, while shards were still coming
+                lost.append(index)
+        for future in concurrent.futures.as_completed(waiting):
+            try:
+                yield waiting[future], future.result()
+            except (concurrent.futures.BrokenExecutor, concurrent.futures.CancelledError):
+                lost.append(waiting[future])
+    except BaseException:  # a shard failed, or Ctrl-C: what has not begun need not begin
+        for future in waiting:
+            future.cancel()
+        raise
     # A broken pool takes no more work; what it lost is done here.
     for index in lost:
         yield index, function(shards[index])
@@ -79,12 +84,16 @@ def _dask(function: Shard, shards: Sequence[Any], client: Any) -> Iterator[tuple
     # The scheduler itself runs the tasks of a lost worker again, elsewhere.
     futures = [client.submit(function, shard, pure=False) for shard in shards]
     indices = {future.key: index for index, future in enumerate(futures)}
-    for future in as_completed(futures):
-        index = indices[future.key]
-        try:
-            yield index, future.result()
-        except (KilledWorker, concurrent.futures.CancelledError):
-            yield index, function(shards[index])
+    try:
+        for future in as_completed(futures):
+            index = indices[future.key]
+            try:
+                yield index, future.result()
+            except (KilledWorker, concurrent.futures.CancelledError):
+                yield index, function(shards[index])
+    except BaseException:
+        client.cancel(futures)
+        raise
 
 
 def _ray(function: Shard, shards: Sequence[Any]) -> Iterator[tuple[int, Any]]:
@@ -94,11 +103,16 @@ def _ray(function: Shard, shards: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         raise ValueError("executor: call ray.init() first")
     remote = ray.remote(function).options(max_retries=3)
     waiting = {remote.remote(shard): index for index, shard in enumerate(shards)}
-    while waiting:
-        done, _ = ray.wait(list(waiting), num_returns=1)
-        for reference in done:
-            index = waiting.pop(reference)
-            try:
-                yield index, ray.get(reference)
-            except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
-                yield index, function(shards[index])
+    try:
+        while waiting:
+            done, _ = ray.wait(list(waiting), num_returns=1)
+            for reference in done:
+                index = waiting.pop(reference)
+                try:
+                    yield index, ray.get(reference)
+                except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
+                    yield index, function(shards[index])
+    except BaseException:
+        for reference in waiting:
+            ray.cancel(reference)
+        raise

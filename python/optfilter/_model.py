@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 
 from . import _core, likelihoods
-from ._arrays import Array, covariance, optional_covariance, vector, whole
+from ._arrays import Array, box, compact, covariance, duration, optional_covariance, vector, whole
 
 _EXTRAS = ("u", "t", "dt", "k")
 _DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "name")
@@ -99,11 +99,8 @@ class Model:
     m: int
     inputs: int
     dt: float
-    Q: Optional[Array]
-    R: Optional[Array]
     Q_per_time: bool
     x0: Array
-    P0: Array
     likelihood: Optional[likelihoods.Likelihood]
     bounds: Optional[tuple[Array, Array]]
     state_names: tuple[str, ...]
@@ -179,30 +176,46 @@ class Model:
     ) -> None:
         self._core = core
         self.n, self.m, self.inputs = core.dims
-        self.dt = float(dt)
-        if not (np.isfinite(self.dt) and self.dt > 0):
-            raise ValueError(f"dt: must be positive and finite, not {dt}")
-        self.Q = optional_covariance("Q", Q, self.n)
-        self.R = optional_covariance("R", R, self.m)
+        self.dt = duration("dt", dt)
+        # As they were given: a state of many components has no room for a matrix unless a filter needs one.
+        self._compact: dict[str, Optional[Array]] = {
+            "Q": None if Q is None else compact("Q", Q, self.n),
+            "R": None if R is None else compact("R", R, self.m),
+            "P0": compact("P0", P0, self.n),
+        }
         self.Q_per_time = bool(Q_per_time)
         self.x0 = vector("x0", x0, self.n)
-        self.P0 = covariance("P0", P0, self.n)
         if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
             raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
         self.likelihood = likelihood
-        self.bounds = None
-        if bounds is not None:
-            lower, upper = bounds
-            self.bounds = (vector("bounds", lower, self.n), vector("bounds", upper, self.n))
+        self.bounds = box(bounds, self.n)
         self.name = name
         states, observations, inputs = names
         self.state_names = tuple(states) or tuple(f"x{i}" for i in range(self.n))
         self.observation_names = tuple(observations) or tuple(f"y{i}" for i in range(self.m))
         self.input_names = tuple(inputs) or tuple(f"u{i}" for i in range(self.inputs))
         self.parameters = dict(parameters or {})
-        for array in (self.Q, self.R, self.x0, self.P0):
-            if array is not None:
-                array.flags.writeable = False
+        self.x0.flags.writeable = False
+
+    def _settings(self) -> dict[str, Any]:
+        """What makes the model anew."""
+        defaults = {key: getattr(self, key) for key in _DEFAULTS if key not in self._compact}
+        return {**self._recipe, **defaults, **self._compact}
+
+    @property
+    def Q(self) -> Optional[Array]:
+        """The covariance (n, n) of the process noise, per unit of time if ``Q_per_time``; None if not given."""
+        return optional_covariance("Q", self._compact["Q"], self.n)
+
+    @property
+    def R(self) -> Optional[Array]:
+        """The covariance (m, m) of the measurement noise; None if not given."""
+        return optional_covariance("R", self._compact["R"], self.m)
+
+    @property
+    def P0(self) -> Array:
+        """The covariance (n, n) of the state before the first step."""
+        return covariance("P0", self._compact["P0"], self.n)
 
     # ---- other ways to make one
 
@@ -282,8 +295,7 @@ class Model:
         >>> optfilter.models.Growth().replace(R=4.0).R
         array([[4.]])
         """
-        settings = {**self._recipe, **{key: getattr(self, key) for key in _DEFAULTS}, **changes}
-        return type(self)(**settings)
+        return type(self)(**{**self._settings(), **changes})
 
     # ---- use
 
@@ -318,14 +330,17 @@ class Model:
         return f"{type(self).__name__}({label}n={self.n}, m={self.m}{inputs}, dt={self.dt:g})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = {**self._recipe, **{key: getattr(self, key) for key in _DEFAULTS}}
-        return _rebuild, (type(self), settings)
+        return _rebuild, (type(self), self._settings())
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        mine, theirs = self.__reduce__()[1][1], other.__reduce__()[1][1]
-        return all(_same(mine[key], theirs.get(key)) for key in mine)
+        mine, theirs = self._settings(), other._settings()
+        return all(
+            _same(mine[key], theirs.get(key))
+            or (key in self._compact and _same(getattr(self, key), getattr(other, key)))
+            for key in mine
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

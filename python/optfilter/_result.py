@@ -40,14 +40,12 @@ class FilterResult:
         self,
         model: Model,
         arrays: dict[str, Any],
-        single: bool,
+        failures: list[tuple[int, Divergence]],
         ts: Optional[Array],
         dt: float,
         later: Optional[Callable[[], Array]] = None,
     ) -> None:
-        self.failures: list[tuple[int, Divergence]] = arrays.pop("failures")
-        if single:
-            arrays = {name: array[0] for name, array in arrays.items()}
+        self.failures = failures
         self.model = model
         self.means: Array = arrays["means"]
         self.covariances: Optional[Array] = arrays.get("covariances")

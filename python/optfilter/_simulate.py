@@ -7,19 +7,20 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _core
-from ._arrays import Array, covariance, vector, whole
+from . import _core, likelihoods
+from ._arrays import Array, covariance, to_float_array, vector, whole
 from ._model import Model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """What :func:`simulate` returns: ``ts`` (T,), ``states`` (T, n) and ``observations`` (T, m), with a
-    leading axis B for a batch."""
+    leading axis B for a batch. ``us`` are the inputs that were given, if any."""
 
     ts: Array
     states: Array
     observations: Array
+    us: Optional[Array] = None
 
     def __repr__(self) -> str:
         return f"Simulation(states {self.states.shape}, observations {self.observations.shape})"
@@ -29,6 +30,7 @@ def simulate(
     model: Model,
     steps: int,
     *,
+    us: Any = None,
     batch: Optional[int] = None,
     seed: int = 0,
     first_run: int = 0,
@@ -38,11 +40,32 @@ def simulate(
     P0: Any = None,
     dt: Optional[float] = None,
 ) -> Simulation:
-    """Simulates ``steps`` steps with Gaussian noise, from a draw of N(x0, P0).
+    """Simulates ``steps`` steps from a draw of N(x0, P0).
+
+    The state scatters by Q and stays within the model's bounds, if it has any. Measurements are drawn from
+    the model's likelihood: N(h(x), R) unless it has another. ``StudentT`` and ``Huber`` add noise of their
+    scale (for ``Huber`` the density whose negative logarithm is Huber's loss: normal in the middle,
+    exponential beyond); ``Poisson`` and ``Bernoulli`` give counts, and zeros and ones, whose mean is h(x) or,
+    with a link, its exponential or logistic function.
 
     Trajectory ``b`` is named by ``(seed, first_run + b)``: it is the same whether it is simulated alone,
     in a batch, or on another machine.
 
+    Parameters
+    ----------
+    model : Model
+    steps : int
+    us : array_like, optional
+        Control inputs ``(steps, p)`` or ``(batch, steps, p)`` of a model that reads them.
+    batch : int, optional
+        How many trajectories; one without a leading axis otherwise.
+    seed, first_run : int
+        The names of the random streams.
+    Q, R, x0, P0, dt : optional
+        In place of the model's.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> import optfilter
     >>> model = optfilter.models.Lorenz63(dt=0.02)
@@ -50,26 +73,56 @@ def simulate(
     >>> one = optfilter.simulate(model, 50, seed=7, first_run=2)
     >>> bool(np.array_equal(many.states[2], one.states))
     True
+
+    Counts whose logarithmic rate wanders:
+
+    >>> counts = optfilter.Model.from_expressions(
+    ...     {"r": "0.9*r"}, {"c": {"equation": "r", "likelihood": "poisson", "link": "log"}}, Q=0.3)
+    >>> optfilter.simulate(counts, 6, seed=1).observations[:, 0]
+    array([0., 1., 1., 1., 3., 1.])
     """
     if not isinstance(model, Model):
         raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
-    if model.likelihood is not None:
-        raise ValueError("model: only models with Gaussian measurement noise can be simulated")
     steps = whole("steps", steps)
     count = 1 if batch is None else whole("batch", batch)
-    for name, value in (("Q", Q if Q is not None else model.Q), ("R", R if R is not None else model.R)):
-        if value is None:
-            raise ValueError(f"{name}: simulation needs it")
+    lead = () if batch is None else (count,)
+    n, m, p = model.n, model.m, model.inputs
+    Q_per_time = model.Q_per_time and Q is None
+    Q = model.Q if Q is None else Q
+    if Q is None:
+        raise ValueError("Q: simulation needs it")
+    if model.likelihood is None:
+        R = model.R if R is None else R
+        if R is None:
+            raise ValueError("R: simulation needs it")
+        scatter = likelihoods.Gaussian(covariance("R", R, m))._spec(m)
+    elif R is not None:
+        raise ValueError(f"R: the model's likelihood {model.likelihood!r} says how measurements scatter")
+    else:
+        scatter = model.likelihood._spec(m)
+    if us is None:
+        if p:
+            raise ValueError(f"us: the model reads {p} inputs")
+    elif not p:
+        raise ValueError("us: the model reads no inputs")
+    else:
+        us = to_float_array("us", us)
+        if p == 1 and us.ndim == 1:
+            us = us[:, None]
+        if us.shape not in ((steps, p), (*lead, steps, p)):
+            shapes = " or ".join(str(s) for s in dict.fromkeys([(steps, p), (*lead, steps, p)]))
+            raise ValueError(f"us: must have shape {shapes}, not {us.shape}")
+        if not np.all(np.isfinite(us)):
+            raise ValueError("us: has an entry that is not a finite number")
     dt = model.dt if dt is None else float(dt)
+    bounds = None if model.bounds is None else tuple(side.tolist() for side in model.bounds)
     states, observations = _core.simulate(
         model._core,
-        (
-            covariance("Q", model.Q if Q is None else Q, model.n),
-            covariance("R", model.R if R is None else R, model.m),
-            model.Q_per_time and Q is None,
-        ),
-        vector("x0", model.x0 if x0 is None else x0, model.n),
-        covariance("P0", model.P0 if P0 is None else P0, model.n),
+        (covariance("Q", Q, n), scatter, Q_per_time),
+        vector("x0", model.x0 if x0 is None else x0, n),
+        covariance("P0", model.P0 if P0 is None else P0, n),
+        us,
+        bounds,
         dt,
         steps,
         count,
@@ -78,5 +131,5 @@ def simulate(
     )
     ts = np.arange(1, steps + 1, dtype=np.float64) * dt
     if batch is None:
-        return Simulation(ts, states[0], observations[0])
-    return Simulation(ts, states, observations)
+        return Simulation(ts, states[0], observations[0], us)
+    return Simulation(ts, states, observations, us)

@@ -192,6 +192,10 @@ def tune(
     6
     >>> f = tuned.best_filter()
     """
+    if not isinstance(model, Model):
+        raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
+    if not (isinstance(filter, type) and issubclass(filter, Filter)):
+        raise ValueError(f"filter: must be a class of filters, such as optfilter.ImplicitMAP, not {filter!r}")
     if metric is None:
         metric = "prediction" if truth is None else "rmse"
     if metric not in _LOWER_IS_BETTER:
@@ -261,13 +265,33 @@ def _monte_carlo_shard(shard: dict[str, Any]) -> list[Array]:
     """Some runs of all filters. Self-contained: its random streams are named by seed and run."""
     first, count = shard["first_run"], shard["count"]
     data = simulate(
-        shard["model"], shard["steps"], batch=count, seed=shard["seed"], first_run=first
+        shard["model"], shard["steps"], us=shard["us"], batch=count, seed=shard["seed"], first_run=first
     )
     out = []
     for filter in shard["filters"]:
-        result = filter.filter(data.observations, errors="nan", first_run=first)
+        result = filter.filter(data.observations, us=shard["us"], errors="nan", first_run=first)
         out.append(result.rmse(data.states))
     return out
+
+
+def _named(filters: Union[Mapping[str, Filter], Sequence[Filter]]) -> dict[str, Filter]:
+    """Filters by name: their class, numbered where several are of one."""
+    if not isinstance(filters, Mapping):
+        if isinstance(filters, Filter):
+            filters = [filters]
+        named: dict[str, Filter] = {}
+        for f in filters:
+            name, count = type(f).__name__, 2
+            while name in named:
+                name, count = f"{type(f).__name__} {count}", count + 1
+            named[name] = f
+        filters = named
+    if not filters:
+        raise ValueError("filters: is empty")
+    for name, f in filters.items():
+        if not isinstance(f, Filter):
+            raise ValueError(f"filters: {name!r} must be a filter, not {f!r}")
+    return dict(filters)
 
 
 def monte_carlo(
@@ -276,6 +300,7 @@ def monte_carlo(
     *,
     runs: int = 100,
     steps: int = 200,
+    us: Any = None,
     seed: int = 0,
     executor: Any = None,
     shard_size: int = 32,
@@ -284,7 +309,7 @@ def monte_carlo(
     """Simulates ``model`` ``runs`` times and compares filters by their error.
 
     Run r is named by ``(seed, r)``, so the result depends neither on the executor nor on the size of the
-    shards.
+    shards. ``us`` are control inputs ``(steps, p)`` for all runs.
 
     >>> import optfilter
     >>> model = optfilter.models.Growth(Q=3.0, R=2.0)
@@ -295,12 +320,11 @@ def monte_carlo(
     >>> result.rmse["PF"].shape
     (10,)
     """
-    if not isinstance(filters, Mapping):
-        filters = {type(f).__name__: f for f in filters}
-    if not filters:
-        raise ValueError("filters: is empty")
+    filters = _named(filters)
     runs, size = whole("runs", runs), whole("shard_size", shard_size)
-    shared = dict(model=model, filters=list(filters.values()), steps=whole("steps", steps), seed=seed)
+    shared = dict(
+        model=model, filters=list(filters.values()), steps=whole("steps", steps), us=us, seed=whole("seed", seed, 0)
+    )
     shards = [
         {**shared, "first_run": first, "count": min(size, runs - first)}
         for first in range(0, runs, size)

@@ -177,21 +177,24 @@ def coerce(likelihood: Union[Likelihood, str, None], R: Any, m: int) -> tuple[An
     )
 
 
-def from_file(parts: list[tuple[str, float, bool]], R: Union[Array, None]) -> Union[Likelihood, None]:
-    """The likelihood of a model file; None where all components are Gaussian."""
-    if all(kind == "gaussian" for kind, _, _ in parts):
+def from_file(parts: list[tuple[str, float]], R: Union[Array, None]) -> Union[Likelihood, None]:
+    """The likelihood of a model file; None where all components are Gaussian.
+
+    Links are compiled into the file's equations, which give rates and probabilities.
+    """
+    if all(kind == "gaussian" for kind, _ in parts):
         return None
     std = np.ones(len(parts)) if R is None else np.sqrt(np.diag(R))
     made: list[Likelihood] = []
-    for (kind, shape, canonical), scale in zip(parts, std):
+    for (kind, shape), scale in zip(parts, std):
         if kind == "student_t":
             made.append(StudentT(shape, float(scale)))
         elif kind == "huber":
             made.append(Huber(shape, float(scale)))
         elif kind == "poisson":
-            made.append(Poisson("log" if canonical else "identity"))
+            made.append(Poisson())
         elif kind == "bernoulli":
-            made.append(Bernoulli("logit" if canonical else "identity"))
+            made.append(Bernoulli())
         else:
             made.append(_Normal(float(scale)))
     return Independent(*made)

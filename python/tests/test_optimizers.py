@@ -99,3 +99,26 @@ def test_a_python_rule_serves_the_variational_filter():
     ours = optfilter.VariationalKF(model, 1.0, optfilter.Adam(0.1), 20).filter(ys)
     theirs = optfilter.VariationalKF(model, 1.0, python_adam(0.1), 20).filter(ys)
     np.testing.assert_allclose(theirs.means, ours.means, rtol=1e-8, atol=1e-8)
+
+
+def test_a_python_rule_carried_in_the_middle_of_a_series_pickles():
+    model = optfilter.models.Growth()
+    ys = optfilter.simulate(model, 20, seed=0).observations
+    f = optfilter.ImplicitMAP(model, SlowAdam(), 5, carry=True)
+    for y in ys[:10]:
+        f.predict()
+        f.update(y)
+    others = [pickle.loads(pickle.dumps(f)), copy.deepcopy(f)]
+    for g in (f, *others):
+        for y in ys[10:]:
+            g.predict()
+            g.update(y)
+    for g in others:
+        assert np.array_equal(g.x, f.x)
+
+
+class SlowAdam:
+    """A rule that pickle can name."""
+
+    def __call__(self, x, g, state):
+        return python_adam(0.1)(x, g, state)

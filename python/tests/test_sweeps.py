@@ -137,6 +137,20 @@ def test_an_exception_of_a_shard_is_raised():
             _executors.run_shards(lambda x: 1 / x, [1, 0, 2], pool, False)
 
 
+def test_a_failed_shard_cancels_those_that_have_not_begun():
+    begun = []
+
+    def work(x):
+        begun.append(x)
+        time.sleep(0.02)
+        return 1 / x
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ZeroDivisionError):
+            _executors.run_shards(work, [0, *range(1, 50)], pool, False)
+    assert len(begun) < 10
+
+
 @pytest.fixture(scope="module")
 def dask_client():
     distributed = pytest.importorskip("distributed")
@@ -201,6 +215,59 @@ def test_reproduce_a_toy_system():
     assert few.cells == []
     with pytest.raises(ValueError, match="^systems: "):
         optfilter.reproduce("toy Q=9 R=9")
+    with pytest.raises(ValueError, match="^systems: .*reproduce_yearbook"):
+        optfilter.reproduce("yearbook")
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         again = optfilter.reproduce("toy Q=3 R=2", executor=pool, progress=False)
     assert repr(again.grid) == repr(result.grid)
+
+
+def test_reproduce_what_the_text_says():
+    name = "toy Q=3 R=2"
+    both = optfilter.reproduce(name, protocol="both", progress=False)
+    assert {row["protocol"] for row in both.grid} == {"published", "specified"}
+    assert both.verdicts("published").get("differs", 0) == 0
+    specified = [row for row in both.grid if row["protocol"] == "specified"]
+    assert len(specified) == 287 + 1 + 6 + 1 + 1
+    assert all(row["tuning_rmse"] > 0 for row in specified if row["diverged"] == 0)
+    # Under the text's protocol the EKF starts at the prior and reads variances: another number than the printed one.
+    ekf = {row["protocol"]: row for row in both.grid if row["method"] == "EKF"}
+    assert ekf["specified"]["rmse"] != ekf["published"]["rmse"]
+    assert {c["protocol"] for c in both.cells} == {"published", "specified"}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        again = optfilter.reproduce(name, protocol="specified", executor=pool, progress=False)
+    assert repr(again.grid) == repr(specified)
+
+
+def test_reproduce_lorenz_in_any_grouping():
+    names = ["lorenz alpha=5 rk4", "lorenz alpha=1 grw", "lorenz alpha=5 euler"]
+    together = optfilter.reproduce(names, runs=3, progress=False)
+    alone = [optfilter.reproduce(name, runs=3, progress=False) for name in names]
+    assert repr(together.grid) == repr([row for part in alone for row in part.grid])
+
+
+def test_progress_may_stop_a_reproduction(monkeypatch):
+    from optfilter import _progress
+
+    class Enough(Exception):
+        pass
+
+    def advance(self, amount=1):
+        raise Enough
+
+    monkeypatch.setattr(_progress.Progress, "advance", advance)
+    for protocol in ("published", "specified"):
+        with pytest.raises(Enough):
+            optfilter.reproduce("toy", runs=5, protocol=protocol, progress=False)
+
+
+def test_reproduce_the_yearbook(tmp_path):
+    result = optfilter.reproduce_yearbook(size="quick", out=tmp_path, progress=False)
+    assert result.generated and result.images > 1000
+    by_method = {row["method"]: row for row in result.table}
+    assert set(by_method) == {"static", "IMAP-Adam", "PF"}
+    assert by_method["IMAP-Adam"]["steps"] == 10 and 50 < by_method["IMAP-Adam"]["to_1970"] <= 100
+    assert (tmp_path / "yearbook.csv").exists()
+    again = optfilter.reproduce_yearbook(size="quick", out=tmp_path, progress=False)
+    assert repr(again.table) == repr(result.table)
+    assert "images" in repr(result)

@@ -5,6 +5,7 @@ use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector, U1, allocator::
 use numpy::{
     PyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFloat, PyType};
@@ -126,6 +127,17 @@ pub(crate) fn array_of_matrix<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let rows = matrix.transpose().as_slice().to_vec();
     array(py, rows, [matrix.nrows(), matrix.ncols()])
+}
+
+/// Raises `MemoryError` if so many numbers cannot be had: a failed allocation would end the process.
+pub(crate) fn check_memory(shape: &[usize]) -> PyResult<()> {
+    const LARGE: usize = 1 << 21;
+    let size = shape.iter().try_fold(1usize, |a, &b| a.checked_mul(b)).unwrap_or(usize::MAX);
+    if size > LARGE && Vec::<f64>::new().try_reserve_exact(size).is_err() {
+        let message = format!("an array of shape {shape:?} does not fit into memory");
+        return Err(PyMemoryError::new_err(message));
+    }
+    Ok(())
 }
 
 /// Whether an object is a type; used to tell classes from instances in messages.

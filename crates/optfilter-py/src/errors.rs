@@ -53,6 +53,11 @@ fn python_name(name: &str) -> &str {
     }
 }
 
+/// A time index as Python counts, from 0; an update before the first step belongs to the first measurement.
+fn shown(index: u64) -> u64 {
+    index.saturating_sub(1)
+}
+
 /// An error of the library as an exception. Time indices count from 0 in Python, so that `ys[index]` is
 /// the measurement at fault.
 pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<usize>) -> PyErr {
@@ -73,7 +78,7 @@ pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<u
             bad(python_name(argument), format!("{expected} numbers are needed, {found} were given"))
         }
         FilterError::NotFinite { argument, component, index } => {
-            let place = index.map_or_else(String::new, |t| format!(" at time index {}", t - 1));
+            let place = index.map_or_else(String::new, |t| format!(" at time index {}", shown(t)));
             bad(
                 python_name(argument),
                 format!("component {component}{place} is not a finite number"),
@@ -81,14 +86,14 @@ pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<u
         }
         FilterError::TimeBackwards { index, previous, time } => bad(
             "ts",
-            format!("time runs backwards at index {}: {time} after {previous}", index - 1),
+            format!("time runs backwards at index {}: {time} after {previous}", shown(index)),
         ),
         FilterError::TimeStep { dt } => bad("dt", format!("{dt} is not positive and finite")),
         FilterError::Impossible { index, component, value } => bad(
             "y",
             format!(
                 "{value} (component {component}, time index {}) is impossible under the likelihood",
-                index - 1
+                shown(index)
             ),
         ),
         FilterError::Empty { argument } => bad(python_name(argument), "is empty"),
@@ -110,7 +115,7 @@ fn divergence(
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || -> PyResult<PyErr> {
         let class = CLASS.import(py, "optfilter._errors", "Divergence")?;
-        let value = class.call1((index.saturating_sub(1), quantity, last_good, trajectory))?;
+        let value = class.call1((shown(index), quantity, last_good, trajectory))?;
         Ok(PyErr::from_value(value))
     };
     make().unwrap_or_else(|error| error)

@@ -6,14 +6,16 @@
 mod builder;
 mod callable;
 mod convert;
+mod draw;
 mod engine;
 mod errors;
 mod filter;
-mod functions;
 mod likelihood;
 mod model;
 mod optimizer;
 mod reproduce;
+mod simulate;
+mod theory;
 mod threads;
 
 use pyo3::prelude::*;
@@ -26,12 +28,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(optimizer::check_optimizer, module)?)?;
     module.add_function(wrap_pyfunction!(likelihood::check_likelihood, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::simulate, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::implied_prior, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::learning_rate_matrix, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::largest_learning_rate, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::chi_square_band, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(theory::implied_prior, module)?)?;
+    module.add_function(wrap_pyfunction!(theory::learning_rate_matrix, module)?)?;
+    module.add_function(wrap_pyfunction!(theory::largest_learning_rate, module)?)?;
+    module.add_function(wrap_pyfunction!(theory::chi_square_band, module)?)?;
     module.add_function(wrap_pyfunction!(reproduce::paper_systems, module)?)?;
-    module.add_function(wrap_pyfunction!(reproduce::reproduce_system, module)?)?;
+    module.add_function(wrap_pyfunction!(reproduce::reproduce_systems, module)?)?;
+    module.add_function(wrap_pyfunction!(reproduce::reproduce_yearbook, module)?)?;
     Ok(())
 }

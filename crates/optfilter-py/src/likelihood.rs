@@ -40,6 +40,18 @@ macro_rules! each {
     };
 }
 
+/// Out of line: the five kinds of components would otherwise be copied into every loop of every filter.
+#[inline(never)]
+fn independent_score<S: Scalar>(
+    likelihood: &Independent,
+    y: &[S],
+    eta: &[S],
+    observed: Observed<'_>,
+    out: &mut [S],
+) {
+    likelihood.score(y, eta, observed, out);
+}
+
 impl Likelihood for AnyLikelihood {
     #[inline(always)]
     fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
@@ -47,7 +59,11 @@ impl Likelihood for AnyLikelihood {
     }
     #[inline(always)]
     fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
-        each!(self, l => l.score(y, eta, observed, out));
+        match self {
+            Self::Squared(l) => l.score(y, eta, observed, out),
+            Self::Gaussian(l) => l.score(y, eta, observed, out),
+            Self::Independent(l) => independent_score(l, y, eta, observed, out),
+        }
     }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         each!(self, l => l.log_normalizer(y, observed))

@@ -5,45 +5,13 @@ use crate::errors::{bad, is_pending, keep_pending};
 use nalgebra::Dyn;
 use numpy::PyArray1;
 use optfilter::optim::{
-    Adadelta, Adagrad, Adam, AnyOptimizer, AnyState, Buffer, GradientDescent, Optimizer,
-    OptimizerError, Preconditioned, RmsProp,
+    Adadelta, Adagrad, Adam, AnyOptimizer, Buffer, GradientDescent, Optimizer, OptimizerError,
+    Preconditioned, RmsProp,
 };
-use optfilter::scalar::Scalar;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
-
-/// A rule that runs in Rust, over any scalar.
-#[derive(Clone, Debug)]
-pub(crate) enum Native {
-    Rule(AnyOptimizer),
-    Matrix(Arc<Preconditioned<Dyn>>),
-}
-
-impl<S: Scalar> Optimizer<S> for Native {
-    /// A learning-rate matrix remembers nothing.
-    type State<V: Buffer<Elem = S>> = Option<AnyState<V>>;
-
-    #[inline(always)]
-    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Option<AnyState<V>> {
-        match self {
-            Self::Rule(rule) => Some(rule.init(x)),
-            Self::Matrix(_) => None,
-        }
-    }
-
-    #[inline(always)]
-    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Option<AnyState<V>>) {
-        match self {
-            Self::Rule(rule) => {
-                let state = state.get_or_insert_with(|| rule.init(x));
-                rule.step(x, g, state);
-            }
-            Self::Matrix(matrix) => matrix.step(x, g, &mut ()),
-        }
-    }
-}
 
 /// A rule written in Python: `rule(x, gradient, state) -> (x, state)`, with `state = None` at the start.
 #[derive(Clone, Debug)]
@@ -80,69 +48,55 @@ impl PythonRule {
     }
 }
 
-/// Any rule, over plain numbers.
+impl Optimizer<f64> for PythonRule {
+    type State<V: Buffer<Elem = f64>> = PythonState;
+
+    fn init<V: Buffer<Elem = f64>>(&self, _: &V) -> PythonState {
+        PythonState::default()
+    }
+
+    fn step<V: Buffer<Elem = f64>>(&self, x: &mut V, g: &V, state: &mut PythonState) {
+        if is_pending() {
+            return;
+        }
+        if let Err(error) = self.call(x.as_mut_slice(), g.as_slice(), state) {
+            keep_pending(error);
+            x.as_mut_slice().fill(f64::NAN);
+        }
+    }
+}
+
+/// A Python rule's state is the user's object: it is written as Python pickles it.
+impl Serialize for PythonState {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        let bytes = Python::attach(|py| -> PyResult<Option<Vec<u8>>> {
+            let Some(object) = &self.0 else { return Ok(None) };
+            py.import("pickle")?.call_method1("dumps", (object.bind(py),))?.extract().map(Some)
+        });
+        bytes.map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PythonState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Some(bytes) = Option::<Vec<u8>>::deserialize(deserializer)? else {
+            return Ok(Self(None));
+        };
+        let object = Python::attach(|py| -> PyResult<Py<PyAny>> {
+            Ok(py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))?.unbind())
+        });
+        object.map(|object| Self(Some(Arc::new(object)))).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Any rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
-    Native(Native),
+    /// One of the library's, over any scalar.
+    Native(AnyOptimizer),
+    /// A learning-rate matrix.
+    Matrix(Preconditioned<Dyn>),
     Python(PythonRule),
-}
-
-/// What any rule remembers.
-#[derive(Clone, Debug)]
-pub(crate) enum RuleState<V> {
-    Native(Option<AnyState<V>>),
-    Python(PythonState),
-}
-
-impl Optimizer<f64> for Rule {
-    type State<V: Buffer<Elem = f64>> = RuleState<V>;
-
-    #[inline(always)]
-    fn init<V: Buffer<Elem = f64>>(&self, x: &V) -> RuleState<V> {
-        match self {
-            Self::Native(rule) => RuleState::Native(rule.init(x)),
-            Self::Python(_) => RuleState::Python(PythonState::default()),
-        }
-    }
-
-    #[inline(always)]
-    fn step<V: Buffer<Elem = f64>>(&self, x: &mut V, g: &V, state: &mut RuleState<V>) {
-        match (self, state) {
-            (Self::Native(rule), RuleState::Native(state)) => rule.step(x, g, state),
-            (Self::Python(rule), RuleState::Python(state)) => {
-                if is_pending() {
-                    return;
-                }
-                if let Err(error) = rule.call(x.as_mut_slice(), g.as_slice(), state) {
-                    keep_pending(error);
-                    x.as_mut_slice().fill(f64::NAN);
-                }
-            }
-            // A state of another kind means nothing to this rule.
-            (_, state) => {
-                *state = self.init(x);
-                self.step(x, g, state);
-            }
-        }
-    }
-}
-
-/// Only the states of Rust's rules can be written: Python's are the user's objects.
-impl<V: Serialize> Serialize for RuleState<V> {
-    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
-        match self {
-            Self::Native(state) => state.serialize(serializer),
-            Self::Python(_) => Err(serde::ser::Error::custom(
-                "the carried state of a Python optimizer cannot be pickled",
-            )),
-        }
-    }
-}
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for RuleState<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Option::<AnyState<V>>::deserialize(deserializer).map(Self::Native)
-    }
 }
 
 /// Reads the tuple by which `optfilter.optimizers` describes an optimizer: a name, then its settings.
@@ -198,7 +152,7 @@ pub(crate) fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Rule> {
         "matrix" => {
             let matrix = matrix("M", &spec.get_item(1)?, None)?;
             let rule = Preconditioned::new(matrix).map_err(|e| bad("M", e))?;
-            return Ok(Rule::Native(Native::Matrix(Arc::new(rule))));
+            return Ok(Rule::Matrix(rule));
         }
         "python" => {
             let function = spec.get_item(1)?.unbind();
@@ -206,7 +160,7 @@ pub(crate) fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Rule> {
         }
         _ => return Err(bad("optimizer", format!("there is no optimizer called {name:?}"))),
     };
-    Ok(Rule::Native(Native::Rule(rule)))
+    Ok(Rule::Native(rule))
 }
 
 /// Raises what is wrong with an optimizer's settings, if anything is.

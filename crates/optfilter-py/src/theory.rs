@@ -1,70 +1,11 @@
-//! Functions of the module: simulation and the theory of learning rates.
+//! The theory of learning rates.
 
-use crate::convert::{array, array_of_matrix, fill_vector, matrix};
-use crate::errors::{bad, take_pending, to_python};
-use crate::model::CoreModel;
-use crate::threads;
-use nalgebra::{DMatrix, DVector};
+use crate::convert::{array_of_matrix, matrix};
+use crate::errors::bad;
+use nalgebra::DMatrix;
 use optfilter::equivalence::{self, EquivalenceError};
-use optfilter::filter::GaussianBelief;
 use optfilter::metrics;
-use optfilter::model::{Dynamics, GaussianNoise, Observation};
-use optfilter::rng::Stream;
-use optfilter::simulate::{Simulation, simulate as simulate_once};
 use pyo3::prelude::*;
-use rayon::prelude::*;
-
-/// `count` trajectories of `steps` steps: states (count, steps, n) and measurements (count, steps, m).
-/// Trajectory b draws from the stream (seed, first_run + b, "simulate").
-#[pyfunction]
-#[allow(clippy::too_many_arguments)] // one call, from one place in Python
-pub(crate) fn simulate<'py>(
-    py: Python<'py>,
-    model: &Bound<'py, CoreModel>,
-    noise: (Bound<'py, PyAny>, Bound<'py, PyAny>, bool),
-    x0: &Bound<'py, PyAny>,
-    p0: &Bound<'py, PyAny>,
-    dt: f64,
-    steps: usize,
-    count: usize,
-    seed: u64,
-    first_run: u64,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-    let model = &model.get().model;
-    let (n, m) = (model.state_dim().0, model.output_dim().0);
-    if model.input_dim() > 0 {
-        return Err(bad("model", "models with inputs cannot be simulated"));
-    }
-    if !(dt.is_finite() && dt > 0.0) {
-        return Err(bad("dt", format!("{dt} is not positive and finite")));
-    }
-    let mut mean = vec![0.0; n];
-    fill_vector("x0", Some(x0), &mut mean)?;
-    let cov = matrix("P0", p0, Some((n, n)))?;
-    let start =
-        GaussianBelief::new(DVector::from_vec(mean), cov).map_err(|e| to_python(py, e, None))?;
-    let (q, r) = (matrix("Q", &noise.0, Some((n, n)))?, matrix("R", &noise.1, Some((m, m)))?);
-    let made = if noise.2 { GaussianNoise::per_time(q, r) } else { GaussianNoise::new(q, r) };
-    let noise = made.map_err(|e| bad("Q or R", e))?;
-    let one = |b: usize| {
-        let mut stream = Stream::new(seed, first_run + b as u64, "simulate");
-        simulate_once(model, &noise, &start, steps, dt, &mut stream)
-    };
-    let runs: Result<Vec<Simulation>, _> = if model.is_python() {
-        (0..count).map(one).collect()
-    } else {
-        threads::install(py, || (0..count).into_par_iter().map(one).collect())?
-    };
-    if let Some(error) = take_pending() {
-        return Err(error);
-    }
-    let runs = runs.map_err(|e| to_python(py, e, None))?;
-    let join = |pick: fn(&Simulation) -> &[f64]| -> Vec<f64> {
-        runs.iter().flat_map(|run| pick(run).iter().copied()).collect()
-    };
-    let states = array(py, join(|run| &run.states), [count, steps, n])?;
-    Ok((states, array(py, join(|run| &run.observations), [count, steps, m])?))
-}
 
 fn named(error: EquivalenceError) -> PyErr {
     let text = error.to_string();

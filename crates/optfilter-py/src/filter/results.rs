@@ -1,0 +1,84 @@
+//! The arrays that a call returns, written in place by the filters.
+
+use super::series::Many;
+use crate::convert::check_memory;
+use crate::engine::{Rows, Runner};
+use crate::errors::bad;
+use numpy::{IxDyn, PyArray, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// One quantity of all trajectories: its name in Python, and the array.
+type Quantity<'py> = (&'static str, Bound<'py, PyArray<f64, IxDyn>>);
+
+/// Arrays of zeros for everything that a filter reports.
+pub(super) struct Results<'py> {
+    quantities: Vec<Quantity<'py>>,
+    count: usize,
+}
+
+impl<'py> Results<'py> {
+    /// For `many` trajectories of `runner`; `innovations` may be left for later.
+    pub(super) fn new(
+        py: Python<'py>,
+        runner: &dyn Runner,
+        many: &Many<'_>,
+        innovations: bool,
+    ) -> PyResult<Self> {
+        let (n, m, _) = runner.dims();
+        let (count, len) = many.shape();
+        let lead = if many.single { vec![len] } else { vec![count, len] };
+        let mut quantities = Vec::with_capacity(6);
+        let mut add = |name, tail: &[usize]| -> PyResult<()> {
+            let shape = [lead.as_slice(), tail].concat();
+            check_memory(&shape)?;
+            quantities.push((name, PyArray::zeros(py, IxDyn(&shape), false)));
+            Ok(())
+        };
+        add("means", &[n])?;
+        if innovations {
+            add("innovations", &[m])?;
+        }
+        if runner.has_cov() {
+            add("covariances", &[n, n])?;
+            add("innovation_covariances", &[m, m])?;
+            add("log_likelihoods", &[])?;
+            add("nis", &[])?;
+        }
+        Ok(Self { quantities, count })
+    }
+
+    /// The rows of every trajectory.
+    pub(super) fn rows(&mut self) -> PyResult<Vec<Rows<'_>>> {
+        let mut out: Vec<Rows<'_>> = Vec::with_capacity(self.count);
+        out.resize_with(self.count, Rows::default);
+        for (name, array) in &mut self.quantities {
+            // SAFETY: the array was made in `new`, is contiguous and is known to nobody else until `into_dict`;
+            // the slice borrows from `self`, so it ends before that and cannot be made twice at a time.
+            let mut left = unsafe { array.as_slice_mut() }.map_err(|e| bad("ys", e))?;
+            let size = left.len() / self.count.max(1);
+            for rows in &mut out {
+                let (own, rest) = left.split_at_mut(size);
+                left = rest;
+                match *name {
+                    "means" => rows.means = own,
+                    "innovations" => rows.innovations = own,
+                    "covariances" => rows.covs = own,
+                    "innovation_covariances" => rows.innovation_covs = own,
+                    "log_likelihoods" => rows.log_likelihoods = own,
+                    _ => rows.nis = own,
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The arrays by name.
+    pub(super) fn into_dict(self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, array) in self.quantities {
+            dict.set_item(name, array)?;
+        }
+        Ok(dict)
+    }
+}
