@@ -84,7 +84,7 @@ def with_jax():
 
 def ours(program):
     out = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return out, [float(line.split("Adam step ")[1].split()[0]) for line in out.splitlines()][-1]
+    return out, [float(line.split("Adam step ")[1].split()[0]) for line in out.splitlines() if "Adam step" in line][-1]
 
 
 text, own = ours(sys.argv[1])

@@ -21,6 +21,7 @@
 mod builtin;
 mod compile;
 pub mod diagnostic;
+pub mod draw;
 pub mod expr;
 mod file;
 mod model;

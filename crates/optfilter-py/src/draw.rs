@@ -8,13 +8,14 @@
 //! | Poisson | a count with rate eta, or exp(eta); 0 where the rate is negative |
 //! | Bernoulli | 1 with probability eta, or 1 / (1 + exp(-eta)) |
 //!
-//! References: Marsaglia and Tsang 2000 (gamma); Ahrens and Dieter 1974 (Poisson); Huber 1964.
+//! The laws themselves are `optfilter_model::draw`'s.
 
 use crate::convert::matrix;
 use crate::errors::bad;
 use nalgebra::{DMatrix, DVector};
 use optfilter::linalg::psd_factor;
 use optfilter::rng::Stream;
+use optfilter_model::draw::{gamma, huber, poisson};
 use pyo3::prelude::*;
 
 /// Rates above this are not counts that anybody measured, but a model that ran away.
@@ -126,62 +127,4 @@ impl Kind {
             }
         })
     }
-}
-
-/// Gamma with this shape and unit scale.
-fn gamma(shape: f64, stream: &mut Stream) -> f64 {
-    if shape < 1.0 {
-        return gamma(shape + 1.0, stream) * stream.uniform().powf(1.0 / shape);
-    }
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    loop {
-        let z = stream.normal();
-        let v = (1.0 + c * z).powi(3);
-        if v > 0.0 && stream.uniform().ln() < 0.5 * z * z + d - d * v + d * v.ln() {
-            return d * v;
-        }
-    }
-}
-
-/// From the density proportional to exp(-Huber's loss): the middle of a normal, with exponential tails.
-///
-/// Proposals come from the whole normal, of mass sqrt(2 pi), or from the tails, of mass 2 exp(-delta^2 / 2) / delta;
-/// a normal beyond the middle is rejected. More than two thirds are accepted, whatever delta is.
-fn huber(delta: f64, stream: &mut Stream) -> f64 {
-    let tails = 2.0 * (-0.5 * delta * delta).exp() / delta;
-    let share = tails / (tails + std::f64::consts::TAU.sqrt());
-    loop {
-        if stream.uniform() < share {
-            let size = delta - stream.uniform().ln() / delta;
-            return if stream.uniform() < 0.5 { -size } else { size };
-        }
-        let z = stream.normal();
-        if z.abs() <= delta {
-            return z;
-        }
-    }
-}
-
-/// A Poisson count: products of uniforms for small rates; large ones are shortened by waiting times.
-fn poisson(mut rate: f64, stream: &mut Stream) -> f64 {
-    let mut count = 0.0;
-    while rate > 30.0 {
-        let order = (0.875 * rate).floor();
-        let waited = gamma(order, stream);
-        if waited > rate {
-            // `order` arrivals took longer than `rate`: the others are binomial among order - 1.
-            let p = rate / waited;
-            return count + (1..order as u64).filter(|_| stream.uniform() < p).count() as f64;
-        }
-        count += order;
-        rate -= waited;
-    }
-    let limit = (-rate).exp();
-    let mut product = stream.uniform();
-    while product > limit {
-        product *= stream.uniform();
-        count += 1.0;
-    }
-    count
 }

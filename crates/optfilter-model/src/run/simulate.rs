@@ -5,6 +5,7 @@
 
 use super::plan::PlanError;
 use super::stream::Clock;
+use crate::draw::{gamma, huber, poisson};
 use crate::file::{LikelihoodKind, ModelSpec};
 use nalgebra::{DMatrix, DVector};
 use optfilter::linalg::psd_factor;
@@ -106,99 +107,4 @@ fn draw_one(spec: &ModelSpec, i: usize, eta: f64, stream: &mut Stream) -> Result
         }
         LikelihoodKind::Bernoulli { .. } => f64::from(u8::from(stream.uniform() < eta)),
     })
-}
-
-/// Gamma with this shape and unit scale (Marsaglia and Tsang 2000).
-fn gamma(shape: f64, stream: &mut Stream) -> f64 {
-    if shape < 1.0 {
-        return gamma(shape + 1.0, stream) * stream.uniform().powf(1.0 / shape);
-    }
-    let d = shape - 1.0 / 3.0;
-    let c = 1.0 / (9.0 * d).sqrt();
-    loop {
-        let z = stream.normal();
-        let v = (1.0 + c * z).powi(3);
-        if v > 0.0 && stream.uniform().ln() < 0.5 * z * z + d - d * v + d * v.ln() {
-            return d * v;
-        }
-    }
-}
-
-/// Huber's least favourable density: normal within `delta`, exponential beyond, by rejection.
-fn huber(delta: f64, stream: &mut Stream) -> f64 {
-    // A Laplace proposal exp(-delta |z|) bounds the density up to exp(delta^2 / 2) everywhere.
-    loop {
-        let magnitude = -stream.uniform().ln() / delta;
-        let loss = if magnitude <= delta {
-            0.5 * magnitude * magnitude
-        } else {
-            delta * magnitude - 0.5 * delta * delta
-        };
-        if stream.uniform().ln() < -loss + delta * magnitude - 0.5 * delta * delta {
-            return if stream.uniform() < 0.5 { -magnitude } else { magnitude };
-        }
-    }
-}
-
-/// A Poisson count: products of uniforms for small rates, halved by gamma draws for large ones
-/// (Ahrens and Dieter 1974).
-fn poisson(mut rate: f64, stream: &mut Stream) -> f64 {
-    let mut count = 0.0;
-    while rate > 30.0 {
-        let order = (0.875 * rate).floor();
-        let waited = gamma(order, stream);
-        if waited > rate {
-            // `order` arrivals took longer than `rate`: the rest is binomial among order - 1.
-            let p = rate / waited;
-            return count + (1..order as u64).filter(|_| stream.uniform() < p).count() as f64;
-        }
-        count += order;
-        rate -= waited;
-    }
-    let limit = (-rate).exp();
-    let mut product = stream.uniform();
-    while product > limit {
-        product *= stream.uniform();
-        count += 1.0;
-    }
-    count
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn draws_have_the_moments_of_their_laws() {
-        let mut stream = Stream::new(1, 0, "test");
-        let n = 200_000;
-        let mut moments = |f: &mut dyn FnMut(&mut Stream) -> f64| {
-            let values: Vec<f64> = (0..n).map(|_| f(&mut stream)).collect();
-            let mean = values.iter().sum::<f64>() / n as f64;
-            let var = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n as f64;
-            (mean, var)
-        };
-        for rate in [0.5, 7.0, 80.0, 900.0] {
-            let (mean, var) = moments(&mut |s| poisson(rate, s));
-            // Five standard errors of a mean, and of a variance (2 + 1/rate) rate^2 / n.
-            assert!((mean - rate).abs() < 5.0 * (rate / n as f64).sqrt(), "{rate}: {mean}");
-            let slack = 5.0 * ((2.0 + 1.0 / rate) * rate * rate / n as f64).sqrt();
-            assert!((var - rate).abs() < slack, "{rate}: {var}");
-        }
-        let (mean, var) = moments(&mut |s| gamma(2.5, s));
-        assert!((mean - 2.5).abs() < 0.02 && (var - 2.5).abs() < 0.08);
-        // Student's t with 10 degrees of freedom has variance 10/8.
-        let (mean, var) = moments(&mut |s| s.normal() / (2.0 * gamma(5.0, s) / 10.0).sqrt());
-        assert!(mean.abs() < 0.015 && (var - 1.25).abs() < 0.04, "{mean} {var}");
-        // Huber at delta = 1.345: variance by numerical integration of its density.
-        let density = |z: f64| {
-            let a = z.abs();
-            if a <= 1.345 { (-0.5 * a * a).exp() } else { (-1.345 * a + 0.5 * 1.345 * 1.345).exp() }
-        };
-        let grid: Vec<f64> = (-200_000..=200_000).map(|i| f64::from(i) * 1e-4).collect();
-        let mass: f64 = grid.iter().map(|z| density(*z)).sum();
-        let second: f64 = grid.iter().map(|z| z * z * density(*z)).sum();
-        let (mean, var) = moments(&mut |s| huber(1.345, s));
-        assert!(mean.abs() < 0.02 && (var - second / mass).abs() < 0.05, "{var} {}", second / mass);
-    }
 }
