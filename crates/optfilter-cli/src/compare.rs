@@ -54,6 +54,9 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let outputs: Vec<_> = args.plot.iter().map(|p| ("--plot", p.as_path())).collect();
+    files::check_outputs(&[&args.model, &args.data], &outputs)?;
+    plot::check(args.plot.as_deref())?;
     let (_, spec) = files::model(&args.model)?;
     let truth = crate::tune::truth_columns(&spec, &args.truth)?;
     let data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;

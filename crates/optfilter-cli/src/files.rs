@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use optfilter_model::ModelSpec;
+use optfilter_model::diagnostic::closest;
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{Batch, Format, Source, TableReader};
 use std::fs::File;
@@ -11,6 +12,29 @@ use std::path::{Path, PathBuf};
 /// Whether a path means standard input or output.
 pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Whether two paths are the same file.
+pub fn same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+}
+
+/// Refuses to write over a file that is read, or twice to the same one. Standard input and output are no files.
+pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), Failure> {
+    for (i, (flag, path)) in outputs.iter().enumerate() {
+        if is_standard(path) {
+            continue;
+        }
+        let read = inputs.iter().any(|input| !is_standard(input) && same(input, path));
+        if read || outputs[..i].iter().any(|(_, other)| same(other, path)) {
+            let what = if read { "is read by this command" } else { "is written twice" };
+            return Err(Failure::usage(format!(
+                "{flag}: {} {what}; choose another name",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A name for messages.
@@ -35,7 +59,9 @@ pub fn model_text(path: &Path) -> Result<String, Failure> {
             if ModelSpec::built_ins().any(|(known, _)| known == name) {
                 return Ok(format!("system = {name:?}\n"));
             }
-            Err(Failure::usage(format!("cannot read the model {}: {e}", path.display())))
+            let near = closest(&name, ModelSpec::built_ins().map(|(known, _)| known));
+            let hint = near.map_or(String::new(), |n| format!("; did you mean the system `{n}`?"));
+            Err(Failure::usage(format!("cannot read the model {}: {e}{hint}", path.display())))
         }
     }
 }

@@ -75,6 +75,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if files::is_standard(&args.model) && files::is_standard(&args.data) {
         return Err(Failure::usage("model and data cannot both be standard input"));
     }
+    let outputs = [
+        ("--out", Some(args.out.as_path())),
+        ("--plot", args.plot.as_deref()),
+        ("--checkpoint", args.checkpoint.as_deref()),
+    ];
+    let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
+    files::check_outputs(&[&args.model, &args.data], &outputs)?;
+    plot::check(args.plot.as_deref())?;
     let (_, spec) = files::model(&args.model)?;
     let plan = args.filter.plan(&spec)?;
     let format = files::format(&args.data, args.format);
@@ -83,6 +91,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .map(Format::from)
         .or_else(|| Format::of_path(&args.out))
         .unwrap_or(if format == Format::Parquet { Format::Csv } else { format });
+    if format == Format::Parquet && args.follow {
+        return Err(Failure::usage("Parquet has its index at the end and cannot be followed"));
+    }
     if out_format == Format::Parquet && (args.follow || args.checkpoint.is_some()) {
         return Err(Failure::usage("Parquet cannot be written row by row; use CSV or JSON lines"));
     }

@@ -44,7 +44,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.missing) {
         return Err(Failure::usage("--missing is a fraction between 0 and 1"));
     }
+    files::check_outputs(&[&args.model], &[("--out", &args.out)])?;
     let (_, spec) = files::model(&args.model)?;
+    if !spec.inputs.is_empty() {
+        return Err(Failure::usage(format!(
+            "the model has inputs ({}), whose values cannot be made up; from Python, \
+             optfilter.simulate takes them",
+            spec.inputs.join(", ")
+        )));
+    }
     let time = spec.time_column.clone().unwrap_or_else(|| "t".into());
     let mut columns = vec![OutputColumn::Time(time)];
     columns.extend(spec.states.iter().map(|n| OutputColumn::Number(n.clone())));

@@ -31,7 +31,7 @@ pub struct Args {
     /// Columns with true states: STATE or STATE=COLUMN, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     truth: Vec<String>,
-    /// The most settings to try
+    /// About how many settings to try (the best ones are refined a little beyond it)
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
     /// Filters to consider [default: all that fit the model]
@@ -63,6 +63,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
     let (text, spec) = files::model(&args.model)?;
+    if let Some(path) = &args.save {
+        check_save(path, &args.model)?;
+    }
     let truth = truth_columns(&spec, &args.truth)?;
     let metric = match (args.metric.as_str(), truth.is_empty()) {
         ("truth", true) => return Err(Failure::usage("--metric truth needs --truth COLS")),
@@ -90,8 +93,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let tuned = tune(&spec, &data, &search, &mut |p| screen.show(p))?;
     screen.clear();
     if let Some(path) = &args.save {
-        let before = if path.exists() { files::model_text(path)? } else { text };
-        let after = tuned.board[0].plan.settings().write_into(&before);
+        let after = tuned.board[0].plan.settings().write_into(&text);
+        if let Err(e) = ModelSpec::parse(&path.display().to_string(), &after) {
+            return Err(Failure::usage(format!(
+                "the choice ({}) cannot be written into the model: {}; write its filter as a table [filter]",
+                tuned.board[0].plan.flags(),
+                e.message
+            )));
+        }
         files::replace_atomically(path, after.as_bytes())
             .map_err(|e| Failure::write(&path.display().to_string(), &e))?;
     }
@@ -102,6 +111,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return files::print(&format!("{value}\n"));
     }
     files::print(&report(&spec, &data, all_rows, &tuned, metric, args.save.as_deref()))
+}
+
+/// The choice goes into the tuned model or into a new file, never over something else.
+fn check_save(path: &std::path::Path, model: &std::path::Path) -> Result<(), Failure> {
+    if files::is_standard(path) {
+        return Err(Failure::usage("--save needs the name of a file; --json prints the choice"));
+    }
+    if path.exists() && !files::same(path, model) {
+        return Err(Failure::usage(format!(
+            "--save: {} is there already and is not the model that is tuned; choose a new name",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// STATE or STATE=COLUMN as pairs.

@@ -19,6 +19,78 @@ fn fails(args: &[&str], code: i32, expected: &str) {
 }
 
 #[test]
+fn nothing_that_is_there_is_written_over_by_mistake() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", "system = \"local-level\"\n[filter]\nmethod = \"kf\"\n");
+    let data = folder.write("d.csv", &format!("y\n{}", "1\n2\n".repeat(30)));
+    let (old, plot) = (folder.write("old.csv", "old results\n"), folder.name("p.svg"));
+    // A run that cannot begin leaves older results alone.
+    fails(&["filter", &model, &folder.name("absent.csv"), "-o", &old], 3, "cannot read the data");
+    let other = folder.write("other.csv", "z\n1\n");
+    fails(&["filter", &model, &other, "-o", &old], 3, "no column");
+    fails(&["simulate", "robot", "-o", &old], 2, "inputs");
+    assert_eq!(folder.read("old.csv"), "old results\n");
+    // Files that are read, and files named twice.
+    fails(&["filter", &model, &data, "-o", &model], 2, "is read by this command");
+    fails(&["filter", &model, &data, "--plot", &data], 2, "is read by this command");
+    fails(&["filter", &model, &data, "-o", &plot, "--plot", &plot], 2, "written twice");
+    fails(&["filter", &model, &data, "-o", &old, "--checkpoint", &old], 2, "written twice");
+    fails(&["compare", &model, &data, "--plot", &model], 2, "is read by this command");
+    fails(&["filter", &model, &data, "--plot", &folder.name("p.png")], 2, ".svg or .html");
+    fails(&["tune", &model, &data, "--save", &old], 2, "is there already");
+    fails(&["tune", &model, &data, "--save", "-"], 2, "--save needs the name of a file");
+    let inline = folder.write("i.toml", "filter = { method = \"kf\" }\nsystem = \"local-level\"\n");
+    fails(&["tune", &inline, &data, "--budget", "4", "--save", &inline], 2, "[filter]");
+    assert!(folder.read("i.toml").starts_with("filter = {"));
+    #[cfg(target_os = "linux")]
+    fails(&["filter", &model, &data, "--checkpoint", "/dev/full"], 2, "is not a file");
+    let clash = folder.write("c.toml", &CLASH.replace("NAME", "flag"));
+    fails(&["filter", &clash, &data], 2, "two columns called `flag`");
+}
+
+const CLASH: &str = r#"
+states = ["NAME"]
+[dynamics]
+NAME = "NAME"
+[observation]
+y = "NAME"
+[process_noise]
+std = 1
+[measurement_noise]
+std = 1
+[initial]
+mean = 0
+std = 1
+[filter]
+method = "kf"
+"#;
+
+#[test]
+fn a_filter_that_runs_away_ends_with_its_own_exit_code() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &format!("y\n{}", "1\n2\n".repeat(100)));
+    let flags = ["--optimizer", "gd", "--steps", "3", "--lr", "100000", "-q", "-o"];
+    let out = folder.name("o.csv");
+    let mut args = vec!["filter", "local-level", &data];
+    args.extend(flags);
+    args.push(&out);
+    fails(&args, 4, "try a smaller --lr");
+    // What was well is there.
+    assert!(folder.read("o.csv").lines().count() > 2);
+}
+
+#[test]
+fn a_misspelt_parameter_of_a_system_is_pointed_at() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", "system = \"lorenz63\"\n[parameters]\nroh = 20\n");
+    fails(&["model", "check", &model], 2, "did you mean `rho`?");
+    let own =
+        "system = \"local-level\"\n[parameters]\nhalf = 0.5\n[observation]\ny = \"half*level\"\n";
+    ok(&["model", "check", &folder.write("own.toml", own)]);
+    fails(&["filter", "lorenz64", &model], 2, "did you mean the system `lorenz63`?");
+}
+
+#[test]
 fn mistakes_in_the_data() {
     let folder = Folder::new();
     let table = |name: &str, text: &str| folder.write(name, text);
@@ -114,7 +186,11 @@ fn mistakes_in_flags_and_models() {
     fails(&["filter", &bad, &data], 2, "bad.toml:3:10");
     fails(&["filter", &bad, &data], 2, "^^");
     fails(&["filter", "-", "-"], 2, "both");
-    fails(&["filter", "local-level", &data, "--method", "kf", "-o", &data], 2, "is the data");
+    fails(
+        &["filter", "local-level", &data, "--method", "kf", "-o", &data],
+        2,
+        "is read by this command",
+    );
     fails(&["tune", "local-level", &data, "--metric", "truth"], 2, "--truth");
     fails(&["tune", "local-level", &data, "--truth", "levl"], 2, "no state `levl`");
     fails(&["simulate", "robot"], 2, "inputs");

@@ -15,7 +15,9 @@
 //!
 //! First order is all it is. Rules that step by a fixed length whatever the gradient's size (Adam, RMSprop)
 //! look, to first order, as if they corrected nothing until they have converged, so stopped early their
-//! error bars are too wide; gradient descent has no such defect. `tests/consistency.rs` shows both.
+//! error bars are too wide; gradient descent has no such defect. `tests/consistency.rs` shows both. Where the gradient
+//! is exactly zero such a rule does not move, but is as steep as one over its epsilon; that row of A is then the identity's and that
+//! of B zero, which is what the rule did.
 //!
 //! An implicit filter without error bars pays nothing for this: [`ErrorBars`] is a filter of its own
 //! that holds the implicit one. It is also consistent by construction only as far as Q and R are right;
@@ -38,6 +40,9 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// Directions carried by one differentiated run of the update.
 const WIDTH: usize = 4;
+
+/// No update that leaves a component alone passes errors on this much enlarged, unless it divides zero by zero.
+const STEEP: f64 = 10.0;
 
 /// An implicit MAP filter that also carries an error covariance.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,7 +184,16 @@ where
                 }
             }
             let s = sandwich(&h, &belief.cov) + &r;
-            let (a, b) = self.sensitivities(&prediction, y, u, step, observed);
+            let (mut a, mut b) = self.sensitivities(&prediction, y, u, step, observed);
+            for i in 0..n.value() {
+                // NaN counts as steep.
+                let steep = !a.row(i).iter().all(|v| v.abs() <= STEEP);
+                if steep && point.mean[i] == prediction[i] {
+                    a.row_mut(i).fill(0.0);
+                    a[(i, i)] = 1.0;
+                    b.row_mut(i).fill(0.0);
+                }
+            }
             belief.mean = point.mean;
             belief.cov = sandwich(&a, &belief.cov) + sandwich(&b, &r);
 

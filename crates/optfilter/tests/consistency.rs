@@ -196,6 +196,25 @@ fn error_bars_survive_a_missing_component() {
 }
 
 #[test]
+fn error_bars_survive_a_measurement_that_is_exactly_as_predicted() {
+    // Adam's step there is zero over epsilon: flat in value and as steep as 1e8 in its derivative.
+    let walk = RandomWalk::new(Const::<2>);
+    let unit = matrix![1.0, 0.0; 0.0, 1.0];
+    let noise = GaussianNoise::new(unit * 0.1, unit).unwrap();
+    for name in AnyOptimizer::NAMES {
+        let optimizer = AnyOptimizer::from_name(name, 0.1, None).unwrap();
+        let filter = ImplicitMap::new(walk, SquaredError, optimizer, 50).unwrap();
+        let bars = ErrorBars::new(filter, noise.clone()).unwrap();
+        let mut belief = GaussianBelief::new(vector![0.25, 0.5], unit).unwrap();
+        bars.update(&mut belief, &[0.25, 1.5], &[], &Step::even(1, 1.0)).unwrap();
+        assert_eq!(belief.mean[0], 0.25, "{name}");
+        // A measurement with unit noise on top of unit uncertainty cannot leave more than the two together.
+        assert!(belief.cov.iter().all(|v| v.abs() <= 2.0), "{name}: {}", belief.cov);
+        assert!(belief.cov[(0, 0)] > 0.0, "{name}: {}", belief.cov);
+    }
+}
+
+#[test]
 fn particle_log_likelihoods_are_the_exact_ones() {
     let mut stream = Stream::new(41, 0, "particle test");
     let system = System::random(2, 2, 2, &mut stream);

@@ -73,12 +73,13 @@ const KIND: &str = "command line/filter";
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
-    let sink = Sink::open(job, resumed.as_ref())?;
     let mut reader = files::table(job.data, job.format, job.spec, &job.layout, &[])?;
     let resumed_at = resumed.as_ref().map_or(0, |s| s.clock.rows());
     if job.skip_done || !files::is_standard(job.data) {
         skip(&mut reader, resumed_at, &files::display(job.data))?;
     }
+    // Only now, so that a run that cannot begin leaves older results alone.
+    let sink = Sink::open(job, resumed.as_ref())?;
     if job.follow {
         follow::run(job, &mut worker, reader, sink)?;
     } else {
@@ -97,6 +98,9 @@ fn fingerprint(job: &Job<'_>) -> u64 {
 
 fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failure> {
     let Some(path) = &job.checkpoint else { return Ok(None) };
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return Err(Failure::usage(format!("--checkpoint: {} is not a file", path.display())));
+    }
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

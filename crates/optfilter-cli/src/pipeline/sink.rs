@@ -6,7 +6,7 @@ use crate::files;
 use optfilter_model::table::{Batch, TableWriter};
 use std::fs::File;
 use std::io::{self, Seek};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where results and checkpoints go.
 pub(super) struct Sink {
@@ -24,6 +24,14 @@ impl Sink {
     pub(super) fn open(job: &Job<'_>, resumed: Option<&Saved>) -> Result<Self, Failure> {
         let columns = job.layout.output_columns(job.spec, job.full);
         let width = columns.len();
+        for (i, column) in columns.iter().enumerate() {
+            if columns[..i].iter().any(|c| c.name() == column.name()) {
+                return Err(Failure::usage(format!(
+                    "the results would have two columns called `{}`; rename a state of the model",
+                    column.name()
+                )));
+            }
+        }
         if files::is_standard(job.out) {
             let writer = TableWriter::new(
                 Box::new(io::stdout()),
@@ -44,12 +52,6 @@ impl Sink {
         }
         let name = job.out.display().to_string();
         let fail = |e: io::Error| Failure::write(&name, &e);
-        let same = |a: &Path, b: &Path| {
-            a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
-        };
-        if same(job.out, job.data) {
-            return Err(Failure::usage(format!("{name} is the data; write the results elsewhere")));
-        }
         let (file, start_len) = match resumed {
             None => (File::create(job.out).map_err(fail)?, 0),
             Some(saved) => {
@@ -58,30 +60,28 @@ impl Sink {
                         "the checkpoint goes on in {name}, which cannot be opened: {e}"
                     ))
                 })?;
-                let len = file.metadata().map_err(fail)?.len();
-                if len < saved.output_len {
+                let known = file.metadata().map_err(fail)?;
+                let len = known.len();
+                if known.is_file() && len < saved.output_len {
                     return Err(Failure::other(format!(
                         "{name} has {len} bytes, but the checkpoint was made after {} of them",
                         saved.output_len
                     )));
                 }
-                // Rows written after the checkpoint will be written again.
-                file.set_len(saved.output_len).map_err(fail)?;
-                file.seek(io::SeekFrom::End(0)).map_err(fail)?;
+                if known.is_file() {
+                    // Rows written after the checkpoint will be written again.
+                    file.set_len(saved.output_len).map_err(fail)?;
+                    file.seek(io::SeekFrom::End(0)).map_err(fail)?;
+                }
                 (file, saved.output_len)
             }
         };
-        let copy = file.try_clone().map_err(fail)?;
+        // Devices cannot be synchronised, and need not be.
+        let is_file = file.metadata().map_err(fail)?.is_file();
+        let copy = is_file.then(|| file.try_clone()).transpose().map_err(fail)?;
         let writer = TableWriter::new(Box::new(file), job.out_format, columns, resumed.is_some())
             .map_err(|e| Failure::write_table(&name, &e))?;
-        Ok(Self {
-            writer,
-            width,
-            file: Some(copy),
-            name,
-            start_len,
-            checkpoint: job.checkpoint.clone(),
-        })
+        Ok(Self { writer, width, file: copy, name, start_len, checkpoint: job.checkpoint.clone() })
     }
 
     pub(super) fn rows(&mut self, batch: &Batch, results: &[f64]) -> Result<(), Failure> {

@@ -255,6 +255,21 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Refuses names of pictures that would not be what they say.
+pub fn check(path: Option<&std::path::Path>) -> Result<(), crate::failure::Failure> {
+    let known = |p: &std::path::Path| {
+        p.extension()
+            .is_none_or(|e| e.eq_ignore_ascii_case("svg") || e.eq_ignore_ascii_case("html"))
+    };
+    match path {
+        Some(path) if !known(path) => Err(crate::failure::Failure::usage(format!(
+            "--plot: {} should end in .svg or .html",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Writes a figure to a file, as a page if its name ends in html.
 pub fn write(
     figure: &Figure,

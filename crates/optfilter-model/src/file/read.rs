@@ -64,11 +64,16 @@ impl Reader {
             name: format!("built-in system {}", system.name),
             text: system.text.to_owned(),
         });
+        let text = self.sources[0].text.clone();
+        let mut unused = None;
         for entry in tree::parse(&self.sources, 1)? {
             let own = self.entries.iter_mut().find(|e| e.key == entry.key);
             match (own, entry.value.kind.clone()) {
                 (None, _) => self.entries.push(entry),
                 (Some(own), Kind::Table(theirs)) if MERGED.contains(&entry.key.as_str()) => {
+                    if entry.key == "parameters" && unused.is_none() {
+                        unused = unused_parameter(own, &theirs, &text);
+                    }
                     if let Kind::Table(ours) = &mut own.value.kind {
                         for t in theirs {
                             if !ours.iter().any(|o| o.key == t.key) {
@@ -80,7 +85,10 @@ impl Reader {
                 _ => {}
             }
         }
-        Ok(())
+        match unused {
+            Some((entry, known)) => Err(self.unknown(&entry, &known, "parameters of the system")),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn read(mut self) -> Result<ModelSpec, Diagnostic> {
@@ -212,4 +220,15 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// A parameter that the system does not have and the file's own equations do not mention, most likely misspelt.
+fn unused_parameter(own: &Entry, theirs: &[Entry], text: &str) -> Option<(Entry, Vec<String>)> {
+    let Kind::Table(ours) = &own.value.kind else { return None };
+    let known: Vec<String> = theirs.iter().map(|t| t.key.clone()).collect();
+    let mentions = |name: &str| {
+        text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|w| *w == name).count()
+    };
+    let unused = ours.iter().find(|o| !known.contains(&o.key) && mentions(&o.key) < 2)?;
+    Some((unused.clone(), known))
 }

@@ -76,6 +76,9 @@ pub trait Engine: Send {
     }
 }
 
+/// An estimate beyond this measures nothing any more: the filter has diverged, though not yet to infinity.
+const LARGEST: f64 = 1e100;
+
 struct Running<F: Filter> {
     filter: F,
     belief: F::Belief,
@@ -103,7 +106,7 @@ where
         }
         let update = self.filter.update(&mut self.belief, y, u, step)?;
         let mean = self.belief.mean();
-        if !mean.iter().all(|v| v.is_finite()) {
+        if !mean.iter().all(|v| v.abs() < LARGEST) {
             let last_good = out.mean.clone();
             return Err(FilterError::Diverged { index: step.index, quantity: "mean", last_good });
         }

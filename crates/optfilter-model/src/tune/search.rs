@@ -108,6 +108,12 @@ pub fn tune(
         return Err(PlanError::new("none of these methods can run on the model"));
     }
     plans = choose(plans, search);
+    // What the file says already takes part, so that the choice is never worse than it on the rows that choose.
+    let own = Plan { error_bars: false, ..Plan::new(&spec.settings) };
+    let asked = spec.settings != crate::Settings::default() && search.methods.contains(&own.method);
+    if asked && own.check(spec).is_ok() && !plans.contains(&own) {
+        plans.push(own);
+    }
     let tried = plans.len();
     let progress = Progress { done: 0, planned: 0, leaders: Vec::new() };
     let board = Board { spec, data, search, news: Mutex::new((progress, listen)) };
