@@ -52,7 +52,7 @@ pub struct Args {
     /// Format of the data [default: by its name, else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
-    /// Write the winning settings into this model file's filter table
+    /// Write the winning settings into the model file, or the model with them into a new file
     #[arg(long, value_name = "MODEL")]
     save: Option<PathBuf>,
     /// Print the result as JSON
