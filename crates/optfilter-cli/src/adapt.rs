@@ -96,6 +96,9 @@ pub struct Args {
     /// For initial weights and particles.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -183,7 +186,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let end = first + ((stream.steps().saturating_sub(first)) * 3 / 10).max(1);
         let grid = (&[1, 3, 10, 30, 100][..], &[1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
         let tried = tune(&stream, &setup, weights.as_ref(), first..end, grid)?;
-        report_tuning(&tried, end - first)?;
+        if !args.json {
+            report_tuning(&tried, end - first)?;
+        }
         let Some(best) = tried.first().filter(|t| t.loss.is_finite()) else {
             return Err(Failure { code: 4, message: "every configuration diverged".into() });
         };
@@ -212,7 +217,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
         }
     }
-    files::print(&summary(&runs, stream.labels()))?;
+    if args.json {
+        files::print(&format!("{}\n", summary_json(&runs, stream.labels())))?;
+    } else {
+        files::print(&summary(&runs, stream.labels()))?;
+    }
     if let Some(path) = &args.csv {
         files::write(path, &csv(&runs, stream.labels()))?;
     }
@@ -339,6 +348,23 @@ fn summary(runs: &[Run], labels: &Labels) -> String {
         "{}\n{what} over {steps} time steps, each predicted before its labels were used.\n",
         style::table(&rows)
     )
+}
+
+/// The same numbers for scripts.
+fn summary_json(runs: &[Run], labels: &Labels) -> Value {
+    let score = match labels {
+        Labels::Classes { .. } => "accuracy",
+        Labels::Values(_) => "rmse",
+    };
+    let rows = runs.iter().map(|run| {
+        let total: f64 = run.scores.iter().map(|s| s.n as f64).sum();
+        let loss = run.scores.iter().map(|s| s.loss * s.n as f64).sum::<f64>() / total;
+        json!({
+            "method": run.name, "steps": run.scores.len(), score: level(&run.scores, labels),
+            "mean_loss": loss,
+        })
+    });
+    rows.collect()
 }
 
 fn csv(runs: &[Run], labels: &Labels) -> String {

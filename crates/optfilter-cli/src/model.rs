@@ -21,6 +21,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Check a model file and print it in mathematical notation
+    #[command(after_help = "Example: optfilter model check tracker.toml")]
     Check {
         /// Model file (TOML), or the name of a built-in system
         file: PathBuf,
@@ -29,6 +30,7 @@ enum Command {
         json: bool,
     },
     /// Write a commented model file to start from
+    #[command(after_help = "Example: optfilter model new tracker > tracker.toml")]
     New {
         /// A name for the model
         name: String,
@@ -43,6 +45,7 @@ enum Command {
         force: bool,
     },
     /// List the built-in systems
+    #[command(after_help = "Example: optfilter model list --json")]
     List {
         /// Print as JSON
         #[arg(long)]

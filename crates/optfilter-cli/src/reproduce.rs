@@ -15,6 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Re-create the paper's experiments and compare them with its tables
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  optfilter reproduce --quick
+  optfilter reproduce toy lorenz --protocol published
+  optfilter reproduce yearbook --data yearbook32.npz --seeds 10
+Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv.")]
 pub struct ReproduceArgs {
     /// What to run [default: everything]
     #[arg(value_name = "SYSTEM")]
