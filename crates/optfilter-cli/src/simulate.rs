@@ -46,13 +46,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     files::check_outputs(&[&args.model], &[("--out", &args.out)])?;
     let (_, spec) = files::model(&args.model)?;
-    if !spec.inputs.is_empty() {
-        return Err(Failure::usage(format!(
-            "the model has inputs ({}), whose values cannot be made up; from Python, \
-             optfilter.simulate takes them",
-            spec.inputs.join(", ")
-        )));
-    }
+    // A trial row first: a model that cannot be simulated leaves an older file alone.
+    run::simulate(&spec, 1, args.seed, |_, _, _| true)?;
     let time = spec.time_column.clone().unwrap_or_else(|| "t".into());
     let mut columns = vec![OutputColumn::Time(time)];
     columns.extend(spec.states.iter().map(|n| OutputColumn::Number(n.clone())));

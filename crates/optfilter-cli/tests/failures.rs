@@ -29,6 +29,8 @@ fn nothing_that_is_there_is_written_over_by_mistake() {
     let other = folder.write("other.csv", "z\n1\n");
     fails(&["filter", &model, &other, "-o", &old], 3, "no column");
     fails(&["simulate", "robot", "-o", &old], 2, "inputs");
+    let quiet = CLASH.replace("NAME", "x").replace("[process_noise]\nstd = 1\n", "");
+    fails(&["simulate", &folder.write("q.toml", &quiet), "-o", &old], 2, "[process_noise]");
     assert_eq!(folder.read("old.csv"), "old results\n");
     // Files that are read, and files named twice.
     fails(&["filter", &model, &data, "-o", &model], 2, "is read by this command");
