@@ -6,6 +6,7 @@
 use crate::models::*;
 use crate::{Row, race};
 use nalgebra::vector;
+use optfilter::drive::Run;
 use optfilter::Series;
 use optfilter::batch::Batch;
 use optfilter::filter::ImplicitMap;
@@ -23,7 +24,7 @@ pub fn rows(rows: &mut Vec<Row>) {
     let per_step = |(a, b): (f64, f64)| (a / T as f64, b / T as f64);
     let pool = one_thread();
 
-    let series = growth.chunks(T).map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap()).collect();
+    let series = growth.chunks(T).map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap().predict_first()).collect();
     let batch = Batch::new(series);
     let filter = ImplicitMap::new(Growth, SquaredError, Adam::with_decay(0.1, 0.1, 0.1).unwrap(), 50).unwrap();
     let starts = vec![vector![0.1]; RUNS];
@@ -42,7 +43,7 @@ pub fn rows(rows: &mut Vec<Row>) {
     let work = "implicit MAP Adam K=50 toy, 100 trajectories";
     rows.push(Row { work, unit: "step of all", peer: "loop by hand", ours_us, peer_us });
 
-    let series = lorenz.chunks(3 * T).map(|y| Series::new(y, 3).unwrap().with_dt(DT).unwrap()).collect();
+    let series = lorenz.chunks(3 * T).map(|y| Series::new(y, 3).unwrap().with_dt(DT).unwrap().predict_first()).collect();
     let batch = Batch::new(series);
     let model = Lorenz63::default().rk4();
     let filter = ImplicitMap::new(model, SquaredError, GradientDescent::new(0.05).unwrap(), 3).unwrap();

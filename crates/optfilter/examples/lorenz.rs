@@ -4,14 +4,15 @@
 
 use nalgebra::{Matrix3, Vector3};
 use optfilter::Series;
-use optfilter::filter::{Extended, Filter, GaussianBelief, ImplicitMap};
+use optfilter::drive::Run;
+use optfilter::filter::ErrorBars;
+use optfilter::filter::{Extended, GaussianBelief, ImplicitMap};
 use optfilter::metrics::rmse;
 use optfilter::model::likelihood::SquaredError;
 use optfilter::model::{GaussianNoise, Lorenz63};
 use optfilter::optim::GradientDescent;
 use optfilter::rng::Stream;
 use optfilter::simulate::simulate_sde;
-use optfilter::uncertainty::ErrorBars;
 
 const DT: f64 = 0.02;
 const ALPHA: f64 = 10.0;

@@ -4,7 +4,8 @@
 
 use nalgebra::{Const, vector};
 use optfilter::Series;
-use optfilter::filter::{Filter, ImplicitMap, PointBelief};
+use optfilter::drive::Run;
+use optfilter::filter::{ImplicitMap, PointBelief};
 use optfilter::model::likelihood::{Link, Poisson};
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::optim::Adam;

@@ -12,10 +12,10 @@
 //! within).
 
 use crate::Shapes;
-use crate::filter::{
-    Belief, Filter, FilterError, ImplicitMap, MeasurementLoss, Memory, PointBelief, Trace,
-};
-use crate::filter::{check_len, refine};
+use crate::drive::{Run, Trace};
+use crate::error::{FilterError, check_len};
+use crate::filter::{Belief, Filter, ImplicitMap, MeasurementLoss, Memory, PointBelief};
+use crate::filter::{LARGEST, check_parts, refine};
 use crate::model::Model;
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::optim::{AnyOptimizer, Bounds, Optimizer};
@@ -31,15 +31,16 @@ pub fn run_many<F>(
     filter: &F,
     beliefs: &mut [F::Belief],
     series: &[Series<'_>],
-) -> Vec<Result<Trace, FilterError>>
+) -> Result<Vec<Result<Trace, FilterError>>, FilterError>
 where
     F: Filter + Sync,
     F::Belief: Belief<F::State> + Send,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
-    parallel(beliefs.iter_mut().zip(series).collect(), |(belief, series)| {
+    check_len("beliefs", series.len(), beliefs.len(), None)?;
+    Ok(parallel(beliefs.iter_mut().zip(series).collect(), |(belief, series)| {
         filter.run(belief, series)
-    })
+    }))
 }
 
 /// Applies `f` to every item, in order, on all cores where there are threads.
@@ -274,7 +275,8 @@ fn pack(series: &[Series<'_>], width: usize) -> Option<Vec<f64>> {
         for (lane, s) in series.iter().enumerate() {
             let y = s.observation(k);
             let same_gaps = y.iter().zip(leader).all(|(a, b)| a.is_nan() == b.is_nan());
-            if s.step(k) != step || s.input(k) != input || !same_gaps {
+            let same_clock = s.step(k) == step && s.predicts(k) == first.predicts(k);
+            if !same_clock || s.input(k) != input || !same_gaps {
                 return None;
             }
             for (i, &v) in y.iter().enumerate() {
@@ -292,16 +294,21 @@ fn pack(series: &[Series<'_>], width: usize) -> Option<Vec<f64>> {
 }
 
 /// Whether the filter can take every measurement of the series.
-fn fits<M: Model, L: Likelihood, O>(filter: &ImplicitMap<M, L, O>, series: &[Series<'_>]) -> bool {
+fn fits<M: Model, L: Likelihood, O: Optimizer<f64>>(
+    filter: &ImplicitMap<M, L, O>,
+    series: &[Series<'_>],
+) -> bool {
     let (m, inputs) = (filter.model.output_dim().value(), filter.model.input_dim());
-    series.iter().all(|s| {
-        s.output_dim() == m
-            && s.input_dim() == inputs
-            && (0..s.len()).all(|k| {
-                let y = s.observation(k);
-                y.iter().enumerate().all(|(i, &v)| v.is_nan() || filter.likelihood.admits(i, v))
-            })
-    })
+    let sized = check_parts(&filter.model, &filter.likelihood, &filter.optimizer, None).is_ok();
+    sized
+        && series.iter().all(|s| {
+            s.output_dim() == m
+                && s.input_dim() == inputs
+                && (0..s.len()).all(|k| {
+                    let y = s.observation(k);
+                    y.iter().enumerate().all(|(i, &v)| v.is_nan() || filter.likelihood.admits(i, v))
+                })
+        })
 }
 
 fn single_run<M, L, O>(
@@ -381,11 +388,11 @@ where
             let mut next = x.clone();
             for (k, mask) in mask.chunks_exact(rows).enumerate() {
                 let (step, u) = (clock.step(k), clock.input(k));
-                model.transition(x.as_slice(), u, &step, next.as_mut_slice());
-                if !next.iter().all(|v| v.is_finite()) {
+                if clock.predicts(k) {
+                    model.transition(x.as_slice(), u, &step, next.as_mut_slice());
                     flag(&mut block, &next, Some((step.index, "prediction", &x)));
+                    core::mem::swap(&mut x, &mut next);
                 }
-                core::mem::swap(&mut x, &mut next);
                 for i in 0..m.value() {
                     y[i].0.copy_from_slice(&packed[(k * m.value() + i) * W..][..W]);
                 }
@@ -405,9 +412,7 @@ where
                         observed,
                     };
                     refine(optimizer, steps, bounds, loss, &mut x, &mut state);
-                    if !x.iter().all(|v| v.is_finite()) {
-                        flag(&mut block, &x, Some((step.index, "estimate", &next)));
-                    }
+                    flag(&mut block, &x, Some((step.index, "estimate", &next)));
                 }
                 for i in 0..n.value() {
                     block.values[(k * n.value() + i) * W..][..W].copy_from_slice(&x[i].0);
@@ -418,7 +423,14 @@ where
     block
 }
 
-/// Records the first failure of every lane that is not finite: a divergence at a time, or (without one) a
+/// Whether every lane of every number could still measure something.
+#[inline(always)]
+fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
+    let largest = Lanes([LARGEST; W]);
+    x.iter().all(|v| Scalar::all_lt(v.abs(), largest))
+}
+
+/// Records the first failure of every lane that is not sane: a divergence at a time, or (without one) a
 /// start that is not finite.
 #[cold]
 #[inline(never)]
@@ -430,7 +442,11 @@ fn flag_slow<N: Dim, const W: usize>(
     DefaultAllocator: nalgebra::allocator::Allocator<N>,
 {
     for (lane, single) in block.singles.iter_mut().enumerate() {
-        let Some(component) = x.iter().position(|v| !v.0[lane].is_finite()) else { continue };
+        let lost = |v: &Lanes<W>| match at {
+            None => !v.0[lane].is_finite(),
+            Some(_) => v.0[lane].abs().partial_cmp(&LARGEST) != Some(core::cmp::Ordering::Less),
+        };
+        let Some(component) = x.iter().position(lost) else { continue };
         if single.is_none() {
             *single = Some(Err(match at {
                 None => FilterError::NotFinite { argument: "initial mean", component, index: None },
@@ -451,7 +467,7 @@ fn flag<N: Dim, const W: usize>(
 ) where
     DefaultAllocator: nalgebra::allocator::Allocator<N>,
 {
-    if !x.iter().all(|v| v.is_finite()) {
+    if !is_sane(x.as_slice()) {
         flag_slow(block, x, at);
     }
 }

@@ -10,7 +10,8 @@
 //! ```
 //! use nalgebra::vector;
 //! use optfilter::Series;
-//! use optfilter::filter::{Filter, ImplicitMap, PointBelief};
+//! use optfilter::drive::Run;
+//! use optfilter::filter::{ImplicitMap, PointBelief};
 //! use optfilter::model::{Growth, likelihood::SquaredError};
 //! use optfilter::optim::Adam;
 //!
@@ -30,9 +31,9 @@
 //! | [`scalar`] | the numbers a model runs in: `f64`, `f32`, lanes, duals |
 //! | [`model`] | dynamics, observations, likelihoods, noise, integrators, built-in systems |
 //! | [`optim`] | the optimizers, and the traits they share with filters |
-//! | [`filter`] | one filter per file, all with `predict`, `update` and `run` |
+//! | [`filter`] | one filter per file, all with `predict` and `update` |
+//! | [`drive`] | the one loop over a series, and what it leaves behind |
 //! | [`equivalence`] | prior <-> learning-rate matrix: the theory that joins the two |
-//! | [`uncertainty`] | error bars for an implicit filter |
 //! | [`batch`] | many trajectories or hyper-parameters at once: lanes and threads |
 //! | [`checkpoint`] | beliefs saved and loaded bit for bit |
 //! | [`rng`], [`simulate`], [`metrics`] | named random streams, trajectories, errors and consistency |
@@ -66,7 +67,9 @@ extern crate alloc;
 pub mod batch;
 pub mod checkpoint;
 pub mod derivative;
+pub mod drive;
 pub mod equivalence;
+mod error;
 pub mod filter;
 pub mod linalg;
 pub mod metrics;
@@ -77,7 +80,6 @@ pub mod scalar;
 mod series;
 pub mod simd;
 pub mod simulate;
-pub mod uncertainty;
 
 pub use series::Series;
 

@@ -3,6 +3,9 @@
 //! nalgebra holds the matrices; products of sizes known at compile time are written here as plain loops
 //! that the compiler unrolls completely, and symmetric results are computed once and mirrored. On a
 //! 3 x 3 extended Kalman step this is twice as fast as nalgebra's own products (see `bench/`).
+//!
+//! All of them are written over any [`Scalar`], so that lanes of series and derivatives by parameters run
+//! through the same source as plain numbers.
 
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
@@ -13,22 +16,24 @@ const SMALL: usize = 600;
 
 /// A B.
 #[inline(always)]
-pub(crate) fn product<R: Dim, K: Dim, C: Dim>(
-    a: &OMatrix<f64, R, K>,
-    b: &OMatrix<f64, K, C>,
-) -> OMatrix<f64, R, C>
+pub(crate) fn product<S: Scalar, R: Dim, K: Dim, C: Dim>(
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, K, C>,
+) -> OMatrix<S, R, C>
 where
     DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
 {
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
-    if rows.value() * inner.value() * columns.value() > SMALL {
-        return a * b;
+    let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
+    if rows.value() * inner.value() * columns.value() > SMALL
+        && S::large_product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
+    {
+        return out;
     }
-    let mut out = OMatrix::zeros_generic(rows, columns);
     // Column by column, so that neighbours in memory go through the same operations.
     for j in 0..columns.value() {
         for i in 0..rows.value() {
-            out[(i, j)] = if inner.value() == 0 { 0.0 } else { a[(i, 0)] * b[(0, j)] };
+            out[(i, j)] = if inner.value() == 0 { S::ZERO } else { a[(i, 0)] * b[(0, j)] };
         }
         for k in 1..inner.value() {
             for i in 0..rows.value() {
@@ -42,9 +47,9 @@ where
 /// The sum of `count` terms. It starts from the first term, not from zero: the additions are a chain
 /// that the next operation waits for, and adding to zero would be one more link.
 #[inline(always)]
-fn dot(count: usize, term: impl Fn(usize) -> f64) -> f64 {
+fn dot<S: Scalar>(count: usize, term: impl Fn(usize) -> S) -> S {
     if count == 0 {
-        return 0.0;
+        return S::ZERO;
     }
     let mut sum = term(0);
     for k in 1..count {
@@ -55,20 +60,20 @@ fn dot(count: usize, term: impl Fn(usize) -> f64) -> f64 {
 
 /// A B' for a product known to be symmetric: the lower triangle is computed and mirrored.
 #[inline(always)]
-pub(crate) fn symmetric_product<R: Dim, K: Dim>(
-    a: &OMatrix<f64, R, K>,
-    b: &OMatrix<f64, R, K>,
-) -> OMatrix<f64, R, R>
+pub(crate) fn symmetric_product<S: Scalar, R: Dim, K: Dim>(
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, R, K>,
+) -> OMatrix<S, R, R>
 where
     DefaultAllocator: Allocator<R, K> + Allocator<K, R> + Allocator<R, R>,
 {
     let (rows, inner) = a.shape_generic();
     if rows.value() * inner.value() * rows.value() > SMALL {
-        let mut out = a * b.transpose();
+        let mut out = product(a, &b.transpose());
         symmetrize(&mut out);
         return out;
     }
-    let mut out = OMatrix::zeros_generic(rows, rows);
+    let mut out = OMatrix::from_element_generic(rows, rows, S::ZERO);
     for j in 0..rows.value() {
         for i in j..rows.value() {
             let sum = dot(inner.value(), |k| a[(i, k)] * b[(j, k)]);
@@ -81,10 +86,10 @@ where
 
 /// A P A' for symmetric P.
 #[inline(always)]
-pub(crate) fn sandwich<R: Dim, K: Dim>(
-    a: &OMatrix<f64, R, K>,
-    p: &OMatrix<f64, K, K>,
-) -> OMatrix<f64, R, R>
+pub(crate) fn sandwich<S: Scalar, R: Dim, K: Dim>(
+    a: &OMatrix<S, R, K>,
+    p: &OMatrix<S, K, K>,
+) -> OMatrix<S, R, R>
 where
     DefaultAllocator: Allocator<R, K> + Allocator<K, R> + Allocator<K, K> + Allocator<R, R>,
 {
@@ -96,40 +101,40 @@ where
 /// Without the square roots of the Cholesky form the chain from one pivot to the next is half as long,
 /// which is what a small factorisation waits for.
 #[derive(Clone, Debug)]
-pub(crate) struct Factor<M: Dim>
+pub(crate) struct Factor<S: Scalar, M: Dim>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
     /// L below the diagonal; above it, (L D)'.
-    l: OMatrix<f64, M, M>,
+    l: OMatrix<S, M, M>,
     /// D.
-    pivots: OVector<f64, M>,
+    pivots: OVector<S, M>,
     /// 1 / D.
-    inverse: OVector<f64, M>,
+    inverse: OVector<S, M>,
 }
 
-impl<M: Dim> Factor<M>
+impl<S: Scalar, M: Dim> Factor<S, M>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
     /// The factors of A, or `None` if A is not positive definite. Reads the lower triangle only.
     #[inline(always)]
-    pub(crate) fn new(a: &OMatrix<f64, M, M>) -> Option<Self> {
+    pub(crate) fn new(a: &OMatrix<S, M, M>) -> Option<Self> {
         let size = a.shape_generic().0;
         let m = size.value();
-        let mut l = OMatrix::zeros_generic(size, size);
-        let mut pivots = OVector::zeros_generic(size, U1);
-        let mut inverse = OVector::zeros_generic(size, U1);
+        let mut l = OMatrix::from_element_generic(size, size, S::ZERO);
+        let mut pivots = OVector::from_element_generic(size, U1, S::ZERO);
+        let mut inverse = OVector::from_element_generic(size, U1, S::ZERO);
         let mut positive = true;
         for j in 0..m {
-            let mut pivot: f64 = a[(j, j)];
+            let mut pivot = a[(j, j)];
             for k in 0..j {
                 pivot -= l[(j, k)] * l[(k, j)];
             }
             // Also false for NaN.
-            positive &= pivot > 0.0 && pivot < f64::INFINITY;
+            positive &= S::all_lt(S::ZERO, pivot) && S::all_lt(pivot, S::from_f64(f64::INFINITY));
             pivots[j] = pivot;
-            inverse[j] = 1.0 / pivot;
+            inverse[j] = S::ONE / pivot;
             for i in j + 1..m {
                 let mut v = a[(i, j)];
                 for k in 0..j {
@@ -144,13 +149,13 @@ where
 
     /// The Cholesky factor L sqrt(D).
     #[inline(always)]
-    pub(crate) fn cholesky(&self) -> OMatrix<f64, M, M> {
+    pub(crate) fn cholesky(&self) -> OMatrix<S, M, M> {
         let mut out = self.l.clone();
         for j in 0..out.ncols() {
-            let root = Scalar::sqrt(self.pivots[j]);
+            let root = self.pivots[j].sqrt();
             for i in 0..out.nrows() {
                 out[(i, j)] = match i.cmp(&j) {
-                    core::cmp::Ordering::Less => 0.0,
+                    core::cmp::Ordering::Less => S::ZERO,
                     core::cmp::Ordering::Equal => root,
                     core::cmp::Ordering::Greater => self.l[(i, j)] * root,
                 };
@@ -161,7 +166,7 @@ where
 
     /// L^-1 B in place.
     #[inline(always)]
-    fn solve_lower<C: Dim>(&self, b: &mut OMatrix<f64, M, C>)
+    fn solve_lower<C: Dim>(&self, b: &mut OMatrix<S, M, C>)
     where
         DefaultAllocator: Allocator<M, C>,
     {
@@ -179,7 +184,7 @@ where
 
     /// A^-1 B in place.
     #[inline(always)]
-    pub(crate) fn solve<C: Dim>(&self, b: &mut OMatrix<f64, M, C>)
+    pub(crate) fn solve<C: Dim>(&self, b: &mut OMatrix<S, M, C>)
     where
         DefaultAllocator: Allocator<M, C>,
     {
@@ -198,10 +203,10 @@ where
 
     /// v' A^-1 v.
     #[inline(always)]
-    pub(crate) fn quadratic_form(&self, v: &OVector<f64, M>) -> f64 {
+    pub(crate) fn quadratic_form(&self, v: &OVector<S, M>) -> S {
         let mut z = v.clone();
         self.solve_lower(&mut z);
-        let mut sum = 0.0;
+        let mut sum = S::ZERO;
         for i in 0..z.nrows() {
             sum += z[i] * z[i] * self.inverse[i];
         }
@@ -210,16 +215,24 @@ where
 
     /// ln det A, with one logarithm for as many factors as fit a double.
     #[inline(always)]
-    pub(crate) fn ln_det(&self) -> f64 {
-        let (mut product, mut sum) = (1.0f64, 0.0);
+    pub(crate) fn ln_det(&self) -> S {
+        let (mut product, mut sum) = (S::ONE, S::ZERO);
         for i in 0..self.pivots.nrows() {
             product *= self.pivots[i];
-            if !(1e-100..1e100).contains(&product) {
-                sum += Scalar::ln(product);
-                product = 1.0;
+            // Lane by lane: what is taken out as a logarithm leaves one behind.
+            let (low, high) = (S::from_f64(1e-100), S::from_f64(1e100));
+            if !(S::all_lt(low, product) && S::all_lt(product, high)) {
+                let taken = S::select_lt(
+                    low,
+                    product,
+                    S::select_lt(product, high, S::ONE, product),
+                    product,
+                );
+                sum += taken.ln();
+                product = product / taken;
             }
         }
-        sum + Scalar::ln(product)
+        sum + product.ln()
     }
 }
 
@@ -230,30 +243,33 @@ where
 /// diagonal's product) are solved by Cramer's rule instead, with one division and errors of at most some
 /// 1e-13; all others through the factor.
 #[derive(Clone, Debug)]
-pub(crate) enum Solver<M: Dim>
+pub(crate) enum Solver<S: Scalar, M: Dim>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
     /// S^-1 by cofactors, and the determinant of S.
-    Cofactors(OMatrix<f64, M, M>, f64),
-    Factor(Factor<M>),
+    Cofactors(OMatrix<S, M, M>, S),
+    Factor(Factor<S, M>),
 }
 
-impl<M: Dim> Solver<M>
+impl<S: Scalar, M: Dim> Solver<S, M>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    /// `None` if S is not positive definite. Reads the lower triangle only.
+    /// `None` if S is not positive definite, or if its lanes cannot be solved alike. Reads the lower triangle
+    /// only.
     #[inline(always)]
-    pub(crate) fn new(s: &OMatrix<f64, M, M>) -> Option<Self> {
+    pub(crate) fn new(s: &OMatrix<S, M, M>) -> Option<Self> {
         let size = s.shape_generic().0;
+        let infinity = S::from_f64(f64::INFINITY);
         match size.value() {
             2 => {
                 let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
                 let det = s00 * s11 - s10 * s10;
-                if s00 > 0.0 && det > 0.01 * (s00 * s11) && det < f64::INFINITY {
-                    let k = 1.0 / det;
-                    let mut inverse = OMatrix::zeros_generic(size, size);
+                let conditions = [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (det, infinity)];
+                if lanes_agree(&conditions)? {
+                    let k = S::ONE / det;
+                    let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     inverse[(0, 0)] = s11 * k;
                     inverse[(1, 0)] = -s10 * k;
                     inverse[(0, 1)] = -s10 * k;
@@ -266,15 +282,20 @@ where
                 let (s11, s21, s22) = (s[(1, 1)], s[(2, 1)], s[(2, 2)]);
                 let c = [
                     [s11 * s22 - s21 * s21, s21 * s20 - s10 * s22, s10 * s21 - s11 * s20],
-                    [0.0, s00 * s22 - s20 * s20, s10 * s20 - s00 * s21],
-                    [0.0, 0.0, s00 * s11 - s10 * s10],
+                    [S::ZERO, s00 * s22 - s20 * s20, s10 * s20 - s00 * s21],
+                    [S::ZERO, S::ZERO, s00 * s11 - s10 * s10],
                 ];
                 let det = s00 * c[0][0] + s10 * c[0][1] + s20 * c[0][2];
                 // Leading minors above zero: positive definite (Sylvester).
-                let definite = s00 > 0.0 && c[2][2] > 0.0;
-                if definite && det > 0.01 * (s00 * s11 * s22) && det < f64::INFINITY {
-                    let k = 1.0 / det;
-                    let mut inverse = OMatrix::zeros_generic(size, size);
+                let conditions = [
+                    (S::ZERO, s00),
+                    (S::ZERO, c[2][2]),
+                    ((s00 * s11 * s22).scale(0.01), det),
+                    (det, infinity),
+                ];
+                if lanes_agree(&conditions)? {
+                    let k = S::ONE / det;
+                    let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     for i in 0..3 {
                         for j in i..3 {
                             inverse[(i, j)] = c[i][j] * k;
@@ -291,7 +312,7 @@ where
 
     /// S^-1 B.
     #[inline(always)]
-    pub(crate) fn solve<C: Dim>(&self, b: &OMatrix<f64, M, C>) -> OMatrix<f64, M, C>
+    pub(crate) fn solve<C: Dim>(&self, b: &OMatrix<S, M, C>) -> OMatrix<S, M, C>
     where
         DefaultAllocator: Allocator<M, C>,
     {
@@ -307,7 +328,7 @@ where
 
     /// v' S^-1 v.
     #[inline(always)]
-    pub(crate) fn quadratic_form(&self, v: &OVector<f64, M>) -> f64 {
+    pub(crate) fn quadratic_form(&self, v: &OVector<S, M>) -> S {
         match self {
             Self::Cofactors(inverse, _) => {
                 let z = product(inverse, v);
@@ -319,25 +340,39 @@ where
 
     /// ln det S.
     #[inline(always)]
-    pub(crate) fn ln_det(&self) -> f64 {
+    pub(crate) fn ln_det(&self) -> S {
         match self {
-            Self::Cofactors(_, det) => Scalar::ln(*det),
+            Self::Cofactors(_, det) => det.ln(),
             Self::Factor(factor) => factor.ln_det(),
         }
     }
 }
 
+/// Whether every `a < b` holds in all lanes (`true`), or in none of them some fails (`false`); `None` where
+/// lanes differ, so that no lane takes another way than it would take alone.
+#[inline(always)]
+fn lanes_agree<S: Scalar, const K: usize>(conditions: &[(S, S); K]) -> Option<bool> {
+    if conditions.iter().all(|&(a, b)| S::all_lt(a, b)) {
+        return Some(true);
+    }
+    let mut holds = S::ONE;
+    for &(a, b) in conditions {
+        holds = S::select_lt(a, b, holds, S::ZERO);
+    }
+    S::all_lt(holds, S::ONE).then_some(false)
+}
+
 /// A R A' for symmetric R; half the work where R is diagonal, as measurement noise mostly is.
 #[inline(always)]
-pub(crate) fn noise_sandwich<N: Dim, M: Dim>(
-    a: &OMatrix<f64, N, M>,
-    r: &OMatrix<f64, M, M>,
-) -> OMatrix<f64, N, N>
+pub(crate) fn noise_sandwich<S: Scalar, N: Dim, M: Dim>(
+    a: &OMatrix<S, N, M>,
+    r: &OMatrix<S, M, M>,
+) -> OMatrix<S, N, N>
 where
     DefaultAllocator: Allocator<N, M> + Allocator<M, N> + Allocator<M, M> + Allocator<N, N>,
 {
     let m = r.nrows();
-    let diagonal = (0..m).all(|j| (j + 1..m).all(|i| r[(i, j)] == 0.0));
+    let diagonal = (0..m).all(|j| (j + 1..m).all(|i| r[(i, j)] == S::ZERO));
     if !diagonal {
         return sandwich(a, r);
     }
@@ -352,14 +387,14 @@ where
 
 /// Replaces a matrix by the mean of itself and its transpose.
 #[inline(always)]
-pub(crate) fn symmetrize<N: Dim>(p: &mut OMatrix<f64, N, N>)
+pub(crate) fn symmetrize<S: Scalar, N: Dim>(p: &mut OMatrix<S, N, N>)
 where
     DefaultAllocator: Allocator<N, N>,
 {
     let n = p.nrows();
     for j in 0..n {
         for i in 0..j {
-            let mean = 0.5 * (p[(i, j)] + p[(j, i)]);
+            let mean = (p[(i, j)] + p[(j, i)]).scale(0.5);
             p[(i, j)] = mean;
             p[(j, i)] = mean;
         }
@@ -373,8 +408,6 @@ where
     DefaultAllocator: Allocator<N, N>,
 {
     let n = a.nrows();
-    let scale = (0..n).fold(0.0f64, |s, i| s.max(a[(i, i)].abs()));
-    let tiny = scale * n as f64 * 8.0 * f64::EPSILON;
     let mut l = a.clone();
     l.fill(0.0);
     for j in 0..n {
@@ -382,6 +415,8 @@ where
         for k in 0..j {
             pivot -= l[(j, k)] * l[(j, k)];
         }
+        // Against the component's own variance: what is small beside another unit may be large in its own.
+        let tiny = a[(j, j)].abs() * n as f64 * 8.0 * f64::EPSILON;
         if !pivot.is_finite() || pivot < -tiny {
             return None;
         }
@@ -395,7 +430,7 @@ where
             }
             if null {
                 // A semi-definite matrix has a zero column below a zero pivot.
-                if !v.is_finite() || v.abs() > Scalar::sqrt(tiny * scale) {
+                if !v.is_finite() || v.abs() > Scalar::sqrt(tiny * a[(i, i)].abs()) {
                     return None;
                 }
             } else {
@@ -419,10 +454,11 @@ pub(crate) fn is_symmetric<N: Dim>(a: &OMatrix<f64, N, N>) -> bool
 where
     DefaultAllocator: Allocator<N, N>,
 {
-    let largest = a.iter().fold(0.0f64, |s, v| s.max(v.abs()));
     let n = a.nrows();
+    // Entries are compared in the units of their own row and column.
+    let unit = |i: usize, j: usize| Scalar::sqrt(a[(i, i)].abs()) * Scalar::sqrt(a[(j, j)].abs());
     a.iter().all(|v| v.is_finite())
-        && (0..n).all(|i| (0..i).all(|j| (a[(i, j)] - a[(j, i)]).abs() <= 1e-10 * largest))
+        && (0..n).all(|i| (0..i).all(|j| (a[(i, j)] - a[(j, i)]).abs() <= 1e-10 * unit(i, j)))
 }
 
 /// Whether a matrix is square, finite, symmetric to rounding and positive definite.

@@ -1,6 +1,6 @@
 //! A series of measurements: what a whole-series driver walks over.
 
-use crate::filter::FilterError;
+use crate::error::FilterError;
 use crate::model::Step;
 
 /// Measurements in time order, with their times and control inputs, borrowed from the caller.
@@ -8,28 +8,38 @@ use crate::model::Step;
 /// Measurements are rows of `output_dim` numbers, one row after the other. NaN marks a component that
 /// is missing; a row of NaN is a missing measurement.
 ///
+/// The initial belief is of the first row's own time, so nothing is predicted before it, unless the series
+/// says [`predict_first`](Series::predict_first) or names the time of the belief
+/// ([`start_at`](Series::start_at)).
+///
 /// ```
 /// use optfilter::Series;
 /// let y = [1.0, f64::NAN, 3.0];
-/// let series = Series::new(&y, 1)?.with_times(0.0, &[0.5, 1.0, 4.0])?;
-/// assert_eq!(series.len(), 3);
+/// let series = Series::new(&y, 1)?.with_times(&[0.5, 1.0, 4.0])?;
+/// assert_eq!((series.len(), series.predicts(0)), (3, false));
 /// assert_eq!(series.step(2).dt, 3.0);
+/// assert_eq!(series.start_at(0.25)?.step(0).dt, 0.25);
 /// # Ok::<(), optfilter::filter::FilterError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Series<'a> {
     observations: &'a [f64],
     output_dim: usize,
-    start: f64,
-    clock: Clock<'a>,
+    dt: f64,
+    times: Option<&'a [f64]>,
+    start: Start,
     inputs: &'a [f64],
     input_dim: usize,
 }
 
+/// The time of the initial belief.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Clock<'a> {
-    Even(f64),
-    At(&'a [f64]),
+enum Start {
+    /// The first row's own.
+    FirstRow,
+    /// One step before the first row.
+    StepBefore,
+    At(f64),
 }
 
 impl<'a> Series<'a> {
@@ -58,25 +68,26 @@ impl<'a> Series<'a> {
         Ok(Self {
             observations,
             output_dim,
-            start: 0.0,
-            clock: Clock::Even(1.0),
+            dt: 1.0,
+            times: None,
+            start: Start::FirstRow,
             inputs: &[],
             input_dim: 0,
         })
     }
 
-    /// With even steps of `dt`, the first measurement at time `dt`.
+    /// With steps of `dt` where there are no times.
     pub fn with_dt(mut self, dt: f64) -> Result<Self, FilterError> {
         if !(dt.is_finite() && dt > 0.0) {
             return Err(FilterError::TimeStep { dt });
         }
-        self.clock = Clock::Even(dt);
+        self.dt = dt;
         Ok(self)
     }
 
-    /// With a time for each measurement, and the time `start` of the belief before the first. Times
-    /// may repeat (several measurements at once) but not run backwards.
-    pub fn with_times(mut self, start: f64, times: &'a [f64]) -> Result<Self, FilterError> {
+    /// With a time for each measurement. Times may repeat (several measurements at once) but not run
+    /// backwards.
+    pub fn with_times(mut self, times: &'a [f64]) -> Result<Self, FilterError> {
         let expected = self.len();
         if times.len() != expected {
             return Err(FilterError::Size {
@@ -86,10 +97,7 @@ impl<'a> Series<'a> {
                 index: None,
             });
         }
-        if !start.is_finite() {
-            return Err(FilterError::NotFinite { argument: "start", component: 0, index: None });
-        }
-        let mut previous = start;
+        let mut previous = f64::NEG_INFINITY;
         for (k, &time) in times.iter().enumerate() {
             let index = k as u64 + 1;
             if !time.is_finite() {
@@ -104,7 +112,27 @@ impl<'a> Series<'a> {
             }
             previous = time;
         }
-        (self.start, self.clock) = (start, Clock::At(times));
+        self.times = Some(times);
+        Ok(self)
+    }
+
+    /// With a belief of one step before the first row, so that the first row is predicted too.
+    #[must_use]
+    pub fn predict_first(mut self) -> Self {
+        self.start = Start::StepBefore;
+        self
+    }
+
+    /// With a belief of time `start`, not after the first row.
+    pub fn start_at(mut self, start: f64) -> Result<Self, FilterError> {
+        if !start.is_finite() {
+            return Err(FilterError::NotFinite { argument: "start", component: 0, index: None });
+        }
+        let first = self.times.map_or(0.0, |times| times[0]);
+        if first < start {
+            return Err(FilterError::TimeBackwards { index: 1, previous: start, time: first });
+        }
+        self.start = Start::At(start);
         Ok(self)
     }
 
@@ -157,15 +185,27 @@ impl<'a> Series<'a> {
         &self.inputs[k * self.input_dim..(k + 1) * self.input_dim]
     }
 
-    /// The step that leads to measurement `k`.
+    /// Whether measurement `k` is preceded by a prediction.
+    #[inline(always)]
+    pub fn predicts(&self, k: usize) -> bool {
+        k > 0 || self.start != Start::FirstRow
+    }
+
+    /// The step that leads to measurement `k`. Without times the first row has time 0, or `dt` where it is
+    /// predicted.
+    #[inline]
     pub fn step(&self, k: usize) -> Step {
         let index = k as u64 + 1;
-        match self.clock {
-            Clock::Even(dt) => Step::even(index, dt),
-            Clock::At(times) => {
-                let previous = if k == 0 { self.start } else { times[k - 1] };
-                Step { index, time: times[k], dt: times[k] - previous }
-            }
-        }
+        let before = match (k, self.start) {
+            (0, Start::At(start)) => Some(start),
+            (0, _) => None,
+            (k, _) => self.times.map(|times| times[k - 1]),
+        };
+        let time = match self.times {
+            Some(times) => times[k],
+            None if self.start == Start::StepBefore => index as f64 * self.dt,
+            None => k as f64 * self.dt,
+        };
+        Step { index, time, dt: before.map_or(self.dt, |before| time - before) }
     }
 }

@@ -1,10 +1,13 @@
-//! Trajectories and measurements of a model with Gaussian noise.
+//! Trajectories of a model and measurements of them, under any likelihood, with inputs and bounds.
 
 use crate::Shapes;
-use crate::filter::{FilterError, GaussianBelief, check_len, check_square};
+use crate::error::{FilterError, check_len, check_square};
+use crate::filter::GaussianBelief;
 use crate::linalg::psd_factor;
 use crate::model::integrator::euler_maruyama;
+use crate::model::likelihood::{AnyLikelihood, Gaussian, Likelihood, Scatter};
 use crate::model::{Drift, Model, Noise, Step};
+use crate::optim::Bounds;
 use crate::rng::Stream;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
@@ -19,7 +22,92 @@ pub struct Simulation {
     pub observations: Vec<f64>,
 }
 
-/// Simulates `count` steps of even length `dt` from a draw of `start`. The model must read no inputs.
+/// Everything that a simulation needs: a model, how it scatters, where it starts, and its clock.
+#[derive(Debug)]
+pub struct Scene<'a, M: Model, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// The model.
+    pub model: &'a M,
+    /// The process noise.
+    pub noise: &'a Q,
+    /// How measurements scatter.
+    pub likelihood: &'a AnyLikelihood<M::Output>,
+    /// The initial belief, from which the first state is drawn.
+    pub start: &'a GaussianBelief<M::State>,
+    /// A box that the state is kept in.
+    pub bounds: Option<&'a Bounds>,
+    /// Control inputs, row after row.
+    pub inputs: &'a [f64],
+    /// The length of a step.
+    pub dt: f64,
+    /// Whether the initial belief is of one step before the first row, instead of the first row's own time.
+    pub predict_first: bool,
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Scene<'_, M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// Simulates `rows` rows; `visit` sees the step, the state and the measurement, and ends the simulation by
+    /// `false`.
+    pub fn play(
+        &self,
+        rows: usize,
+        stream: &mut Stream,
+        mut visit: impl FnMut(&Step, &[f64], &[f64]) -> bool,
+    ) -> Result<(), FilterError> {
+        let (n, m, p) = (self.model.state_dim(), self.model.output_dim(), self.model.input_dim());
+        check_len("inputs", rows * p, self.inputs.len(), None)?;
+        if !(self.dt.is_finite() && self.dt > 0.0) {
+            return Err(FilterError::TimeStep { dt: self.dt });
+        }
+        check_len("initial mean", n.value(), self.start.mean.nrows(), None)?;
+        if let Some(dim) = self.likelihood.dim() {
+            check_len("measurement_cov (R)", m.value(), dim, None)?;
+        }
+        let quantity = "measurement_cov (R)";
+        let scatter = Scatter::new(self.likelihood, m)
+            .ok_or(FilterError::NotPositiveDefinite { quantity, index: None })?;
+        let mut x = draw(&self.start.mean, &self.start.cov, "initial cov", None, stream)?;
+        let mut y = OVector::zeros_generic(m, U1);
+        let mut next = OVector::zeros_generic(n, U1);
+        for k in 0..rows {
+            let index = k as u64 + 1;
+            let elapsed = if self.predict_first { index } else { index - 1 };
+            let step = Step { index, time: elapsed as f64 * self.dt, dt: self.dt };
+            let u = &self.inputs[k * p..(k + 1) * p];
+            let before = x.clone();
+            if k > 0 || self.predict_first {
+                self.model.transition(x.as_slice(), u, &step, next.as_mut_slice());
+                let q = self.noise.process_cov(&step);
+                x = draw(&next, &q, "process_cov (Q)", Some(index), stream)?;
+            }
+            if let Some(bounds) = self.bounds {
+                bounds.project(x.as_mut_slice());
+            }
+            if !x.iter().all(|v| v.is_finite()) {
+                let last_good = before.as_slice().to_vec();
+                return Err(FilterError::Diverged { index, quantity: "state", last_good });
+            }
+            self.model.observe(x.as_slice(), u, &step, y.as_mut_slice());
+            let eta = y.clone();
+            scatter.draw(&mut y, stream).map_err(|component| FilterError::NothingToDraw {
+                index,
+                component,
+                eta: eta[component],
+            })?;
+            if !visit(&step, x.as_slice(), y.as_slice()) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Simulates `count` steps of even length `dt` from a draw of `start`, under Gaussian noise that does not
+/// change; the first row is one step after the start. The model must read no inputs.
 pub fn simulate<M: Model>(
     model: &M,
     noise: &impl Noise<M::State, M::Output>,
@@ -32,23 +120,28 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     check_len("inputs", 0, model.input_dim(), None)?;
-    if !(dt.is_finite() && dt > 0.0) {
-        return Err(FilterError::TimeStep { dt });
-    }
-    check_len("initial mean", model.state_dim().value(), start.mean.nrows(), None)?;
-    let mut x = draw(&start.mean, &start.cov, "initial cov", None, stream)?;
+    let r = noise.measurement_cov(&Step::even(1, dt));
+    check_square("measurement_cov (R)", model.output_dim().value(), &r, None)?;
+    let quantity = "measurement_cov (R)";
+    let likelihood =
+        Gaussian::new(r).map_err(|_| FilterError::NotPositiveDefinite { quantity, index: None })?;
+    let likelihood = &AnyLikelihood::Gaussian(likelihood);
+    let scene = Scene {
+        model,
+        noise,
+        likelihood,
+        start,
+        bounds: None,
+        inputs: &[],
+        dt,
+        predict_first: true,
+    };
     let mut out = Simulation::default();
-    for k in 1..=count as u64 {
-        let step = Step::even(k, dt);
-        let mut next = OVector::zeros_generic(model.state_dim(), U1);
-        model.transition(x.as_slice(), &[], &step, next.as_mut_slice());
-        x = draw(&next, &noise.process_cov(&step), "process_cov (Q)", Some(k), stream)?;
-        out.states.extend_from_slice(x.as_slice());
-        let mut seen = OVector::zeros_generic(model.output_dim(), U1);
-        model.observe(x.as_slice(), &[], &step, seen.as_mut_slice());
-        let y = draw(&seen, &noise.measurement_cov(&step), "measurement_cov (R)", Some(k), stream)?;
-        out.observations.extend_from_slice(y.as_slice());
-    }
+    scene.play(count, stream, |_, state, seen| {
+        out.states.extend_from_slice(state);
+        out.observations.extend_from_slice(seen);
+        true
+    })?;
     Ok(out)
 }
 

@@ -9,6 +9,7 @@ mod common;
 
 use nalgebra::{Const, DMatrix, DVector, SMatrix, matrix, vector};
 use optfilter::Shapes;
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Memory, PointBelief,
     SigmaPoints, Unscented, Variational,
@@ -18,7 +19,6 @@ use optfilter::model::likelihood::{
 };
 use optfilter::model::{GaussianNoise, Growth, Linear, Lorenz63, Lorenz96, RandomWalk, Step};
 use optfilter::optim::{AnyOptimizer, Bounds, GradientDescent, Preconditioned};
-use optfilter::uncertainty::ErrorBars;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -70,6 +70,7 @@ fn allocations(f: impl FnOnce()) -> u64 {
 /// 30 steps with whole and missing measurements.
 fn steps<F: Filter>(filter: &F, belief: &mut F::Belief, y: &[f64], gap: &[f64], gone: &[f64])
 where
+    F::Belief: optfilter::filter::Belief<F::State>,
     nalgebra::DefaultAllocator: Shapes<F::State, F::Output>,
 {
     for k in 1..=30u64 {

@@ -11,10 +11,12 @@ mod common;
 use nalgebra::{Const, DMatrix, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Series;
 use optfilter::batch::sweep;
+use optfilter::drive::Run;
 use optfilter::equivalence::{
     EquivalenceError, compensated_cov, implied_prior, implied_prior_of_rate, largest_rate,
     learning_rate_matrix,
 };
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Kalman, Memory, Particle,
     ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
@@ -32,7 +34,6 @@ use optfilter::optim::{
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter::simulate::simulate;
-use optfilter::uncertainty::ErrorBars;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -191,7 +192,7 @@ fn settings() {
     let adam = AnyOptimizer::from_name("adam", 0.1, None).unwrap();
     let filter = ImplicitMap::new(Growth, SquaredError, adam, 1).unwrap();
     let y = [1.0];
-    let series = Series::new(&y, 1).unwrap();
+    let series = Series::new(&y, 1).unwrap().predict_first();
     let text = message(sweep(&filter, &[(adam, 3), (adam, 0)], &vector![0.0], &series));
     assert_eq!(text, "steps must be at least 1");
 
@@ -246,30 +247,30 @@ fn series() {
     let text = message(Series::new(&[1.0, 2.0, 3.0, INF], 2));
     assert_eq!(text, "observations: component 1 is not a finite number at time index 2");
     let y = [1.0, 2.0, 3.0];
-    let series = Series::new(&y, 1).unwrap();
+    let series = Series::new(&y, 1).unwrap().predict_first();
     for dt in [0.0, -0.5, NAN, INF] {
         assert_eq!(
             message(series.with_dt(dt)),
             format!("dt = {dt} is not allowed; a time step must be positive and finite")
         );
     }
-    let text = message(series.with_times(0.0, &[1.0, 2.0]));
+    let text = message(series.with_times(&[1.0, 2.0]).and_then(|s| s.start_at(0.0)));
     assert_eq!(text, "times has 2 numbers where 3 are needed");
-    let text = message(series.with_times(0.0, &[1.0, 3.0, 2.5]));
+    let text = message(series.with_times(&[1.0, 3.0, 2.5]).and_then(|s| s.start_at(0.0)));
     assert_eq!(
         text,
         "times run backwards at time index 3: 2.5 after 3; sort the measurements by time"
     );
-    let text = message(series.with_times(1.5, &[1.0, 3.0, 4.0]));
+    let text = message(series.with_times(&[1.0, 3.0, 4.0]).and_then(|s| s.start_at(1.5)));
     assert!(text.starts_with("times run backwards at time index 1: 1 after 1.5"), "{text}");
-    let text = message(series.with_times(0.0, &[1.0, NAN, 2.0]));
+    let text = message(series.with_times(&[1.0, NAN, 2.0]).and_then(|s| s.start_at(0.0)));
     assert_eq!(text, "times: component 0 is not a finite number at time index 2");
     for start in [NAN, INF, -INF] {
-        let text = message(series.with_times(start, &[1.0, 2.0, 3.0]));
+        let text = message(series.with_times(&[1.0, 2.0, 3.0]).and_then(|s| s.start_at(start)));
         assert_eq!(text, "start: component 0 is not a finite number");
     }
     // Several measurements at one time are fine.
-    assert!(series.with_times(0.0, &[1.0, 1.0, 1.0]).is_ok());
+    assert!(series.with_times(&[1.0, 1.0, 1.0]).and_then(|s| s.start_at(0.0)).is_ok());
     let text = message(series.with_inputs(&[1.0, 2.0], 1));
     assert_eq!(text, "inputs has 2 numbers where 3 are needed");
     let text = message(series.with_inputs(&[1.0, 2.0, 3.0, 4.0, NAN, 6.0], 2));
@@ -332,10 +333,10 @@ fn steps() {
 
     // A whole series of the wrong shape.
     let (y, u) = ([1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0]);
-    let thin = Series::new(&y, 1).unwrap().with_inputs(&u, 1).unwrap();
+    let thin = Series::new(&y, 1).unwrap().with_inputs(&u, 1).unwrap().predict_first();
     let text = message(implicit.run(&mut point.clone(), &thin));
     assert_eq!(text, "observations has 1 numbers where 2 are needed");
-    let undriven = Series::new(&y, 2).unwrap();
+    let undriven = Series::new(&y, 2).unwrap().predict_first();
     let text = message(implicit.run(&mut point.clone(), &undriven));
     assert_eq!(text, "inputs has 0 numbers where 1 are needed");
 }
@@ -571,7 +572,7 @@ impl Noise<Const<1>, Const<1>> for Spoilt {
 #[test]
 fn what_goes_bad_on_the_way_is_reported_with_its_time() {
     let y = [1.0; 6];
-    let series = Series::new(&y, 1).unwrap();
+    let series = Series::new(&y, 1).unwrap().predict_first();
     let start = GaussianBelief::new(vector![1.0], matrix![1.0]).unwrap();
     let walk = RandomWalk::new(Const::<1>);
     let text = message(Extended::new(walk, Spoilt).run(&mut start.clone(), &series));
@@ -709,7 +710,7 @@ proptest! {
         beliefs.extend(GaussianBelief::new(DVector::from_vec(mean.clone()), p.clone()));
         let _ = Series::new(&y, count).and_then(|s| s.with_dt(dt));
         let _ = Series::new(&y, 1)
-            .and_then(|s| s.with_times(a, &mean))
+            .and_then(|s| s.with_times(&mean).and_then(|s| s.start_at(a)))
             .and_then(|s| s.with_inputs(&u, count));
         let _ = (Bounds::new(mean.clone(), y.clone()), StudentT::new(a, b), Huber::new(a, b));
         for name in AnyOptimizer::NAMES {

@@ -12,6 +12,7 @@ use common::{RangeBearing, same_bits};
 use nalgebra::{Const, Dyn, OVector, SVector, matrix, vector};
 use optfilter::Series;
 use optfilter::batch::{Batch, Estimates, run_many, sweep};
+use optfilter::drive::Run;
 use optfilter::filter::{
     Belief, Filter, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
     PointBelief, Resampling, Scheme,
@@ -94,8 +95,10 @@ fn lanes_equal_scalar_runs_for_every_optimizer() {
             for &count in &SIZES {
                 let what = format!("{optimizer:?} {memory:?} {count}");
                 let ys = noisy(count, 12, 1, 5.0, 1);
-                let series: Vec<_> =
-                    ys.iter().map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap()).collect();
+                let series: Vec<_> = ys
+                    .iter()
+                    .map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap().predict_first())
+                    .collect();
                 let filter = ImplicitMap::new(Growth, SquaredError, optimizer, 5)
                     .unwrap()
                     .with_memory(memory);
@@ -103,8 +106,10 @@ fn lanes_equal_scalar_runs_for_every_optimizer() {
                 assert_eq!(failed, 0, "{what}");
             }
             let ys = noisy(33, 12, 3, 10.0, 3);
-            let series: Vec<_> =
-                ys.iter().map(|y| Series::new(y, 3).unwrap().with_dt(0.02).unwrap()).collect();
+            let series: Vec<_> = ys
+                .iter()
+                .map(|y| Series::new(y, 3).unwrap().with_dt(0.02).unwrap().predict_first())
+                .collect();
             let filter = ImplicitMap::new(Lorenz63::default().rk4(), SquaredError, optimizer, 3)
                 .unwrap()
                 .with_memory(memory);
@@ -118,7 +123,7 @@ fn lanes_equal_scalar_runs_for_other_models_and_likelihoods() {
     let adam = Adam::new(0.1).unwrap();
     // Automatic derivatives in lanes, an angle that wraps, a full covariance.
     let ys = noisy(19, 15, 2, 3.0, 5);
-    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 2).unwrap()).collect();
+    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 2).unwrap().predict_first()).collect();
     let model = RangeBearing::constant_velocity(1.0);
     let full = Gaussian::new(matrix![0.5, 0.2; 0.2, 0.3]).unwrap();
     let filter = ImplicitMap::new(model.clone(), full, adam, 7).unwrap();
@@ -132,15 +137,17 @@ fn lanes_equal_scalar_runs_for_other_models_and_likelihoods() {
 
     // A learning-rate matrix.
     let ys = noisy(9, 10, 2, 0.0, 7);
-    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 2).unwrap()).collect();
+    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 2).unwrap().predict_first()).collect();
     let optimizer = Preconditioned::new(matrix![0.3, 0.1; 0.1, 0.2]).unwrap();
     let filter = ImplicitMap::new(RandomWalk::new(Const::<2>), SquaredError, optimizer, 4).unwrap();
     assert_eq!(equals_single_runs(&filter, &series, &starts(9, 8), "preconditioned"), 0);
 
     // A size known only at run time, more than one chunk of directions wide.
     let ys = noisy(10, 8, 11, 3.0, 9);
-    let series: Vec<_> =
-        ys.iter().map(|y| Series::new(y, 11).unwrap().with_dt(0.01).unwrap()).collect();
+    let series: Vec<_> = ys
+        .iter()
+        .map(|y| Series::new(y, 11).unwrap().with_dt(0.01).unwrap().predict_first())
+        .collect();
     let filter =
         ImplicitMap::new(Lorenz96::new(Dyn(11), 8.0).rk4(), SquaredError, adam, 3).unwrap();
     let begin: Vec<_> =
@@ -163,7 +170,13 @@ fn gaps_irregular_times_and_bounds_change_nothing() {
         let timed = |ys: &[Vec<f64>], check: &dyn Fn(&[Series<'_>])| {
             let series: Vec<_> = ys
                 .iter()
-                .map(|y| Series::new(y, 3).unwrap().with_times(-0.01, &times).unwrap())
+                .map(|y| {
+                    Series::new(y, 3)
+                        .unwrap()
+                        .with_times(&times)
+                        .and_then(|s| s.start_at(-0.01))
+                        .unwrap()
+                })
                 .collect();
             check(&series);
         };
@@ -192,7 +205,9 @@ fn gaps_irregular_times_and_bounds_change_nothing() {
         let series: Vec<_> = ys
             .iter()
             .enumerate()
-            .map(|(b, y)| Series::new(y, 3).unwrap().with_dt(0.01 + 0.001 * b as f64).unwrap())
+            .map(|(b, y)| {
+                Series::new(y, 3).unwrap().with_dt(0.01 + 0.001 * b as f64).unwrap().predict_first()
+            })
             .collect();
         assert_eq!(equals_single_runs(&filter, &series, &starts(count, 12), "other times"), 0);
     }
@@ -203,8 +218,10 @@ fn a_lane_that_diverges_reports_what_it_would_alone() {
     // Gradient descent on (y - x^2/20)^2 with a rate far too large overflows from far starts and not from
     // near ones.
     let ys = noisy(33, 40, 1, 5.0, 13);
-    let series: Vec<_> =
-        ys.iter().map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap()).collect();
+    let series: Vec<_> = ys
+        .iter()
+        .map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap().predict_first())
+        .collect();
     let mut far: Vec<SVector<f64, 1>> = starts(33, 14);
     for b in [0, 7, 30] {
         far[b] = vector![1e200];
@@ -218,8 +235,10 @@ fn a_lane_that_diverges_reports_what_it_would_alone() {
 
     // Lorenz stepped too far: the prediction overflows, at a time that differs between lanes.
     let ys = noisy(20, 30, 3, 5.0, 15);
-    let series: Vec<_> =
-        ys.iter().map(|y| Series::new(y, 3).unwrap().with_dt(0.3).unwrap()).collect();
+    let series: Vec<_> = ys
+        .iter()
+        .map(|y| Series::new(y, 3).unwrap().with_dt(0.3).unwrap().predict_first())
+        .collect();
     let filter = ImplicitMap::new(Lorenz63::default().euler(), SquaredError, optimizer, 1).unwrap();
     let estimates = Batch::new(series.clone()).run(&filter, &starts(20, 16)).unwrap();
     let mut indices = std::collections::BTreeSet::new();
@@ -236,7 +255,7 @@ fn a_lane_that_diverges_reports_what_it_would_alone() {
 fn an_impossible_measurement_in_one_lane_is_that_lane_s_error() {
     let mut ys: Vec<Vec<f64>> = (0..8).map(|b| vec![f64::from(b), 2.0, 3.0]).collect();
     ys[3][1] = -1.0;
-    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 1).unwrap()).collect();
+    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 1).unwrap().predict_first()).collect();
     let optimizer = GradientDescent::new(0.1).unwrap();
     let likelihood = Poisson { link: Link::Canonical };
     let filter = ImplicitMap::new(RandomWalk::new(Const::<1>), likelihood, optimizer, 5).unwrap();
@@ -266,7 +285,7 @@ fn grid() -> Vec<(AnyOptimizer, u32)> {
 fn a_sweep_equals_single_runs() {
     let mut y = noisy(1, 25, 1, 5.0, 18).remove(0);
     y[4] = f64::NAN;
-    let series = Series::new(&y, 1).unwrap().with_dt(0.1).unwrap();
+    let series = Series::new(&y, 1).unwrap().with_dt(0.1).unwrap().predict_first();
     let start = vector![0.3];
     for memory in [Memory::Restart, Memory::Carry] {
         let base = ImplicitMap::new(Growth, SquaredError, grid()[0].0, 1)
@@ -307,8 +326,10 @@ fn bits(estimates: &Estimates) -> Vec<Result<Vec<u64>, FilterError>> {
 #[test]
 fn one_thread_equals_two() {
     let ys = noisy(100, 20, 3, 8.0, 19);
-    let series: Vec<_> =
-        ys.iter().map(|y| Series::new(y, 3).unwrap().with_dt(0.02).unwrap()).collect();
+    let series: Vec<_> = ys
+        .iter()
+        .map(|y| Series::new(y, 3).unwrap().with_dt(0.02).unwrap().predict_first())
+        .collect();
     let adam = AnyOptimizer::from_name("adam", 0.1, None).unwrap();
     let filter = ImplicitMap::new(Lorenz63::default().rk4(), SquaredError, adam, 5).unwrap();
     let unit = matrix![1.0, 0.0, 0.0; 0.0, 1.0, 0.0; 0.0, 0.0, 1.0];
@@ -354,8 +375,10 @@ fn one_thread_equals_two() {
 #[test]
 fn a_start_of_the_wrong_size_is_an_error_of_that_trajectory() {
     let ys = noisy(8, 3, 11, 0.0, 22);
-    let series: Vec<_> =
-        ys.iter().map(|y| Series::new(y, 11).unwrap().with_dt(0.01).unwrap()).collect();
+    let series: Vec<_> = ys
+        .iter()
+        .map(|y| Series::new(y, 11).unwrap().with_dt(0.01).unwrap().predict_first())
+        .collect();
     let optimizer = Adam::new(0.1).unwrap();
     let filter =
         ImplicitMap::new(Lorenz96::new(Dyn(11), 8.0).euler(), SquaredError, optimizer, 1).unwrap();

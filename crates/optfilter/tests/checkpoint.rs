@@ -11,6 +11,7 @@ use common::{System, same_bits};
 use nalgebra::{Const, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::checkpoint::{CheckpointError, VERSION, load, save};
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Belief, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Memory, Particle,
     ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
@@ -19,7 +20,6 @@ use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{GaussianNoise, Growth, Lorenz63, Lorenz96, Step};
 use optfilter::optim::{Adam, AnyOptimizer, GradientDescent, RmsProp};
 use optfilter::rng::Stream;
-use optfilter::uncertainty::ErrorBars;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -18,6 +18,8 @@ mod common;
 
 use common::{System, close};
 use nalgebra::{Const, DefaultAllocator, Dim, SMatrix, matrix, vector};
+use optfilter::drive::Run;
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Belief, Extended, Filter, GaussianBelief, ImplicitMap, Kalman, Particle, ParticleBelief,
     Resampling, Scheme, SigmaPoints, Unscented,
@@ -28,7 +30,6 @@ use optfilter::model::{GaussianNoise, Linear, Lorenz63, Model, Noise, RandomWalk
 use optfilter::optim::{Adam, AnyOptimizer, GradientDescent};
 use optfilter::rng::Stream;
 use optfilter::simulate::simulate;
-use optfilter::uncertainty::ErrorBars;
 use optfilter::{Series, Shapes};
 
 /// Mean NEES over `runs` simulated trajectories at ten times, and the mean NIS over all of them.
@@ -50,7 +51,8 @@ where
     for run in 0..runs {
         let mut stream = Stream::new(31, run as u64, "consistency");
         let truth = simulate(model, noise, start, len, dt, &mut stream).unwrap();
-        let series = Series::new(&truth.observations, m).unwrap().with_dt(dt).unwrap();
+        let series =
+            Series::new(&truth.observations, m).unwrap().with_dt(dt).unwrap().predict_first();
         let trace = filter.run(&mut start.clone(), &series).unwrap();
         for (slot, sum) in sums.iter_mut().enumerate() {
             let k = (slot + 1) * len / 10 - 1;
@@ -135,7 +137,7 @@ fn error_bars_are_honest_on_linear_systems() {
     let filter = ImplicitMap::new(model.clone(), SquaredError, gd, 1).unwrap();
     let bars = ErrorBars::new(filter, noise.clone()).unwrap();
     let ys = vec![0.0; 200];
-    let series = Series::new(&ys, 1).unwrap();
+    let series = Series::new(&ys, 1).unwrap().predict_first();
     let wide = bars.run(&mut start.clone(), &series).unwrap();
     let best = Kalman::new(model, noise).run(&mut start.clone(), &series).unwrap();
     assert!(wide.cov(199).unwrap()[0] > 1.5 * best.cov(199).unwrap()[0]);
@@ -223,7 +225,7 @@ fn particle_log_likelihoods_are_the_exact_ones() {
     let mut ys = truth.observations;
     ys[7] = f64::NAN;
     ys[20..22].fill(f64::NAN);
-    let series = Series::new(&ys, 2).unwrap();
+    let series = Series::new(&ys, 2).unwrap().predict_first();
     let kalman = system.kalman().run(&mut system.start.clone(), &series).unwrap();
     let exact = kalman.log_likelihood().unwrap();
 

@@ -17,6 +17,7 @@ use common::{
     RangeBearing, all_close, close, golden, matrices_close, matrix, numbers, same_bits, vector,
 };
 use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
+use optfilter::drive::Run;
 use optfilter::equivalence::{implied_prior, implied_prior_of_rate, learning_rate_matrix};
 use optfilter::filter::{
     Extended, Filter, GaussianBelief, ImplicitMap, Kalman, PointBelief, SigmaPoints, Unscented,
@@ -146,7 +147,7 @@ fn follow<N: Dim, M: Dim, F>(
     }
     close(sum, expected["loglik"].as_f64().unwrap(), tolerance, &format!("{name} loglik"));
 
-    let series = Series::new(&ys, m).unwrap().with_dt(dt).unwrap();
+    let series = Series::new(&ys, m).unwrap().with_dt(dt).unwrap().predict_first();
     let mut belief = start.clone();
     let trace = filter.run(&mut belief, &series).unwrap();
     same_bits(&trace.means, &means, "the driver's means");

@@ -10,6 +10,8 @@ mod common;
 use common::{RangeBearing, all_close, close, same_bits};
 use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::Series;
+use optfilter::drive::Run;
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Belief, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
     ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
@@ -22,7 +24,6 @@ use optfilter::model::{Dynamics, GaussianNoise, Linear, Observation, RandomWalk,
 use optfilter::optim::{AnyOptimizer, GradientDescent};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
-use optfilter::uncertainty::ErrorBars;
 use std::f64::consts::PI;
 
 const WALK: fn() -> RandomWalk<Const<1>> = || RandomWalk::new(Const::<1>);
@@ -32,7 +33,7 @@ fn follow<L: Likelihood>(likelihood: L, lr: f64, steps: u32, start: f64, ys: &[f
     let optimizer = GradientDescent::new(lr).unwrap();
     let filter = ImplicitMap::new(WALK(), likelihood, optimizer, steps).unwrap();
     let mut belief = PointBelief::new(vector![start]).unwrap();
-    filter.run(&mut belief, &Series::new(ys, 1).unwrap()).unwrap().means
+    filter.run(&mut belief, &Series::new(ys, 1).unwrap().predict_first()).unwrap().means
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn a_users_own_likelihood_needs_only_its_loss() {
     let noise = GaussianNoise::new(matrix![0.1], matrix![1.0]).unwrap();
     let start = GaussianBelief::new(vector![0.5], matrix![1.0]).unwrap();
     let gd = GradientDescent::new(0.1).unwrap();
-    let series = Series::new(&ys, 1).unwrap();
+    let series = Series::new(&ys, 1).unwrap().predict_first();
     let mine =
         ErrorBars::new(ImplicitMap::new(WALK(), PlainSquares, gd, 3).unwrap(), noise.clone());
     let ours = ErrorBars::new(ImplicitMap::new(WALK(), SquaredError, gd, 3).unwrap(), noise);
@@ -239,7 +240,7 @@ where
     F::Belief: Belief<Const<4>>,
 {
     let [cut, away] = turned().map(|(x, ys)| {
-        let series = Series::new(&ys, 2).unwrap().with_dt(0.5).unwrap();
+        let series = Series::new(&ys, 2).unwrap().with_dt(0.5).unwrap().predict_first();
         filter.run(&mut start(x), &series).unwrap()
     });
     for bearing in cut.innovations.iter().skip(1).step_by(2) {
@@ -281,7 +282,7 @@ fn bearings_wrap_in_every_filter() {
     let [(x, ys), _] = turned();
     let mut belief =
         ParticleBelief::new(&gaussian(x), 2000, Stream::new(7, 0, "particles")).unwrap();
-    let series = Series::new(&ys, 2).unwrap().with_dt(0.5).unwrap();
+    let series = Series::new(&ys, 2).unwrap().with_dt(0.5).unwrap().predict_first();
     let trace = particle.run(&mut belief, &series).unwrap();
     let exact = Extended::new(model.clone(), noise.clone()).run(&mut gaussian(x), &series).unwrap();
     for k in 0..trace.len() {

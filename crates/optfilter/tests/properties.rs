@@ -15,23 +15,24 @@ use common::{System, all_close, close, covariance, matrices_close, normal_matrix
 use nalgebra::{
     Cholesky, Const, DMatrix, DVector, DefaultAllocator, Dim, Dyn, SMatrix, matrix, vector,
 };
+use optfilter::drive::{Run, Trace};
 use optfilter::equivalence::{
     compensated_cov, implied_prior, implied_prior_of_rate, largest_rate, learning_rate_matrix,
 };
+use optfilter::filter::ErrorBars;
 use optfilter::filter::{
     Belief, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
-    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Trace, Unscented, Variational,
+    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, Observed, StudentT};
 use optfilter::model::{
-    Dynamics, GaussianNoise, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Method,
-    Model, Observation, RandomWalk, Step, check_derivatives, linearize_observation,
-    linearize_transition,
+    Dynamics, GaussianNoise, Growth, Integrated, Integrator, JacobianMut, Linear, Lorenz63,
+    Lorenz96, Model, Observation, PullBack, RandomWalk, Step, check_derivatives,
+    linearize_observation, linearize_transition,
 };
 use optfilter::optim::{AnyOptimizer, GradientDescent, Preconditioned};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
-use optfilter::uncertainty::ErrorBars;
 use optfilter::{Series, Shapes};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -574,7 +575,7 @@ fn derivatives_agree_with_finite_differences() {
     derivatives_hold(&Growth, &[], 3.0, "growth");
     derivatives_hold(&Lorenz63::default().rk4(), &[], 5.0, "Lorenz 63, Runge-Kutta");
     derivatives_hold(&Lorenz63::default().euler(), &[], 5.0, "Lorenz 63, Euler");
-    let fine = Integrated { substeps: 4, ..Integrated::new(Lorenz63::default(), Method::Rk4) };
+    let fine = Integrated { substeps: 4, ..Integrated::new(Lorenz63::default(), Integrator::Rk4) };
     derivatives_hold(&fine, &[], 5.0, "Lorenz 63, substeps");
     derivatives_hold(&Lorenz96::new(Const::<4>, 8.0).rk4(), &[], 4.0, "Lorenz 96 of 4");
     for n in [1, 2, 3, 5, 8, 9, 40] {
@@ -620,7 +621,6 @@ impl Dynamics for Slip {
 
 impl Observation for Slip {
     type Output = Const<1>;
-    const HAS_PULL_BACK: bool = true;
     fn output_dim(&self) -> Const<1> {
         Const
     }
@@ -637,9 +637,11 @@ impl Observation for Slip {
         out[(0, 0)] = if self.observation { x[0] } else { 2.0 * x[0] };
         true
     }
-    fn pull_back<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, r: &[S], out: &mut [S]) {
-        out[0] = x[0].scale(if self.pull_back { 1.0 } else { 2.0 }) * r[0];
-        out[1] = S::ZERO;
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(|model, x, _, _, r, out| {
+            out[0] = x[0].scale(if model.pull_back { 1.0 } else { 2.0 }) * r[0];
+            out[1] = S::ZERO;
+        })
     }
 }
 

@@ -10,13 +10,14 @@
 //!
 //! Reference: Gelb 1974; Sarkka and Svensson 2023, chapter 7.
 
-use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_belief, check_inputs, check_measurement, check_square, condition};
-use super::{propagate, residual, with_observed};
+use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
+use crate::error::{FilterError, check_square};
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
-use nalgebra::{DefaultAllocator, Dim};
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
 /// The extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,25 +38,20 @@ where
 
 /// m <- f(m), P <- F P F' + Q.
 #[inline(always)]
-pub(crate) fn predict_linearized<D: Dynamics>(
+pub(crate) fn propagate_linearized<D: Dynamics>(
     dynamics: &D,
-    process_cov: nalgebra::OMatrix<f64, D::State, D::State>,
-    belief: &mut GaussianBelief<D::State>,
+    process_cov: OMatrix<f64, D::State, D::State>,
+    belief: &GaussianBelief<D::State>,
     u: &[f64],
     step: &Step,
-) -> Result<(), FilterError>
+) -> Result<GaussianBelief<D::State>, FilterError>
 where
-    DefaultAllocator: nalgebra::allocator::Allocator<D::State>
-        + nalgebra::allocator::Allocator<D::State, D::State>,
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
 {
     let n = dynamics.state_dim().value();
-    check_inputs(dynamics.input_dim(), u, step)?;
-    check_belief(belief, n, step)?;
     check_square("process_cov (Q)", n, &process_cov, Some(step.index))?;
     let (mean, f) = linearize_transition(dynamics, belief.mean.as_slice(), u, step);
-    belief.mean = mean;
-    propagate(&mut belief.cov, &f, process_cov);
-    Ok(())
+    Ok(GaussianBelief { mean, cov: propagated(&belief.cov, &f, process_cov) })
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Extended<M, Q>
@@ -71,41 +67,28 @@ where
     }
 
     #[inline]
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        predict_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+    ) -> Result<Self::Belief, FilterError> {
+        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
     }
 
     #[inline]
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
-        let m = self.model.output_dim();
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_belief(belief, self.model.state_dim().value(), step)?;
-        with_observed(
-            m,
-            y,
-            #[inline(always)]
-            |observed: Observed<'_>| {
-                if observed.count(y.len()) == 0 {
-                    return Ok(Update::nothing(m, true));
-                }
-                let n = self.model.state_dim();
-                let (predicted, h) =
-                    linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
-                let residual = residual(&self.model, y, &predicted, observed);
-                let r = self.noise.measurement_cov(step);
-                condition(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
-            },
-        )
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let n = self.model.state_dim();
+        let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
+        let residual = residual(&self.model, y, &predicted, observed);
+        let r = self.noise.measurement_cov(step);
+        conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
     }
 }

@@ -9,13 +9,18 @@
 //! S is factored, never inverted. The Joseph form is a sum of two positive semi-definite terms, so P
 //! stays positive definite however small R is. A missing component is a zero row of H with residual
 //! zero and a unit variance of its own, which leaves every other number as if it were not there.
+//!
+//! Both operations are written over any scalar: plain numbers, lanes of series, or duals that carry the
+//! derivative of the likelihood by a parameter.
 
-use super::{Belief, FilterError, Update};
+use super::traits::{Belief, Update, is_sane};
 use crate::Shapes;
+use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
     Solver, is_symmetric_psd, noise_sandwich, product, sandwich, symmetric_product,
 };
-use crate::model::likelihood::Observed;
+use crate::model::likelihood::{Observed, masked_cov};
+use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
@@ -42,7 +47,7 @@ where
 {
     /// From a finite mean and a symmetric positive semi-definite covariance.
     pub fn new(mean: OVector<f64, N>, cov: OMatrix<f64, N, N>) -> Result<Self, FilterError> {
-        super::check_len("initial cov", mean.nrows() * mean.nrows(), cov.len(), None)?;
+        check_len("initial cov", mean.nrows() * mean.nrows(), cov.len(), None)?;
         if let Some(component) = mean.iter().position(|v| !v.is_finite()) {
             return Err(FilterError::NotFinite {
                 argument: "initial mean",
@@ -61,98 +66,139 @@ impl<N: Dim> Belief<N> for GaussianBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
 {
+    const HAS_COV: bool = true;
     fn mean(&self) -> OVector<f64, N> {
         self.mean.clone()
     }
     fn cov(&self) -> Option<OMatrix<f64, N, N>> {
         Some(self.cov.clone())
     }
+    #[inline(always)]
+    fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
+        check_len("belief", n, self.mean.nrows(), Some(index))?;
+        check_square("belief's cov", n, &self.cov, Some(index))
+    }
+    #[inline(always)]
+    fn flaw(&self) -> Option<&'static str> {
+        if !is_sane(self.mean.as_slice()) {
+            return Some("mean");
+        }
+        (!self.cov.iter().all(|v| v.is_finite())).then_some("cov")
+    }
 }
 
-/// P <- F P F' + Q.
+/// F P F' + Q.
 #[inline(always)]
-pub(crate) fn propagate<N: Dim>(
-    cov: &mut OMatrix<f64, N, N>,
-    f: &OMatrix<f64, N, N>,
-    q: OMatrix<f64, N, N>,
-) where
+pub(crate) fn propagated<S: Scalar, N: Dim>(
+    cov: &OMatrix<S, N, N>,
+    f: &OMatrix<S, N, N>,
+    q: OMatrix<S, N, N>,
+) -> OMatrix<S, N, N>
+where
     DefaultAllocator: Allocator<N, N>,
 {
-    *cov = sandwich(f, cov) + q;
+    sandwich(f, cov) + q
 }
 
 /// A linear(ised) measurement: residual, H and R.
-pub(crate) struct GaussianMeasurement<N: Dim, M: Dim>
+pub(crate) struct GaussianMeasurement<S: Scalar, N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    /// v: measurement less prediction.
-    pub(crate) residual: OVector<f64, M>,
+    /// v: measurement less prediction, zero where missing.
+    pub(crate) residual: OVector<S, M>,
     /// H: m x n.
-    pub(crate) h: OMatrix<f64, M, N>,
+    pub(crate) h: OMatrix<S, M, N>,
     /// R: m x m.
-    pub(crate) r: OMatrix<f64, M, M>,
+    pub(crate) r: OMatrix<S, M, M>,
 }
 
-/// Conditions a Gaussian belief on a linear measurement.
-#[inline(always)]
-pub(crate) fn condition<N: Dim, M: Dim>(
-    belief: &mut GaussianBelief<N>,
-    measurement: GaussianMeasurement<N, M>,
-    observed: Observed<'_>,
-    index: u64,
-) -> Result<Update<M>, FilterError>
+/// A belief conditioned on a measurement, with what the measurement was worth.
+pub(crate) struct Conditioned<S: Scalar, N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let GaussianMeasurement { residual, mut h, mut r } = measurement;
-    super::check_square("measurement_cov (R)", residual.nrows(), &r, Some(index))?;
+    pub(crate) mean: OVector<S, N>,
+    pub(crate) cov: OMatrix<S, N, N>,
+    /// S: m x m.
+    pub(crate) innovation_cov: OMatrix<S, M, M>,
+    pub(crate) log_likelihood: S,
+    pub(crate) nis: S,
+}
+
+/// Conditions N(mean, cov) on a linear measurement; `None` if the innovation covariance is not positive
+/// definite.
+#[inline(always)]
+pub(crate) fn condition<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    cov: &OMatrix<S, N, N>,
+    measurement: &mut GaussianMeasurement<S, N, M>,
+    observed: Observed<'_>,
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let GaussianMeasurement { residual, h, r } = measurement;
     if observed != Observed::All {
-        r = crate::model::likelihood::masked_cov(&r, observed);
+        *r = masked_cov(r, observed);
         for i in 0..h.nrows() {
             if !observed.has(i) {
-                h.row_mut(i).fill(0.0);
+                h.row_mut(i).fill(S::ZERO);
             }
         }
     }
-    let hp = product(&h, &belief.cov); // m x n
-    let s = symmetric_product(&hp, &h) + &r; // m x m
-    let Some(factor) = Solver::new(&s) else {
-        return Err(FilterError::NotPositiveDefinite {
-            quantity: "innovation covariance",
-            index: Some(index),
-        });
-    };
+    let hp = product(h, cov); // m x n
+    let s = symmetric_product(&hp, h) + &*r; // m x m
+    let factor = Solver::new(&s)?;
     let gain = factor.solve(&hp).transpose(); // G = P H' S^-1, n x m
-    belief.mean += product(&gain, &residual);
+    let mean = mean + product(&gain, residual);
 
     // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
-    let mut keep = -product(&gain, &h);
+    let mut keep = -product(&gain, h);
     for i in 0..keep.nrows() {
-        keep[(i, i)] += 1.0;
+        keep[(i, i)] += S::ONE;
     }
-    let kept = &belief.cov - product(&gain, &hp);
-    belief.cov = symmetric_product(&kept, &keep) + noise_sandwich(&gain, &r);
+    let kept = cov - product(&gain, &hp);
+    let cov = symmetric_product(&kept, &keep) + noise_sandwich(&gain, r);
 
-    let count = observed.count(residual.nrows());
-    let nis = factor.quadratic_form(&residual);
-    let log_likelihood = gaussian_log_density(nis, &factor, count);
-    Ok(Update {
-        innovation: residual,
-        innovation_cov: Some(s),
-        log_likelihood: Some(log_likelihood),
-        nis: Some(nis),
-        observed: count,
-    })
+    let nis = factor.quadratic_form(residual);
+    let log_likelihood = log_density(nis, &factor, observed.count(residual.nrows()));
+    Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
+}
+
+/// [`condition`] as the update of a filter: the belief after the measurement, and what was learnt.
+#[inline(always)]
+pub(crate) fn conditioned<N: Dim, M: Dim>(
+    belief: &GaussianBelief<N>,
+    mut measurement: GaussianMeasurement<f64, N, M>,
+    observed: Observed<'_>,
+    index: u64,
+) -> Result<(GaussianBelief<N>, Update<M>), FilterError>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let m = measurement.residual.nrows();
+    check_square("measurement_cov (R)", m, &measurement.r, Some(index))?;
+    let Some(done) = condition(&belief.mean, &belief.cov, &mut measurement, observed) else {
+        return Err(not_positive_definite("innovation covariance", index));
+    };
+    let Conditioned { mean, cov, innovation_cov, log_likelihood, nis } = done;
+    let update = Update::spread(measurement.residual, innovation_cov, log_likelihood, nis);
+    Ok((GaussianBelief { mean, cov }, update))
+}
+
+#[cold]
+pub(crate) fn not_positive_definite(quantity: &'static str, index: u64) -> FilterError {
+    FilterError::NotPositiveDefinite { quantity, index: Some(index) }
 }
 
 /// ln N(v; 0, S) from v' S^-1 v and the factor of S, over `count` components.
 #[inline(always)]
-pub(crate) fn gaussian_log_density<M: Dim>(nis: f64, factor: &Solver<M>, count: usize) -> f64
+pub(crate) fn log_density<S: Scalar, M: Dim>(nis: S, factor: &Solver<S, M>, count: usize) -> S
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    -0.5 * (nis + count as f64 * LN_TAU + factor.ln_det())
+    (nis + S::from_f64(count as f64 * LN_TAU) + factor.ln_det()).scale(-0.5)
 }
 
 const LN_TAU: f64 = 1.837_877_066_409_345_5;

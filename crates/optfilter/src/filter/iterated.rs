@@ -11,13 +11,14 @@
 //!
 //! Reference: Bell and Cathey 1993; Gelb 1974.
 
-use super::extended::predict_linearized;
-use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_belief, check_measurement, condition, residual, with_observed};
+use super::extended::propagate_linearized;
+use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned};
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
+use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Model, Noise, Step, linearize_observation};
-use nalgebra::{DefaultAllocator, Dim};
+use nalgebra::DefaultAllocator;
 
 /// The iterated extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,60 +54,44 @@ where
     }
 
     #[inline]
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        predict_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+    ) -> Result<Self::Belief, FilterError> {
+        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
     }
 
     #[inline]
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
-        let (n, m) = (self.model.state_dim(), self.model.output_dim());
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_belief(belief, n.value(), step)?;
-        with_observed(
-            m,
-            y,
-            #[inline(always)]
-            |observed: Observed<'_>| {
-                if observed.count(y.len()) == 0 {
-                    return Ok(Update::nothing(m, true));
-                }
-                let prior = belief.clone();
-                let mut innovation = None;
-                let mut last = Update::nothing(m, true);
-                for _ in 0..self.iterations {
-                    let (predicted, h) =
-                        linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
-                    let mut v = residual(&self.model, y, &predicted, observed);
-                    innovation.get_or_insert_with(|| v.clone());
-                    let shift = &h * (&prior.mean - &belief.mean);
-                    for i in observed.indices(v.nrows()) {
-                        v[i] -= shift[i];
-                    }
-                    *belief = prior.clone();
-                    let r = self.noise.measurement_cov(step);
-                    last = condition(
-                        belief,
-                        GaussianMeasurement { residual: v, h, r },
-                        observed,
-                        step.index,
-                    )?;
-                }
-                if let Some(innovation) = innovation {
-                    last.innovation = innovation;
-                }
-                Ok(last)
-            },
-        )
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let n = self.model.state_dim();
+        let linearized = |x: &[f64]| {
+            let (predicted, h) = linearize_observation(&self.model, n, x, u, step);
+            (residual(&self.model, y, &predicted, observed), h)
+        };
+        let (innovation, mut h) = linearized(belief.mean.as_slice());
+        let mut v = innovation.clone();
+        for _ in 1..self.iterations {
+            let r = self.noise.measurement_cov(step);
+            let measurement = GaussianMeasurement { residual: v, h, r };
+            let (next, _) = conditioned(belief, measurement, observed, step.index)?;
+            (v, h) = linearized(next.mean.as_slice());
+            let shift = &h * (&belief.mean - &next.mean);
+            for i in observed.indices(v.nrows()) {
+                v[i] -= shift[i];
+            }
+        }
+        let r = self.noise.measurement_cov(step);
+        let measurement = GaussianMeasurement { residual: v, h, r };
+        let (next, update) = conditioned(belief, measurement, observed, step.index)?;
+        Ok((next, Update { innovation, ..update }))
     }
 }

@@ -7,10 +7,10 @@
 //!
 //! Reference: Kalman 1960; Sarkka and Svensson 2023, chapter 6.
 
-use super::{Filter, FilterError, GaussianBelief, GaussianMeasurement, Update};
-use super::{check_belief, check_inputs, check_measurement, check_square, condition};
-use super::{propagate, residual, with_observed};
+use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
+use crate::error::{FilterError, check_square};
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -48,51 +48,36 @@ where
     }
 
     #[inline]
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut GaussianBelief<N>,
+        belief: &GaussianBelief<N>,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        check_inputs(self.model.input_dim(), u, step)?;
-        check_belief(belief, self.model.state_dim().value(), step)?;
+    ) -> Result<GaussianBelief<N>, FilterError> {
+        let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", self.model.state_dim().value(), &q, Some(step.index))?;
-        let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
+        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        let mut mean = OVector::zeros_generic(n, U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
-        belief.mean = mean;
-        propagate(&mut belief.cov, self.model.f(), q);
-        Ok(())
+        Ok(GaussianBelief { mean, cov: propagated(&belief.cov, self.model.f(), q) })
     }
 
     #[inline]
-    fn update(
+    fn correct(
         &self,
-        belief: &mut GaussianBelief<N>,
+        belief: &GaussianBelief<N>,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M>, FilterError> {
-        let m = self.model.output_dim();
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_belief(belief, self.model.state_dim().value(), step)?;
-        with_observed(
-            m,
-            y,
-            #[inline(always)]
-            |observed: Observed<'_>| {
-                if observed.count(y.len()) == 0 {
-                    return Ok(Update::nothing(m, true));
-                }
-                let mut predicted = OVector::zeros_generic(m, U1);
-                self.model.observe(belief.mean.as_slice(), u, step, predicted.as_mut_slice());
-                let measurement = GaussianMeasurement {
-                    residual: residual(&self.model, y, &predicted, observed),
-                    h: self.model.h().clone(),
-                    r: self.noise.measurement_cov(step),
-                };
-                condition(belief, measurement, observed, step.index)
-            },
-        )
+    ) -> Result<(GaussianBelief<N>, Update<M>), FilterError> {
+        let mut predicted = OVector::zeros_generic(self.model.output_dim(), U1);
+        self.model.observe(belief.mean.as_slice(), u, step, predicted.as_mut_slice());
+        let measurement = GaussianMeasurement {
+            residual: residual(&self.model, y, &predicted, observed),
+            h: self.model.h().clone(),
+            r: self.noise.measurement_cov(step),
+        };
+        conditioned(belief, measurement, observed, step.index)
     }
 }

@@ -11,26 +11,22 @@
 //!
 //! References: Gordon, Salmond and Smith 1993; Doucet, de Freitas and Gordon 2001.
 
-use super::implicit_map::check_possible;
-use super::resampling::{Scheme, resample};
-use super::{Belief, Filter, FilterError, GaussianBelief, Update};
-use super::{check_inputs, check_len, check_measurement, check_square, residual, with_observed};
+use super::gaussian::not_positive_definite;
+use super::particle_belief::{LANES, ParticleBelief, load, store};
+use super::point::check_possible;
+use super::resampling::Scheme;
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
+use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, psd_factor};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step};
-use crate::rng::{Stream, fast};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
 use alloc::vec;
-use alloc::vec::Vec;
-use core::marker::PhantomData;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
-
-/// Particles that go through the model at once.
-const LANES: usize = 16;
 
 /// When to resample, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,182 +71,6 @@ where
     }
 }
 
-/// Weighted samples of the state, and the stream of their random numbers.
-///
-/// Means and covariances are those of the numbers as they are: a state that is an angle and wraps inside its
-/// own dynamics should be averaged by the caller, from the particles.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(bound = "")]
-pub struct ParticleBelief<N: Dim> {
-    count: usize,
-    dim: usize,
-    /// Groups of sixteen particles: for each group, for each component, one number per particle.
-    values: Vec<f64>,
-    /// Normalised log-weights; minus infinity in the unused lanes of the last group.
-    log_weights: Vec<f64>,
-    /// Their exponentials.
-    weights: Vec<f64>,
-    /// Whether all weights are equal, as after resampling.
-    even: bool,
-    stream: Stream,
-    #[serde(skip)]
-    normals: Vec<f64>,
-    #[serde(skip)]
-    size: PhantomData<N>,
-}
-
-impl<N: Dim> ParticleBelief<N>
-where
-    DefaultAllocator: Allocator<N> + Allocator<N, N>,
-{
-    /// `count` equally weighted draws from a Gaussian.
-    pub fn new(
-        start: &GaussianBelief<N>,
-        count: usize,
-        mut stream: Stream,
-    ) -> Result<Self, FilterError> {
-        if count == 0 {
-            return Err(FilterError::Zero { argument: "particles" });
-        }
-        check_square("initial cov", start.mean.nrows(), &start.cov, None)?;
-        let Some(factor) = psd_factor(&start.cov) else {
-            return Err(FilterError::NotPositiveDefinite { quantity: "initial cov", index: None });
-        };
-        let dim = start.mean.nrows();
-        let groups = count.div_ceil(LANES);
-        let mut normals = vec![0.0; groups * dim * LANES];
-        stream.fill_normal(&mut normals);
-        let mut values = vec![0.0; groups * dim * LANES];
-        for g in 0..groups {
-            for i in 0..dim {
-                let mut x = Lanes([start.mean[i]; LANES]);
-                for j in 0..=i {
-                    x += load(&normals, g * dim + j).scale(factor[(i, j)]);
-                }
-                store(&mut values, g * dim + i, x);
-            }
-        }
-        let mut belief = Self {
-            count,
-            dim,
-            values,
-            log_weights: vec![0.0; groups * LANES],
-            weights: vec![0.0; groups * LANES],
-            even: true,
-            stream,
-            normals,
-            size: PhantomData,
-        };
-        belief.even_weights();
-        Ok(belief)
-    }
-
-    /// The number of particles.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Component `component` of particle `index`.
-    pub fn value(&self, index: usize, component: usize) -> f64 {
-        self.values[((index / LANES) * self.dim + component) * LANES + index % LANES]
-    }
-
-    /// The normalised weights.
-    pub fn weights(&self) -> &[f64] {
-        &self.weights[..self.count]
-    }
-
-    /// The effective sample size 1 / sum w_i^2, between 1 and the number of particles.
-    pub fn effective_count(&self) -> f64 {
-        1.0 / self.weights().iter().map(|w| w * w).sum::<f64>()
-    }
-
-    fn even_weights(&mut self) {
-        let (weight, count) = (1.0 / self.count as f64, self.count);
-        self.log_weights.fill(f64::NEG_INFINITY);
-        self.weights.fill(0.0);
-        self.log_weights[..count].fill(Scalar::ln(weight));
-        self.weights[..count].fill(weight);
-        self.even = true;
-    }
-
-    /// Replaces the particles by offspring of equal weight.
-    fn resample(&mut self, scheme: Scheme) {
-        let parents = resample(scheme, &self.weights[..self.count], &mut self.stream);
-        let old = core::mem::take(&mut self.values);
-        let mut new = core::mem::take(&mut self.normals);
-        new.resize(old.len(), 0.0);
-        let dim = self.dim;
-        let groups = new.chunks_exact_mut(dim * LANES).zip(parents.chunks(LANES));
-        for (group, parents) in groups {
-            for (lane, &parent) in parents.iter().enumerate() {
-                let from = &old[(parent / LANES) * dim * LANES..][..dim * LANES];
-                for i in 0..dim {
-                    group[i * LANES + lane] = from[i * LANES + parent % LANES];
-                }
-            }
-        }
-        // Unused lanes of the last group keep some particle's value, so that no model sees garbage.
-        for index in self.count..self.weights.len() {
-            let to = (index / LANES) * dim * LANES + index % LANES;
-            for i in 0..dim {
-                new[to + i * LANES] = old[i * LANES];
-            }
-        }
-        self.values = new;
-        self.normals = old;
-        self.even_weights();
-    }
-}
-
-#[inline(always)]
-fn load(values: &[f64], k: usize) -> Lanes<LANES> {
-    let mut out = [0.0; LANES];
-    out.copy_from_slice(&values[k * LANES..(k + 1) * LANES]);
-    Lanes(out)
-}
-
-#[inline(always)]
-fn store(values: &mut [f64], k: usize, v: Lanes<LANES>) {
-    values[k * LANES..(k + 1) * LANES].copy_from_slice(&v.0);
-}
-
-impl<N: Dim> Belief<N> for ParticleBelief<N>
-where
-    DefaultAllocator: Allocator<N> + Allocator<N, N>,
-{
-    fn mean(&self) -> OVector<f64, N> {
-        let mut mean = OVector::zeros_generic(N::from_usize(self.dim), U1);
-        for i in 0..self.dim {
-            let mut sum = Lanes([0.0; LANES]);
-            for g in 0..self.weights.len() / LANES {
-                sum += load(&self.weights, g) * load(&self.values, g * self.dim + i);
-            }
-            mean[i] = sum.0.iter().sum();
-        }
-        mean
-    }
-
-    fn cov(&self) -> Option<OMatrix<f64, N, N>> {
-        let n = N::from_usize(self.dim);
-        let mean = self.mean();
-        let mut cov = OMatrix::zeros_generic(n, n);
-        for i in 0..self.dim {
-            for j in 0..=i {
-                let mut sum = Lanes([0.0; LANES]);
-                for g in 0..self.weights.len() / LANES {
-                    let a = load(&self.values, g * self.dim + i) - Lanes([mean[i]; LANES]);
-                    let b = load(&self.values, g * self.dim + j) - Lanes([mean[j]; LANES]);
-                    sum += load(&self.weights, g) * a * b;
-                }
-                cov[(i, j)] = sum.0.iter().sum();
-                cov[(j, i)] = cov[(i, j)];
-            }
-        }
-        Some(cov)
-    }
-}
-
 impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Filter for Particle<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
@@ -263,105 +83,67 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
+    ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
-        check_inputs(self.model.input_dim(), u, step)?;
-        check_len("particles' state", n.value(), belief.dim, Some(step.index))?;
-        if !belief.even {
-            match self.resampling {
-                Resampling::Always(scheme) => belief.resample(scheme),
-                Resampling::Below(scheme, fraction) => {
-                    if belief.effective_count() < fraction * belief.count as f64 {
-                        belief.resample(scheme);
-                    }
-                }
-            }
-        }
         let q = self.noise.process_cov(step);
         check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
         let Some(factor) = psd_factor(&q) else {
-            return Err(FilterError::NotPositiveDefinite {
-                quantity: "process_cov (Q)",
-                index: Some(step.index),
-            });
+            return Err(not_positive_definite("process_cov (Q)", step.index));
         };
-        belief.normals.resize(belief.values.len(), 0.0);
-        belief.stream.fill_normal(&mut belief.normals);
-        let (values, normals) = (&mut belief.values, &belief.normals);
-        dispatch(
-            #[inline(always)]
-            || {
-                let dim = n.value();
-                let zeros = || {
-                    OVector::<Lanes<LANES>, M::State>::from_element_generic(
-                        n,
-                        U1,
-                        Lanes([0.0; LANES]),
-                    )
-                };
-                let (mut x, mut next) = (zeros(), zeros());
-                for g in 0..values.len() / (LANES * dim) {
-                    for i in 0..dim {
-                        x[i] = load(values, g * dim + i);
-                    }
-                    self.model.transition(x.as_slice(), u, step, next.as_mut_slice());
-                    for i in 0..dim {
-                        let mut moved = next[i];
-                        for j in 0..=i {
-                            moved += load(normals, g * dim + j).scale(factor[(i, j)]);
-                        }
-                        store(values, g * dim + i, moved);
-                    }
+        let mut next = belief.clone();
+        if !next.even {
+            let (scheme, due) = match self.resampling {
+                Resampling::Always(scheme) => (scheme, true),
+                Resampling::Below(scheme, fraction) => {
+                    (scheme, next.effective_count() < fraction * next.count as f64)
                 }
-            },
+            };
+            if due {
+                next.resample(scheme);
+            }
+        }
+        let mut normals = vec![0.0; next.values.len()];
+        next.stream.fill_normal(&mut normals);
+        let values = &mut next.values;
+        let all_finite = dispatch(
+            #[inline(always)]
+            || self.move_all(values, &normals, &factor, u, step),
         );
-        Ok(())
+        if !all_finite && !next.drop_lost() {
+            let quantity = "every particle";
+            return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
+        }
+        Ok(next)
     }
 
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
-        let m = self.model.output_dim();
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_len(
-            "particles' state",
-            self.model.state_dim().value(),
-            belief.dim,
-            Some(step.index),
-        )?;
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let r = self.noise.measurement_cov(step);
-        check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
-        with_observed(m, y, |observed| {
-            if observed.count(y.len()) == 0 {
-                return Ok(Update::nothing(m, true));
-            }
-            check_possible(&self.likelihood, y, observed, step)?;
-            let seen = dispatch(
-                #[inline(always)]
-                || self.weigh(belief, y, u, step, observed),
-            );
-            let Some(total) = normalize(belief) else {
-                // Weights are left even, so that a caller may go on from the unweighted particles.
-                belief.even_weights();
-                let last_good = belief.mean().as_slice().to_vec();
-                return Err(FilterError::Diverged {
-                    index: step.index,
-                    quantity: "sum of the weights",
-                    last_good,
-                });
-            };
-            let log_likelihood = total - self.likelihood.log_normalizer(y, observed);
-            self.report(y, observed, step, seen, r, log_likelihood)
-        })
+        check_square("measurement_cov (R)", y.len(), &r, Some(step.index))?;
+        check_possible(&self.likelihood, y, observed, step)?;
+        let mut next = belief.clone();
+        let seen = dispatch(
+            #[inline(always)]
+            || self.weigh(&mut next, y, u, step, observed),
+        );
+        let Some(total) = next.normalize() else {
+            let quantity = "sum of the weights";
+            return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
+        };
+        let log_likelihood = total - self.likelihood.log_normalizer(y, observed);
+        let update = self.report(y, observed, step, seen, r, log_likelihood)?;
+        Ok((next, update))
     }
 }
 
@@ -378,6 +160,39 @@ impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
+    /// Moves every particle by the dynamics and the noise; whether all are finite.
+    #[inline(always)]
+    fn move_all(
+        &self,
+        values: &mut [f64],
+        normals: &[f64],
+        factor: &OMatrix<f64, M::State, M::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> bool {
+        let n = self.model.state_dim();
+        let dim = n.value();
+        let zero = Lanes([0.0; LANES]);
+        let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
+        let mut next = x.clone();
+        let mut all_finite = true;
+        for g in 0..values.len() / (LANES * dim) {
+            for i in 0..dim {
+                x[i] = load(values, g * dim + i);
+            }
+            self.model.transition(x.as_slice(), u, step, next.as_mut_slice());
+            for i in 0..dim {
+                let mut moved = next[i];
+                for j in 0..=i {
+                    moved += load(normals, g * dim + j).scale(factor[(i, j)]);
+                }
+                all_finite &= moved.is_finite();
+                store(values, g * dim + i, moved);
+            }
+        }
+        all_finite
+    }
+
     /// Subtracts each particle's loss from its log-weight, and gathers the moments of h before that.
     #[inline(always)]
     fn weigh(
@@ -399,12 +214,17 @@ where
         let mut sums = eta.clone();
         let mut squares =
             OMatrix::<Lanes<LANES>, M::Output, M::Output>::from_element_generic(m, m, zero);
+        let mut lost = 0.0;
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
             }
             self.model.observe(x.as_slice(), u, step, eta.as_mut_slice());
-            let weights = load(&belief.weights, g);
+            let mut weights = load(&belief.weights, g);
+            if !eta.iter().all(|v| v.is_finite()) {
+                let marks = &mut belief.log_weights[g * LANES..(g + 1) * LANES];
+                lost += set_aside(&mut weights, marks, eta.as_mut_slice());
+            }
             for i in 0..m.value() {
                 if g == 0 {
                     origin[i] = eta[i].0[0];
@@ -428,13 +248,17 @@ where
                 }
             }
             let loss = self.likelihood.loss(measured.as_slice(), eta.as_slice(), observed);
+            // What was set aside, and a loss that is not a number, weigh nothing.
+            let nothing = Lanes([f64::NEG_INFINITY; LANES]);
             let lighter = load(&belief.log_weights, g) - loss;
+            let lighter = Scalar::select_lt(nothing, lighter, lighter, nothing);
             store(&mut belief.log_weights, g, lighter);
         }
         belief.even = false;
         let mut mean = origin.clone();
         let mut cov = OMatrix::<f64, M::Output, M::Output>::zeros_generic(m, m);
-        let total = |v: &Lanes<LANES>| v.0.iter().sum::<f64>();
+        let share = if lost > 0.0 { 1.0 / (1.0 - lost) } else { 1.0 };
+        let total = |v: &Lanes<LANES>| v.0.iter().sum::<f64>() * share;
         for i in 0..m.value() {
             mean[i] += total(&sums[i]);
             for j in 0..=i {
@@ -461,51 +285,25 @@ where
             s = masked_cov(&s, observed);
         }
         let Some(factor) = Solver::new(&s) else {
-            return Err(FilterError::NotPositiveDefinite {
-                quantity: "innovation covariance",
-                index: Some(step.index),
-            });
+            return Err(not_positive_definite("innovation covariance", step.index));
         };
         let nis = factor.quadratic_form(&innovation);
-        let count = observed.count(y.len());
-        Ok(Update {
-            innovation,
-            innovation_cov: Some(s),
-            log_likelihood: Some(log_likelihood),
-            nis: Some(nis),
-            observed: count,
-        })
+        Ok(Update::spread(innovation, s, log_likelihood, nis))
     }
 }
 
-/// Normalises the log-weights; returns the logarithm of their sum, or `None` if that is not finite.
-fn normalize<N: Dim>(belief: &mut ParticleBelief<N>) -> Option<f64> {
-    let mut largest = Lanes([f64::NEG_INFINITY; LANES]);
-    let groups = belief.weights.len() / LANES;
-    let total = dispatch(
-        #[inline(always)]
-        || {
-            for g in 0..groups {
-                largest = largest.max(load(&belief.log_weights, g));
+/// Gives particles whose h is not finite no weight and an h that disturbs nothing; returns the weight they had.
+#[cold]
+fn set_aside(weights: &mut Lanes<LANES>, log_weights: &mut [f64], eta: &mut [Lanes<LANES>]) -> f64 {
+    let mut lost = 0.0;
+    for lane in 0..LANES {
+        if eta.iter().any(|v| !v.0[lane].is_finite()) {
+            lost += core::mem::take(&mut weights.0[lane]);
+            log_weights[lane] = f64::NEG_INFINITY;
+            for v in eta.iter_mut() {
+                v.0[lane] = 0.0;
             }
-            let top = largest.0.iter().fold(f64::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-            let mut sum = Lanes([0.0; LANES]);
-            for g in 0..groups {
-                let w = load(&belief.log_weights, g).map(|l| fast::exp(l - top));
-                sum += w;
-                store(&mut belief.weights, g, w);
-            }
-            let sum: f64 = sum.0.iter().sum();
-            let inverse = 1.0 / sum;
-            let total = top + Scalar::ln(sum);
-            for g in 0..groups {
-                let w = load(&belief.weights, g).scale(inverse);
-                store(&mut belief.weights, g, w);
-                let l = load(&belief.log_weights, g).map(|l| l - total);
-                store(&mut belief.log_weights, g, l);
-            }
-            total
-        },
-    );
-    total.is_finite().then_some(total)
+        }
+    }
+    lost
 }

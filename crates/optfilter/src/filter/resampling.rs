@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 /// A resampling scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scheme {
     /// N independent draws.
     Multinomial,
@@ -29,6 +30,22 @@ pub enum Scheme {
     /// One draw, shifted through N equal strata.
     #[default]
     Systematic,
+}
+
+impl Scheme {
+    /// Every scheme.
+    pub const ALL: [Self; 4] =
+        [Self::Multinomial, Self::Residual, Self::Stratified, Self::Systematic];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Multinomial => "multinomial",
+            Self::Residual => "residual",
+            Self::Stratified => "stratified",
+            Self::Systematic => "systematic",
+        }
+    }
 }
 
 /// The parents of `weights.len()` new particles, in increasing order. Weights need not sum to one.

@@ -13,13 +13,11 @@
 //! References: Julier and Uhlmann 1995, 2004; Wan and van der Merwe 2000. (The paper prints the weights
 //! of the outer points with lambda in the numerator; that is a misprint.)
 
-use super::gaussian::gaussian_log_density;
-use super::{
-    Filter, FilterError, GaussianBelief, Update, check_belief, check_inputs, check_measurement,
-    check_square, residual, with_observed,
-};
+use super::gaussian::{GaussianBelief, log_density, not_positive_definite};
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::derivative::VectorFunction;
+use crate::error::{FilterError, check_square};
 use crate::linalg::{Factor, Solver, product, psd_factor, sandwich, symmetric_product};
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
@@ -100,16 +98,16 @@ where
 
 /// Deviations of the images of the sigma points from the image of the centre: the first n for the
 /// points ahead, the other n for those behind.
-struct Spread<N: Dim, D: Dim>
+struct Spread<S: Scalar, N: Dim, D: Dim>
 where
     DefaultAllocator: Allocator<D> + Allocator<D, N>,
 {
-    centre: OVector<f64, D>,
-    ahead: OMatrix<f64, D, N>,
-    behind: OMatrix<f64, D, N>,
+    centre: OVector<S, D>,
+    ahead: OMatrix<S, D, N>,
+    behind: OMatrix<S, D, N>,
 }
 
-impl<N: Dim, D: Dim> Spread<N, D>
+impl<N: Dim, D: Dim> Spread<f64, N, D>
 where
     DefaultAllocator: Allocator<D> + Allocator<D, N>,
     DefaultAllocator: Allocator<N>,
@@ -201,18 +199,24 @@ where
             first += W;
         }
     }
+}
 
+/// The moments, in any scalar.
+impl<S: Scalar, N: Dim, D: Dim> Spread<S, N, D>
+where
+    DefaultAllocator: Allocator<D> + Allocator<D, N>,
+{
     /// The weighted mean less the centre.
     #[inline(always)]
-    fn shift(&self, w: &Weights) -> OVector<f64, D> {
+    fn shift(&self, w: &Weights) -> OVector<S, D> {
         let (d, n) = self.ahead.shape_generic();
-        let mut shift = OVector::<f64, D>::zeros_generic(d, U1);
+        let mut shift = OVector::<S, D>::from_element_generic(d, U1, S::ZERO);
         for i in 0..d.value() {
             let mut sum = self.ahead[(i, 0)] + self.behind[(i, 0)];
             for j in 1..n.value() {
                 sum += self.ahead[(i, j)] + self.behind[(i, j)];
             }
-            shift[i] = w.outer * sum;
+            shift[i] = sum.scale(w.outer);
         }
         shift
     }
@@ -222,20 +226,20 @@ where
     /// w sum_j (a_j a_j' + b_j b_j') + (beta - alpha^2) s s': terms of the size of the result, however
     /// large and opposite the weights are.
     #[inline(always)]
-    fn cov(&self, w: &Weights, shift: &OVector<f64, D>) -> OMatrix<f64, D, D>
+    fn cov(&self, w: &Weights, shift: &OVector<S, D>) -> OMatrix<S, D, D>
     where
         DefaultAllocator: Allocator<D, D>,
     {
         let (d, n) = self.ahead.shape_generic();
         let (a, b) = (&self.ahead, &self.behind);
-        let mut out = OMatrix::zeros_generic(d, d);
+        let mut out = OMatrix::from_element_generic(d, d, S::ZERO);
         for j in 0..d.value() {
             for i in j..d.value() {
                 let mut sum = a[(i, 0)] * a[(j, 0)] + b[(i, 0)] * b[(j, 0)];
                 for k in 1..n.value() {
                     sum += a[(i, k)] * a[(j, k)] + b[(i, k)] * b[(j, k)];
                 }
-                out[(i, j)] = w.outer * sum + w.shift_cov * (shift[i] * shift[j]);
+                out[(i, j)] = sum.scale(w.outer) + (shift[i] * shift[j]).scale(w.shift_cov);
                 out[(j, i)] = out[(i, j)];
             }
         }
@@ -256,70 +260,40 @@ where
     }
 
     #[inline]
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        check_inputs(self.model.input_dim(), u, step)?;
-        let n = self.model.state_dim().value();
-        check_belief(belief, n, step)?;
+    ) -> Result<Self::Belief, FilterError> {
+        let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", n, &q, Some(step.index))?;
+        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
         let spread = Spread::new(
             &belief.mean,
             &factor,
             w.spread,
-            self.model.state_dim(),
+            n,
             &TransitionAt { dynamics: &self.model, u, step },
             |i| self.model.is_state_angle(i),
         );
         let shift = spread.shift(&w);
-        belief.cov = spread.cov(&w, &shift) + q;
-        belief.mean = spread.centre + shift;
-        Ok(())
+        let cov = spread.cov(&w, &shift) + q;
+        Ok(GaussianBelief { mean: spread.centre + shift, cov })
     }
 
     #[inline]
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
-        u: &[f64],
-        step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
-        let m = self.model.output_dim();
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_belief(belief, self.model.state_dim().value(), step)?;
-        with_observed(
-            m,
-            y,
-            #[inline(always)]
-            |observed: Observed<'_>| self.update_observed(belief, y, u, step, observed),
-        )
-    }
-}
-
-impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
-where
-    DefaultAllocator: Shapes<M::State, M::Output>,
-{
-    #[inline(always)]
-    fn update_observed(
-        &self,
-        belief: &mut GaussianBelief<M::State>,
-        y: &[f64],
-        u: &[f64],
-        step: &Step,
         observed: Observed<'_>,
-    ) -> Result<Update<M::Output>, FilterError> {
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let m = self.model.output_dim();
-        if observed.count(y.len()) == 0 {
-            return Ok(Update::nothing(m, true));
-        }
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
         let mut seen = Spread::new(
@@ -351,29 +325,21 @@ where
         let d = (&seen.ahead - &seen.behind) * (w.outer * w.spread); // m x n
         let cross_t = times_transpose(&d, &factor); // C', m x n
         let Some(s_factor) = Solver::new(&s) else {
-            let quantity = "innovation covariance";
-            return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
+            return Err(not_positive_definite("innovation covariance", step.index));
         };
         let gain = s_factor.solve(&cross_t).transpose(); // G = C S^-1, n x m
         let v = residual(&self.model, y, &predicted, observed);
-        belief.mean += product(&gain, &v);
+        let mean = &belief.mean + product(&gain, &v);
 
         // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:
         let kept = &factor - product(&gain, &d); // (I - G H) L, n x n
         let linear_part = symmetric_product(&d, &d); // H P H', m x m
         let noise = spread_cov - linear_part + &r; // Omega + R
-        belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
+        let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
 
-        let count = observed.count(y.len());
         let nis = s_factor.quadratic_form(&v);
-        let log_likelihood = gaussian_log_density(nis, &s_factor, count);
-        Ok(Update {
-            innovation: v,
-            innovation_cov: Some(s),
-            log_likelihood: Some(log_likelihood),
-            nis: Some(nis),
-            observed: count,
-        })
+        let log_likelihood = log_density(nis, &s_factor, observed.count(y.len()));
+        Ok((GaussianBelief { mean, cov }, Update::spread(v, s, log_likelihood, nis)))
     }
 }
 
@@ -411,11 +377,5 @@ where
         return Ok(factor.cholesky());
     }
     // Semi-definite beliefs (a state known exactly) have a factor too.
-    let Some(factor) = psd_factor(cov) else {
-        return Err(FilterError::NotPositiveDefinite {
-            quantity: "belief covariance",
-            index: Some(index),
-        });
-    };
-    Ok(factor)
+    psd_factor(cov).ok_or_else(|| not_positive_definite("belief covariance", index))
 }

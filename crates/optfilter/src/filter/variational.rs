@@ -10,10 +10,12 @@
 //!
 //! Reference: the paper's appendix on the VKF; Auvinen et al. 2010.
 
-use super::implicit_map::{check_parts, check_possible, predicted_measurement};
-use super::{Filter, FilterError, MeasurementLoss, PointBelief, Update};
-use super::{check_inputs, check_len, check_measurement, check_square, residual, with_observed};
+use super::point::{
+    MeasurementLoss, PointBelief, check_parts, check_possible, moved, predicted_measurement,
+};
+use super::traits::{Filter, Update, residual};
 use crate::Shapes;
+use crate::error::{FilterError, check_square};
 use crate::model::likelihood::{Gaussian, Likelihood, Observed};
 use crate::model::{Model, Step};
 use crate::optim::{Objective, Optimizer, descend};
@@ -97,70 +99,37 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        check_inputs(self.model.input_dim(), u, step)?;
-        check_len("belief", self.model.state_dim().value(), belief.mean.nrows(), Some(step.index))?;
-        let mut mean = OVector::zeros_generic(self.model.state_dim(), U1);
-        self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
-        belief.mean = mean;
-        Ok(())
+    ) -> Result<Self::Belief, FilterError> {
+        let mean = moved(&self.model, belief.mean.as_slice(), u, step);
+        Ok(PointBelief { mean, optimizer_state: None })
     }
 
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
-        let (n, m) = (self.model.state_dim(), self.model.output_dim());
-        check_measurement(m.value(), self.model.input_dim(), y, u, step)?;
-        check_len("belief", n.value(), belief.mean.nrows(), Some(step.index))?;
-        with_observed(m, y, |observed| {
-            let count = observed.count(y.len());
-            if count == 0 {
-                return Ok(Update::nothing(m, false));
-            }
-            check_possible(&self.likelihood, y, observed, step)?;
-            let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
-            let innovation = residual(&self.model, y, &predicted, observed);
-            let mut objective = Penalized {
-                loss: MeasurementLoss {
-                    model: &self.model,
-                    likelihood: &self.likelihood,
-                    y,
-                    u,
-                    step,
-                    observed,
-                },
-                prior: &self.prior,
-                prediction: belief.mean.as_slice(),
-                pull: OVector::zeros_generic(n, U1),
-            };
-            let mut x = belief.mean.clone();
-            let mut state = self.optimizer.init(&x);
-            descend(&self.optimizer, &mut objective, &mut x, &mut state, self.steps);
-            if !x.iter().all(|v| v.is_finite()) {
-                let last_good = belief.mean.as_slice().to_vec();
-                return Err(FilterError::Diverged {
-                    index: step.index,
-                    quantity: "estimate",
-                    last_good,
-                });
-            }
-            belief.mean = x;
-            Ok(Update {
-                innovation,
-                innovation_cov: None,
-                log_likelihood: None,
-                nis: None,
-                observed: count,
-            })
-        })
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        check_possible(&self.likelihood, y, observed, step)?;
+        let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
+        let innovation = residual(&self.model, y, &predicted, observed);
+        let (model, likelihood) = (&self.model, &self.likelihood);
+        let mut objective = Penalized {
+            loss: MeasurementLoss { model, likelihood, y, u, step, observed },
+            prior: &self.prior,
+            prediction: belief.mean.as_slice(),
+            pull: OVector::zeros_generic(self.model.state_dim(), U1),
+        };
+        let mut x = belief.mean.clone();
+        let mut state = self.optimizer.init(&x);
+        descend(&self.optimizer, &mut objective, &mut x, &mut state, self.steps);
+        Ok((PointBelief { mean: x, optimizer_state: None }, Update::point(innovation)))
     }
 }

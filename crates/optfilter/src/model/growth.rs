@@ -9,7 +9,7 @@
 //!
 //! References: Netto, Gimeno and Mendes 1978; Gordon, Salmond and Smith 1993; Kitagawa 1996.
 
-use super::{Dynamics, JacobianMut, Observation, Step};
+use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
 use nalgebra::Const;
 
@@ -33,7 +33,6 @@ impl Dynamics for Growth {
 
 impl Observation for Growth {
     type Output = Const<1>;
-    const HAS_PULL_BACK: bool = true;
     #[inline(always)]
     fn output_dim(&self) -> Const<1> {
         Const
@@ -54,7 +53,10 @@ impl Observation for Growth {
         true
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, r: &[S], out: &mut [S]) {
-        out[0] = x[0].scale(0.1) * r[0];
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, x, _, _, r, out| out[0] = x[0].scale(0.1) * r[0],
+        )
     }
 }

@@ -6,7 +6,7 @@
 //! Euler-Maruyama, for dx = f dt + alpha dW:   x + dt f(x, t) + alpha sqrt(dt) z,   z ~ N(0, I)
 //! ```
 
-use super::{Dynamics, JacobianMut, Observation, Step};
+use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
@@ -33,7 +33,7 @@ pub trait Drift {
 
 /// A way to step a differential equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Method {
+pub enum Integrator {
     /// Euler's method, first order.
     Euler,
     /// The classical fourth-order Runge-Kutta method.
@@ -46,14 +46,14 @@ pub struct Integrated<D> {
     /// The equation.
     pub drift: D,
     /// The method.
-    pub method: Method,
+    pub method: Integrator,
     /// Integration steps per filter step, at least 1.
     pub substeps: u32,
 }
 
 impl<D> Integrated<D> {
     /// One integration step per filter step.
-    pub fn new(drift: D, method: Method) -> Self {
+    pub fn new(drift: D, method: Integrator) -> Self {
         Self { drift, method, substeps: 1 }
     }
 }
@@ -79,8 +79,8 @@ where
         for k in 0..substeps {
             let time = start + f64::from(k) * dt;
             match self.method {
-                Method::Euler => euler(&self.drift, out, u, time, dt),
-                Method::Rk4 => rk4(&self.drift, out, u, time, dt),
+                Integrator::Euler => euler(&self.drift, out, u, time, dt),
+                Integrator::Rk4 => rk4(&self.drift, out, u, time, dt),
             }
         }
     }
@@ -92,7 +92,6 @@ where
 /// An integrated equation is seen the way its drift says, if it says so.
 impl<D: Observation> Observation for Integrated<D> {
     type Output = D::Output;
-    const HAS_PULL_BACK: bool = D::HAS_PULL_BACK;
     #[inline(always)]
     fn output_dim(&self) -> D::Output {
         self.drift.output_dim()
@@ -112,8 +111,16 @@ impl<D: Observation> Observation for Integrated<D> {
         self.drift.observation_jacobian(x, u, step, out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
-        self.drift.pull_back(x, u, step, r, out);
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        self.drift.pull_back::<S>()?;
+        Some(
+            #[inline(always)]
+            |model, x, u, step, r, out| {
+                if let Some(pull_back) = model.drift.pull_back() {
+                    pull_back(&model.drift, x, u, step, r, out);
+                }
+            },
+        )
     }
     fn is_angle(&self, component: usize) -> bool {
         self.drift.is_angle(component)

@@ -1,6 +1,6 @@
 //! Linear dynamics and observation: x_t = F x_{t-1} + B u_t, y_t = H x_t.
 
-use super::{Dynamics, JacobianMut, Observation, Step};
+use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
@@ -123,7 +123,6 @@ where
     DefaultAllocator: Allocator<N> + Allocator<N, N> + Allocator<M, N>,
 {
     type Output = M;
-    const HAS_PULL_BACK: bool = true;
     #[inline(always)]
     fn output_dim(&self) -> M {
         self.h.shape_generic().0
@@ -154,13 +153,18 @@ where
         true
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, _x: &[S], _u: &[f64], _step: &Step, r: &[S], out: &mut [S]) {
-        for j in 0..out.len() {
-            let mut sum = S::ZERO;
-            for i in 0..r.len() {
-                sum += r[i].scale(self.h[(i, j)]);
-            }
-            out[j] = sum;
-        }
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |model, _, _, _, r, out| {
+                for j in 0..out.len() {
+                    let mut sum = S::ZERO;
+                    for i in 0..r.len() {
+                        sum += r[i].scale(model.h[(i, j)]);
+                    }
+                    out[j] = sum;
+                }
+            },
+        )
     }
 }

@@ -8,7 +8,7 @@
 //! [`euler_maruyama`](super::integrator::euler_maruyama).
 
 use super::random_walk::write_identity;
-use super::{Drift, Integrated, JacobianMut, Method, Observation, Step};
+use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
 use nalgebra::Const;
 use serde::{Deserialize, Serialize};
@@ -34,12 +34,12 @@ impl Default for Lorenz63 {
 impl Lorenz63 {
     /// Stepped by fourth-order Runge-Kutta.
     pub fn rk4(self) -> Integrated<Self> {
-        Integrated::new(self, Method::Rk4)
+        Integrated::new(self, Integrator::Rk4)
     }
 
     /// Stepped by Euler's method.
     pub fn euler(self) -> Integrated<Self> {
-        Integrated::new(self, Method::Euler)
+        Integrated::new(self, Integrator::Euler)
     }
 }
 
@@ -60,7 +60,6 @@ impl Drift for Lorenz63 {
 
 impl Observation for Lorenz63 {
     type Output = Const<3>;
-    const HAS_PULL_BACK: bool = true;
     #[inline(always)]
     fn output_dim(&self) -> Const<3> {
         Const
@@ -80,7 +79,10 @@ impl Observation for Lorenz63 {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, _x: &[S], _u: &[f64], _step: &Step, r: &[S], out: &mut [S]) {
-        out.copy_from_slice(r);
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, _, _, _, r, out| out.copy_from_slice(r),
+        )
     }
 }

@@ -7,7 +7,7 @@
 //! Chaotic for forcing = 8. Reference: Lorenz 1996, "Predictability: a problem partly solved".
 
 use super::random_walk::write_identity;
-use super::{Drift, Integrated, JacobianMut, Method, Observation, Step};
+use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
 use nalgebra::Dim;
 
@@ -26,12 +26,12 @@ impl<N: Dim> Lorenz96<N> {
 
     /// Stepped by fourth-order Runge-Kutta.
     pub fn rk4(self) -> Integrated<Self> {
-        Integrated::new(self, Method::Rk4)
+        Integrated::new(self, Integrator::Rk4)
     }
 
     /// Stepped by Euler's method.
     pub fn euler(self) -> Integrated<Self> {
-        Integrated::new(self, Method::Euler)
+        Integrated::new(self, Integrator::Euler)
     }
 }
 
@@ -55,7 +55,6 @@ impl<N: Dim> Drift for Lorenz96<N> {
 
 impl<N: Dim> Observation for Lorenz96<N> {
     type Output = N;
-    const HAS_PULL_BACK: bool = true;
     #[inline(always)]
     fn output_dim(&self) -> N {
         self.dim
@@ -75,7 +74,10 @@ impl<N: Dim> Observation for Lorenz96<N> {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, _x: &[S], _u: &[f64], _step: &Step, r: &[S], out: &mut [S]) {
-        out.copy_from_slice(r);
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, _, _, _, r, out| out.copy_from_slice(r),
+        )
     }
 }

@@ -43,7 +43,7 @@ pub mod noise;
 pub mod random_walk;
 
 pub use growth::Growth;
-pub use integrator::{Drift, Integrated, Method};
+pub use integrator::{Drift, Integrated, Integrator};
 pub use likelihood::Likelihood;
 pub use linear::Linear;
 pub use lorenz63::Lorenz63;
@@ -111,7 +111,7 @@ pub trait Dynamics {
 
 /// How the state is seen: the parameter of the likelihood, which for Gaussian noise is the expected
 /// measurement.
-pub trait Observation {
+pub trait Observation: Sized {
     /// The dimension of the measurement.
     type Output: Dim;
 
@@ -133,18 +133,21 @@ pub trait Observation {
         false
     }
 
-    /// Whether [`pull_back`](Observation::pull_back) is hand-written.
-    const HAS_PULL_BACK: bool = false;
-
-    /// Writes the transposed Jacobian of [`observe`](Observation::observe) at `x` times `r`. Used in
-    /// place of the automatic one only where [`HAS_PULL_BACK`](Observation::HAS_PULL_BACK) says so.
-    fn pull_back<S: Scalar>(&self, _x: &[S], _u: &[f64], _step: &Step, _r: &[S], _out: &mut [S]) {}
+    /// A hand-written function that writes the transposed Jacobian of [`observe`](Observation::observe) at
+    /// a state times a vector, if there is one; it is then used in place of the automatic one.
+    #[inline(always)]
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        None
+    }
 
     /// Whether a component of the measurement is an angle in radians, to be compared modulo whole turns.
     fn is_angle(&self, _component: usize) -> bool {
         false
     }
 }
+
+/// Writes J' r for the Jacobian J at `x`: `(model, x, u, step, r, out)`.
+pub type PullBack<M, S> = fn(&M, &[S], &[f64], &Step, &[S], &mut [S]);
 
 /// A whole model: dynamics and observation of the same state.
 pub trait Model: Dynamics + Observation {}
@@ -189,7 +192,6 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
 
 impl<D, O: Observation> Observation for Pair<D, O> {
     type Output = O::Output;
-    const HAS_PULL_BACK: bool = O::HAS_PULL_BACK;
     #[inline(always)]
     fn output_dim(&self) -> O::Output {
         self.observation.output_dim()
@@ -209,8 +211,16 @@ impl<D, O: Observation> Observation for Pair<D, O> {
         self.observation.observation_jacobian(x, u, step, out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
-        self.observation.pull_back(x, u, step, r, out);
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        self.observation.pull_back::<S>()?;
+        Some(
+            #[inline(always)]
+            |pair, x, u, step, r, out| {
+                if let Some(pull_back) = pair.observation.pull_back() {
+                    pull_back(&pair.observation, x, u, step, r, out);
+                }
+            },
+        )
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation.is_angle(component)
@@ -359,12 +369,12 @@ where
     let (_, automatic) =
         derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);
     compare("observation", hand.as_slice(), automatic.as_slice(), m.value())?;
-    if M::HAS_PULL_BACK {
+    if let Some(pull_back) = model.pull_back::<f64>() {
         for i in 0..m.value() {
             let mut r = OVector::<f64, M::Output>::zeros_generic(m, U1);
             r[i] = 1.0;
             let mut row = OVector::<f64, M::State>::zeros_generic(n, U1);
-            model.pull_back(x, u, step, r.as_slice(), row.as_mut_slice());
+            pull_back(model, x, u, step, r.as_slice(), row.as_mut_slice());
             let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
             compare("pull_back", row.as_slice(), expected.as_slice(), n.value())?;
         }

@@ -74,6 +74,12 @@ pub trait Optimizer<S: Scalar>: Clone {
 
     /// Moves `x` by one step, given the gradient `g` at `x`.
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Self::State<V>);
+
+    /// Whether a descent should end before its last step.
+    #[inline(always)]
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// A hyper-parameter: one number for all lanes, or one for each lane.
@@ -136,6 +142,9 @@ pub fn descend_within<S, V, O, F>(
         optimizer.step(x, &g, state);
         if let Some(bounds) = bounds {
             bounds.project(x.as_mut_slice());
+        }
+        if optimizer.is_done() {
+            break;
         }
     }
 }

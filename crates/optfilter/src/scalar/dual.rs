@@ -144,6 +144,10 @@ impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
         Self { re: S::select_lt(a.re, b.re, then.re, otherwise.re), eps }
     }
     #[inline(always)]
+    fn all_lt(a: Self, b: Self) -> bool {
+        S::all_lt(a.re, b.re)
+    }
+    #[inline(always)]
     fn scale(self, k: f64) -> Self {
         let mut eps = self.eps;
         for e in &mut eps {

@@ -92,6 +92,14 @@ impl<const L: usize> Scalar for Lanes<L> {
         out
     }
     #[inline(always)]
+    fn all_lt(a: Self, b: Self) -> bool {
+        let mut all = true;
+        for i in 0..L {
+            all &= a.0[i] < b.0[i];
+        }
+        all
+    }
+    #[inline(always)]
     fn scale(self, k: f64) -> Self {
         self.map(|a| a * k)
     }

@@ -69,6 +69,14 @@ pub trait Scalar:
     fn is_finite(self) -> bool;
     /// `then` where `a < b`, else `otherwise`; a NaN on either side chooses `otherwise`.
     fn select_lt(a: Self, b: Self, then: Self, otherwise: Self) -> Self;
+    /// Whether `a < b` in every lane; false where one is NaN.
+    fn all_lt(a: Self, b: Self) -> bool;
+    /// Writes the product of two large matrices, stored column by column, of inner dimension `inner`, and
+    /// returns `true`, if this kind of number has a faster way than plain loops.
+    #[inline(always)]
+    fn large_product(_inner: usize, _a: &[Self], _b: &[Self], _out: &mut [Self]) -> bool {
+        false
+    }
 
     /// Square root.
     fn sqrt(self) -> Self;

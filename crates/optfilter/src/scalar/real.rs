@@ -3,6 +3,7 @@
 use super::{Liftable, Scalar};
 use alloc::vec;
 use alloc::vec::Vec;
+use nalgebra::{DMatrixView, DMatrixViewMut};
 
 /// Calls the std method or, without std, the libm function of the same meaning.
 macro_rules! math {
@@ -37,6 +38,17 @@ macro_rules! real {
             #[inline(always)]
             fn select_lt(a: Self, b: Self, then: Self, otherwise: Self) -> Self {
                 if a < b { then } else { otherwise }
+            }
+            #[inline(always)]
+            fn all_lt(a: Self, b: Self) -> bool {
+                a < b
+            }
+            fn large_product(inner: usize, a: &[Self], b: &[Self], out: &mut [Self]) -> bool {
+                let (rows, columns) = (a.len() / inner, b.len() / inner);
+                let a = DMatrixView::from_slice(a, rows, inner);
+                let b = DMatrixView::from_slice(b, inner, columns);
+                DMatrixViewMut::from_slice(out, rows, columns).gemm(1.0, &a, &b, 0.0);
+                true
             }
             #[inline(always)]
             fn sqrt(self) -> Self {

@@ -56,14 +56,14 @@ pub enum Link {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Normal {
     precision: f64,
-    log_std: f64,
+    pub(super) std: f64,
 }
 
 /// Student's t noise: like a Gaussian near the centre, with tails that forgive outliers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudentT {
-    dof: f64,
-    scale: f64,
+    pub(super) dof: f64,
+    pub(super) scale: f64,
 }
 
 impl StudentT {
@@ -78,8 +78,8 @@ impl StudentT {
 /// Huber's loss: quadratic within `delta` scales of the centre, linear beyond.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Huber {
-    delta: f64,
-    scale: f64,
+    pub(super) delta: f64,
+    pub(super) scale: f64,
 }
 
 impl Huber {
@@ -125,7 +125,7 @@ impl Single for Normal {
         (eta - y).scale(self.precision)
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
-        half_ln_tau() + self.log_std
+        half_ln_tau() + Scalar::ln(self.std)
     }
 }
 
@@ -275,7 +275,7 @@ impl Component {
     /// Gaussian with the given standard deviation.
     pub fn normal(std: f64) -> Result<Self, LikelihoodError> {
         positive("Gaussian", "std", std)?;
-        Ok(Self::Normal(Normal { precision: 1.0 / (std * std), log_std: Scalar::ln(std) }))
+        Ok(Self::Normal(Normal { precision: 1.0 / (std * std), std }))
     }
 }
 

@@ -45,17 +45,24 @@ pub(crate) fn half_ln_tau() -> f64 {
     0.5 * Scalar::ln(core::f64::consts::TAU)
 }
 
-/// A Gaussian likelihood with measurement covariance R.
+/// A Gaussian likelihood with measurement covariance R, held no larger than it must be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaussian<M: Dim>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    cov: OMatrix<f64, M, M>,
-    /// L of R = L L'.
-    factor: OMatrix<f64, M, M>,
-    /// 1 / variances, where R is diagonal: then no triangular solves are needed.
-    precision: Option<OVector<f64, M>>,
+    spread: Spread<M>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Spread<M: Dim>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    /// Variances and one over each: no matrix and no triangular solves.
+    Diagonal { variances: OVector<f64, M>, precisions: OVector<f64, M> },
+    /// R and the L of R = L L'.
+    Dense { cov: OMatrix<f64, M, M>, factor: OMatrix<f64, M, M> },
 }
 
 impl<M: Dim> Gaussian<M>
@@ -67,32 +74,47 @@ where
         if !linalg::is_symmetric_pd(&cov) {
             return Err(NoiseError::MeasurementCov);
         }
-        let factor = factor(&cov).ok_or(NoiseError::MeasurementCov)?;
         let m = cov.nrows();
-        let diagonal = (0..m).all(|i| (0..m).all(|j| i == j || cov[(i, j)] == 0.0));
-        let precision = diagonal.then(|| cov.diagonal().map(|v| 1.0 / v));
-        Ok(Self { cov, factor, precision })
+        if (0..m).all(|i| (0..m).all(|j| i == j || cov[(i, j)] == 0.0)) {
+            return Self::diagonal(cov.diagonal());
+        }
+        let factor = factor(&cov).ok_or(NoiseError::MeasurementCov)?;
+        Ok(Self { spread: Spread::Dense { cov, factor } })
     }
 
     /// With independent components of the given variances.
     pub fn diagonal(variances: OVector<f64, M>) -> Result<Self, NoiseError> {
-        Self::new(OMatrix::from_diagonal(&variances))
+        if !variances.iter().all(|v| *v > 0.0 && v.is_finite()) {
+            return Err(NoiseError::MeasurementCov);
+        }
+        let precisions = variances.map(|v| 1.0 / v);
+        Ok(Self { spread: Spread::Diagonal { variances, precisions } })
     }
 
     /// The measurement covariance R.
-    pub fn cov(&self) -> &OMatrix<f64, M, M> {
-        &self.cov
-    }
-
-    /// R with the rows and columns of missing components replaced by the identity's, factored.
-    fn factor_of_observed(&self, observed: Observed<'_>) -> OMatrix<f64, M, M> {
-        if observed == Observed::All {
-            return self.factor.clone();
+    pub fn cov(&self) -> OMatrix<f64, M, M> {
+        match &self.spread {
+            Spread::Diagonal { variances, .. } => OMatrix::from_diagonal(variances),
+            Spread::Dense { cov, .. } => cov.clone(),
         }
-        // A principal block of a positive definite matrix is positive definite, so the factor exists;
-        // the full factor is only a fallback that keeps this function total.
-        factor(&masked_cov(&self.cov, observed)).unwrap_or_else(|| self.factor.clone())
     }
+}
+
+/// L of R with the rows and columns of missing components replaced by the identity's.
+fn factor_of_observed<M: Dim>(
+    cov: &OMatrix<f64, M, M>,
+    whole: &OMatrix<f64, M, M>,
+    observed: Observed<'_>,
+) -> OMatrix<f64, M, M>
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    if observed == Observed::All {
+        return whole.clone();
+    }
+    // A principal block of a positive definite matrix is positive definite, so the factor exists;
+    // the full factor is only a fallback that keeps this function total.
+    factor(&masked_cov(cov, observed)).unwrap_or_else(|| whole.clone())
 }
 
 /// The lower Cholesky factor with zeros above the diagonal.
@@ -104,10 +126,10 @@ where
 }
 
 /// A covariance with the rows and columns of missing components replaced by the identity's.
-pub(crate) fn masked_cov<M: Dim>(
-    cov: &OMatrix<f64, M, M>,
+pub(crate) fn masked_cov<S: Scalar, M: Dim>(
+    cov: &OMatrix<S, M, M>,
     observed: Observed<'_>,
-) -> OMatrix<f64, M, M>
+) -> OMatrix<S, M, M>
 where
     DefaultAllocator: Allocator<M, M>,
 {
@@ -116,7 +138,7 @@ where
     for i in 0..m {
         for j in 0..m {
             if !observed.has(i) || !observed.has(j) {
-                out[(i, j)] = if i == j { 1.0 } else { 0.0 };
+                out[(i, j)] = if i == j { S::ONE } else { S::ZERO };
             }
         }
     }
@@ -160,20 +182,23 @@ where
     #[inline(always)]
     fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
         let mut sum = S::ZERO;
-        if let Some(precision) = &self.precision {
-            for i in observed.indices(y.len()) {
-                sum += (y[i] - eta[i]).square().scale(precision[i]);
+        match &self.spread {
+            Spread::Diagonal { precisions, .. } => {
+                for i in observed.indices(y.len()) {
+                    sum += (y[i] - eta[i]).square().scale(precisions[i]);
+                }
             }
-            return sum.scale(0.5);
-        }
-        let m = self.cov.shape_generic().0;
-        let mut r = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
-        for i in observed.indices(y.len()) {
-            r[i] = y[i] - eta[i];
-        }
-        solve_lower(&self.factor_of_observed(observed), r.as_mut_slice());
-        for z in r.as_slice() {
-            sum += z.square();
+            Spread::Dense { cov, factor } => {
+                let m = cov.shape_generic().0;
+                let mut r = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
+                for i in observed.indices(y.len()) {
+                    r[i] = y[i] - eta[i];
+                }
+                solve_lower(&factor_of_observed(cov, factor, observed), r.as_mut_slice());
+                for z in r.as_slice() {
+                    sum += z.square();
+                }
+            }
         }
         sum.scale(0.5)
     }
@@ -183,25 +208,38 @@ where
         for i in 0..y.len() {
             out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
         }
-        if let Some(precision) = &self.precision {
-            for (out, &p) in out.iter_mut().zip(precision.as_slice()) {
-                *out = out.scale(p);
+        match &self.spread {
+            Spread::Diagonal { precisions, .. } => {
+                for (out, &p) in out.iter_mut().zip(precisions.as_slice()) {
+                    *out = out.scale(p);
+                }
             }
-            return;
+            Spread::Dense { cov, factor } => {
+                let l = factor_of_observed(cov, factor, observed);
+                solve_lower(&l, out);
+                solve_upper(&l, out);
+            }
         }
-        let l = self.factor_of_observed(observed);
-        solve_lower(&l, out);
-        solve_upper(&l, out);
     }
 
     #[inline(always)]
     fn dim(&self) -> Option<usize> {
-        Some(self.cov.nrows())
+        Some(match &self.spread {
+            Spread::Diagonal { variances, .. } => variances.nrows(),
+            Spread::Dense { cov, .. } => cov.nrows(),
+        })
     }
 
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
-        let l = self.factor_of_observed(observed);
-        let half_ln_det: f64 = (0..l.nrows()).map(|i| Scalar::ln(l[(i, i)])).sum();
+        let half_ln_det: f64 = match &self.spread {
+            Spread::Diagonal { variances, .. } => {
+                observed.indices(y.len()).map(|i| Scalar::ln(Scalar::sqrt(variances[i]))).sum()
+            }
+            Spread::Dense { cov, factor } => {
+                let l = factor_of_observed(cov, factor, observed);
+                (0..l.nrows()).map(|i| Scalar::ln(l[(i, i)])).sum()
+            }
+        };
         half_ln_tau() * observed.count(y.len()) as f64 + half_ln_det
     }
 }

@@ -32,12 +32,16 @@
 //! assert_eq!(slope, [0.5]);
 //! ```
 
+mod any;
 mod component;
+mod draw;
 mod gaussian;
 
+pub use any::AnyLikelihood;
 pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };
+pub use draw::Scatter;
 pub(crate) use gaussian::masked_cov;
 pub use gaussian::{Gaussian, SquaredError};
 

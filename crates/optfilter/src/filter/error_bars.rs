@@ -19,18 +19,22 @@
 //! is exactly zero such a rule does not move, but is as steep as one over its epsilon; that row of A is then the identity's and that
 //! of B zero, which is what the rule did.
 //!
+//! Steps that do not contract (a learning rate that is too large in some direction, or an adaptive rule far
+//! from the minimum) can make the covariance grow without bound while the estimates are still of use. It is
+//! then given up: NaN from that measurement on, and the estimates go on exactly as without error bars; a
+//! [`strict`](ErrorBars::strict) filter fails instead.
+//!
 //! An implicit filter without error bars pays nothing for this: [`ErrorBars`] is a filter of its own
 //! that holds the implicit one. It is also consistent by construction only as far as Q and R are right;
 //! check with the normalised innovations it reports.
 
+use super::extended::propagate_linearized;
+use super::gaussian::{GaussianBelief, log_density, not_positive_definite};
+use super::implicit_map::{ImplicitMap, Memory};
+use super::point::{MeasurementLoss, PointBelief, refine};
+use super::traits::{Filter, Update, is_sane};
 use crate::Shapes;
-use crate::filter::{
-    Filter, FilterError, GaussianBelief, ImplicitMap, MeasurementLoss, Memory, PointBelief, Update,
-};
-use crate::filter::{
-    check_belief, check_measurement, check_square, predict_linearized, refine, residual,
-    with_observed,
-};
+use crate::error::{FilterError, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
@@ -49,6 +53,7 @@ const STEEP: f64 = 10.0;
 pub struct ErrorBars<M, L, O, Q> {
     filter: ImplicitMap<M, L, O>,
     noise: Q,
+    strict: bool,
 }
 
 impl<M, L, O, Q> ErrorBars<M, L, O, Q>
@@ -67,7 +72,14 @@ where
                 ("memory = Carry", "Restart where error bars are asked for");
             return Err(FilterError::Setting { argument, value: 1.0, requirement });
         }
-        Ok(Self { filter, noise })
+        Ok(Self { filter, noise, strict: false })
+    }
+
+    /// With an error where the covariance is lost, instead of estimates that go on without it.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
     }
 
     /// The update's derivatives A (n x n) by the prediction and B (n x m) by the measurement.
@@ -141,76 +153,102 @@ where
     }
 
     #[inline]
-    fn predict(
+    fn propagate(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         u: &[f64],
         step: &Step,
-    ) -> Result<(), FilterError> {
-        predict_linearized(&self.filter.model, self.noise.process_cov(step), belief, u, step)
+    ) -> Result<Self::Belief, FilterError> {
+        propagate_linearized(&self.filter.model, self.noise.process_cov(step), belief, u, step)
     }
 
     #[inline]
-    fn update(
+    fn correct(
         &self,
-        belief: &mut Self::Belief,
+        belief: &Self::Belief,
         y: &[f64],
+        observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-    ) -> Result<Update<M::Output>, FilterError> {
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let point = PointBelief { mean: belief.mean.clone(), optimizer_state: None };
+        let (point, update) = self.filter.correct(&point, y, observed, u, step)?;
+        let mean = point.mean;
+        let lost = match self.spread(belief, &mean, &update.innovation, y, observed, u, step) {
+            Ok((cov, update)) if self.strict || cov.iter().all(|v| v.is_finite()) => {
+                return Ok((GaussianBelief { mean, cov }, update));
+            }
+            Err(error) if self.strict => return Err(error),
+            Err(error @ FilterError::Size { .. }) => return Err(error),
+            _ => belief.cov.map(|_| f64::NAN),
+        };
+        Ok((GaussianBelief { mean, cov: lost }, update))
+    }
+
+    #[inline(always)]
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        if !is_sane(belief.mean.as_slice()) {
+            return Some("estimate");
+        }
+        (self.strict && !belief.cov.iter().all(|v| v.is_finite())).then_some("cov")
+    }
+}
+
+impl<M, L, O, Q> ErrorBars<M, L, O, Q>
+where
+    M: Model,
+    L: Likelihood,
+    O: Optimizer<f64> + Optimizer<Dual<f64, WIDTH>>,
+    Q: Noise<M::State, M::Output>,
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// The covariance of an estimate that the update moved to `mean`, and what the measurement was worth.
+    #[allow(clippy::too_many_arguments)] // the arguments of an update, and its result
+    #[inline(always)]
+    fn spread(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        mean: &OVector<f64, M::State>,
+        innovation: &OVector<f64, M::Output>,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(OMatrix<f64, M::State, M::State>, Update<M::Output>), FilterError> {
         let model = &self.filter.model;
         let (n, m) = (model.state_dim(), model.output_dim());
-        check_measurement(m.value(), model.input_dim(), y, u, step)?;
-        check_belief(belief, n.value(), step)?;
-        with_observed(m, y, |observed| {
-            let count = observed.count(y.len());
-            if count == 0 {
-                return Ok(Update::nothing(m, true));
-            }
-            let prediction = belief.mean.clone();
-            let mut point = PointBelief { mean: prediction.clone(), optimizer_state: None };
-            self.filter.update(&mut point, y, u, step)?;
-
-            let mut r = self.noise.measurement_cov(step);
-            check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
-            let (predicted, mut h) =
-                linearize_observation(model, n, prediction.as_slice(), u, step);
-            if observed != Observed::All {
-                r = masked_cov(&r, observed);
-                for i in 0..m.value() {
-                    if !observed.has(i) {
-                        h.row_mut(i).fill(0.0);
-                    }
+        let mut r = self.noise.measurement_cov(step);
+        check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
+        if !belief.cov.iter().all(|v| v.is_finite()) {
+            return Err(not_positive_definite("belief covariance", step.index));
+        }
+        let prediction = &belief.mean;
+        let (_, mut h) = linearize_observation(model, n, prediction.as_slice(), u, step);
+        if observed != Observed::All {
+            r = masked_cov(&r, observed);
+            for i in 0..m.value() {
+                if !observed.has(i) {
+                    h.row_mut(i).fill(0.0);
                 }
             }
-            let s = sandwich(&h, &belief.cov) + &r;
-            let (mut a, mut b) = self.sensitivities(&prediction, y, u, step, observed);
-            for i in 0..n.value() {
-                // NaN counts as steep.
-                let steep = !a.row(i).iter().all(|v| v.abs() <= STEEP);
-                if steep && point.mean[i] == prediction[i] {
-                    a.row_mut(i).fill(0.0);
-                    a[(i, i)] = 1.0;
-                    b.row_mut(i).fill(0.0);
-                }
+        }
+        let s = sandwich(&h, &belief.cov) + &r;
+        let (mut a, mut b) = self.sensitivities(prediction, y, u, step, observed);
+        for i in 0..n.value() {
+            // NaN counts as steep.
+            let steep = !a.row(i).iter().all(|v| v.abs() <= STEEP);
+            if steep && mean[i] == prediction[i] {
+                a.row_mut(i).fill(0.0);
+                a[(i, i)] = 1.0;
+                b.row_mut(i).fill(0.0);
             }
-            belief.mean = point.mean;
-            belief.cov = sandwich(&a, &belief.cov) + sandwich(&b, &r);
-
-            let innovation = residual(model, y, &predicted, observed);
-            let Some(factor) = Solver::new(&s) else {
-                let quantity = "innovation covariance";
-                return Err(FilterError::NotPositiveDefinite { quantity, index: Some(step.index) });
-            };
-            let nis = factor.quadratic_form(&innovation);
-            let log_likelihood = crate::filter::gaussian_log_density(nis, &factor, count);
-            Ok(Update {
-                innovation,
-                innovation_cov: Some(s),
-                log_likelihood: Some(log_likelihood),
-                nis: Some(nis),
-                observed: count,
-            })
-        })
+        }
+        let cov = sandwich(&a, &belief.cov) + sandwich(&b, &r);
+        let Some(factor) = Solver::new(&s) else {
+            return Err(not_positive_definite("innovation covariance", step.index));
+        };
+        let nis = factor.quadratic_form(innovation);
+        let log_likelihood = log_density(nis, &factor, observed.count(y.len()));
+        Ok((cov, Update::spread(innovation.clone(), s, log_likelihood, nis)))
     }
 }

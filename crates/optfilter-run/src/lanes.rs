@@ -1,0 +1,117 @@
+//! Many series of an implicit filter side by side, as lanes of one vector computation.
+
+use crate::model::{Fixed, Flexible, RunModel, compiled};
+use crate::problem::Problem;
+use crate::rule::Stoppable;
+use crate::runner::Start;
+use crate::spec::{FilterSpec, SpecError};
+use nalgebra::{DefaultAllocator, Dim, OVector, U1};
+use optfilter::batch::{Batch, Estimates};
+use optfilter::filter::{FilterError, ImplicitMap, Memory};
+use optfilter::model::Model;
+use optfilter::model::likelihood::AnyLikelihood;
+use optfilter::optim::AnyOptimizer;
+use optfilter::scalar::Scalar;
+use optfilter::{Series, Shapes};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Anything that filters many trajectories of one filter as lanes.
+pub trait LaneRunner: Send + Sync {
+    /// The estimates of every series, angles as they are.
+    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError>;
+    /// The innovations (T x m) that belong to estimates from lanes.
+    fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64>;
+}
+
+/// An implicit filter with its model.
+struct Packed<M: Model>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    model: M,
+    filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
+}
+
+impl<M> LaneRunner for Packed<M>
+where
+    M: Model + Send + Sync,
+    DefaultAllocator: Shapes<M::State, M::Output>,
+    OVector<f64, M::State>: Send + Sync,
+    AnyLikelihood<M::Output>: Send + Sync,
+{
+    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError> {
+        let n = self.model.state_dim();
+        let start = |s: &Start| {
+            OVector::from_fn_generic(n, U1, |i, _| s.mean.get(i).copied().unwrap_or(f64::NAN))
+        };
+        let starts: Vec<_> = starts.iter().map(start).collect();
+        Batch::new(series.to_vec()).run(&self.filter, &starts)
+    }
+
+    fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64> {
+        let (n, m) = (self.model.state_dim().value(), self.model.output_dim().value());
+        let mut out = vec![0.0; series.len() * m];
+        let (mut prediction, mut seen) = (vec![0.0; n], vec![0.0; m]);
+        for k in 0..series.len() {
+            let before = if k == 0 { start } else { &means[(k - 1) * n..k * n] };
+            let (step, u, y) = (series.step(k), series.input(k), series.observation(k));
+            match series.predicts(k) {
+                true => self.model.transition(before, u, &step, &mut prediction),
+                false => prediction.copy_from_slice(before),
+            }
+            self.model.observe(&prediction, u, &step, &mut seen);
+            for i in 0..m {
+                let difference = y[i] - seen[i];
+                out[k * m + i] =
+                    if self.model.is_angle(i) { difference.wrap_angle() } else { difference };
+            }
+        }
+        out
+    }
+}
+
+/// Lanes for an implicit filter whose rule is the library's.
+pub(crate) fn lanes<T: RunModel>(
+    spec: &FilterSpec,
+    problem: &Problem<T>,
+    squared: bool,
+    stop: &Arc<AtomicBool>,
+) -> Result<Box<dyn LaneRunner>, SpecError> {
+    let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
+    macro_rules! fixed {
+        ($(($n:literal, $m:literal)),*) => {
+            $(if const { compiled(T::SIZES, $n, $m, true) } && sizes == ($n, $m) {
+                return packed(spec, problem, Fixed::<$n, $m, T>(problem.model.clone()), squared, stop);
+            })*
+        };
+    }
+    fixed!((1, 1), (3, 3));
+    packed(spec, problem, Flexible(problem.model.clone()), squared, stop)
+}
+
+fn packed<T, M>(
+    spec: &FilterSpec,
+    problem: &Problem<T>,
+    model: M,
+    squared: bool,
+    stop: &Arc<AtomicBool>,
+) -> Result<Box<dyn LaneRunner>, SpecError>
+where
+    M: Model + Clone + Send + Sync + 'static,
+    DefaultAllocator: Shapes<M::State, M::Output>,
+    OVector<f64, M::State>: Send + Sync,
+    AnyLikelihood<M::Output>: Send + Sync + 'static,
+{
+    let likelihood = problem.likelihood(model.output_dim(), squared)?;
+    let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
+    let mut filter =
+        ImplicitMap::new(model.clone(), likelihood, rule, spec.steps()).map_err(SpecError::new)?;
+    if spec.carry() {
+        filter = filter.with_memory(Memory::Carry);
+    }
+    if let Some(bounds) = &problem.bounds {
+        filter = filter.with_bounds(bounds.clone()).map_err(SpecError::new)?;
+    }
+    Ok(Box::new(Packed { model, filter }))
+}

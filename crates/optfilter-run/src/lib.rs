@@ -1,0 +1,46 @@
+//! A filter chosen at run time: the friendly face of the library, and the engine behind every door.
+//!
+//! The generic types of `optfilter` are for speed and for sizes that are known when a program is written. Here
+//! a filter is data: a [`FilterSpec`] says which one and with what, a [`Problem`] says of what, and [`build`]
+//! makes a [`Runner`] of the two. The command line, the Python package and the experiments come through here,
+//! so the same model, data and settings, defaults included, give the same bits from each of them.
+//!
+//! ```
+//! use optfilter::{Series, model::Growth};
+//! use optfilter_run::{FilterSpec, Problem, build};
+//!
+//! let problem = Problem::new(Growth).noise(3.0, 2.0).start(0.1, 1.0).dt(0.1);
+//! let filter = build(&FilterSpec::of("ekf")?, &problem)?;
+//! let result = filter.filter(&Series::new(&[0.3, 1.1, f64::NAN, 2.4], 1)?)?;
+//! println!("{:?}", result.means);
+//! assert_eq!(result.means.len(), 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | [`spec`] | every name and every default of every filter, once |
+//! | [`problem`] | a model with its noise, start and bounds; covariances no larger than they must be |
+//! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
+//! | [`runner`] | any filter of the library behind two small traits: whole series, or step by step |
+//! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
+//! | [`lanes`] | many series of an implicit filter side by side |
+//! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
+
+pub mod build;
+pub mod lanes;
+mod model;
+pub mod problem;
+pub mod rule;
+pub mod runner;
+pub mod session;
+pub mod spec;
+
+pub use build::{build, build_with};
+pub use lanes::LaneRunner;
+pub use model::{Fixed, Flexible, RunModel, Size};
+pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
+pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
+pub use runner::{Estimate, Live, Results, Runner, Start, Watch};
+pub use session::{Clock, Session, SessionError};
+pub use spec::{FilterSpec, Loss, Method, SpecError};

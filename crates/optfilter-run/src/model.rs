@@ -1,0 +1,162 @@
+//! Any model at sizes that the compiler knows, or at any size.
+//!
+//! Models are written over slices, so the same one runs as [`Fixed`], whose sizes stand in its type and whose
+//! filters allocate nothing, or as [`Flexible`], whose sizes are numbers. Which sizes are worth their
+//! machine code is the model's to say ([`RunModel::SIZES`]).
+
+use nalgebra::allocator::Allocator;
+use nalgebra::{Const, DefaultAllocator, Dim, Dyn};
+use optfilter::model::{
+    Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Model, Observation,
+    PullBack, RandomWalk, Step,
+};
+use optfilter::scalar::Scalar;
+
+/// A size that filters are compiled for: states, measurements, and whether all filters are or only those that
+/// stream fastest (imap, ekf and kf).
+pub type Size = (usize, usize, bool);
+
+/// A model that a filter chosen at run time can run on.
+pub trait RunModel: Model + Clone + Send + Sync + 'static {
+    /// Sizes that filters are compiled for; all others work, with an allocation or two per step.
+    const SIZES: &'static [Size] = &[];
+
+    /// Whether transition and observation are known to be linear in the state.
+    fn is_linear(&self) -> bool {
+        false
+    }
+
+    /// The transition, with scratch of dimension `dim` where it needs some.
+    #[inline(always)]
+    fn transition_sized<D: Dim, S: Scalar>(
+        &self,
+        _dim: D,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        out: &mut [S],
+    ) where
+        DefaultAllocator: Allocator<D>,
+    {
+        self.transition(x, u, step, out);
+    }
+}
+
+/// Whether filters are compiled for a size: some of them, or all.
+pub(crate) const fn compiled(sizes: &[Size], n: usize, m: usize, all: bool) -> bool {
+    let mut i = 0;
+    while i < sizes.len() {
+        if sizes[i].0 == n && sizes[i].1 == m && (sizes[i].2 || !all) {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
+impl RunModel for Growth {
+    const SIZES: &'static [Size] = &[(1, 1, true)];
+}
+
+impl RunModel for Integrated<Lorenz63> {
+    const SIZES: &'static [Size] = &[(3, 3, true)];
+}
+
+impl RunModel for Integrated<Lorenz96<Dyn>> {}
+
+impl RunModel for RandomWalk<Dyn> {
+    fn is_linear(&self) -> bool {
+        true
+    }
+}
+
+impl RunModel for Linear<Dyn, Dyn> {
+    fn is_linear(&self) -> bool {
+        true
+    }
+}
+
+/// A model whose sizes are `N` states and `M` measurements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fixed<const N: usize, const M: usize, T>(pub T);
+
+/// A model whose sizes are numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flexible<T>(pub T);
+
+macro_rules! delegate {
+    ([$($generics:tt)*] $type:ty, $n:ty, $m:ty, $this:ident => $states:expr, $outputs:expr) => {
+        impl<$($generics)*> Dynamics for $type {
+            type State = $n;
+            #[inline(always)]
+            fn state_dim(&self) -> $n {
+                let $this = self;
+                $states
+            }
+            #[inline(always)]
+            fn input_dim(&self) -> usize {
+                self.0.input_dim()
+            }
+            #[inline(always)]
+            fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+                self.0.transition_sized(self.state_dim(), x, u, step, out);
+            }
+            #[inline(always)]
+            fn transition_jacobian(
+                &self,
+                x: &[f64],
+                u: &[f64],
+                step: &Step,
+                out: &mut JacobianMut<'_>,
+            ) -> bool {
+                self.0.transition_jacobian(x, u, step, out)
+            }
+            #[inline(always)]
+            fn is_state_angle(&self, component: usize) -> bool {
+                self.0.is_state_angle(component)
+            }
+        }
+
+        impl<$($generics)*> Observation for $type {
+            type Output = $m;
+            #[inline(always)]
+            fn output_dim(&self) -> $m {
+                let $this = self;
+                $outputs
+            }
+            #[inline(always)]
+            fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+                self.0.observe(x, u, step, out);
+            }
+            #[inline(always)]
+            fn observation_jacobian(
+                &self,
+                x: &[f64],
+                u: &[f64],
+                step: &Step,
+                out: &mut JacobianMut<'_>,
+            ) -> bool {
+                self.0.observation_jacobian(x, u, step, out)
+            }
+            #[inline(always)]
+            fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+                self.0.pull_back::<S>()?;
+                Some(
+                    #[inline(always)]
+                    |model, x, u, step, r, out| {
+                        if let Some(pull_back) = model.0.pull_back() {
+                            pull_back(&model.0, x, u, step, r, out);
+                        }
+                    },
+                )
+            }
+            #[inline(always)]
+            fn is_angle(&self, component: usize) -> bool {
+                self.0.is_angle(component)
+            }
+        }
+    };
+}
+delegate!([const N: usize, const M: usize, T: RunModel] Fixed<N, M, T>, Const<N>, Const<M>, _this => Const, Const);
+delegate!([T: RunModel] Flexible<T>, Dyn, Dyn, this =>
+    Dyn(this.0.state_dim().value()), Dyn(this.0.output_dim().value()));

@@ -1,0 +1,243 @@
+//! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
+
+use crate::spec::SpecError;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
+use optfilter::Shapes;
+use optfilter::model::GaussianNoise;
+use optfilter::model::likelihood::{AnyLikelihood, Component, Gaussian, Independent, SquaredError};
+use optfilter::optim::Bounds;
+
+/// A covariance, no larger than it must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Covariance {
+    /// One variance for all components.
+    Scalar(f64),
+    /// A variance for each component.
+    Diagonal(Vec<f64>),
+    /// Any covariance.
+    Dense(DMatrix<f64>),
+}
+
+impl From<f64> for Covariance {
+    fn from(variance: f64) -> Self {
+        Self::Scalar(variance)
+    }
+}
+
+impl From<Vec<f64>> for Covariance {
+    fn from(variances: Vec<f64>) -> Self {
+        Self::Diagonal(variances)
+    }
+}
+
+impl From<DMatrix<f64>> for Covariance {
+    fn from(matrix: DMatrix<f64>) -> Self {
+        Self::Dense(matrix)
+    }
+}
+
+impl Covariance {
+    /// As a matrix n x n; NaN where it is not of that size, so that the check of the filter names it.
+    pub fn dense<N: Dim>(&self, n: N) -> OMatrix<f64, N, N>
+    where
+        DefaultAllocator: Allocator<N, N>,
+    {
+        OMatrix::from_fn_generic(n, n, |i, j| match self {
+            Self::Scalar(v) if i == j => *v,
+            Self::Diagonal(v) if i == j => v.get(i).copied().unwrap_or(f64::NAN),
+            Self::Dense(m) => m.get((i, j)).copied().unwrap_or(f64::NAN),
+            _ => 0.0,
+        })
+    }
+
+    /// Variance `i`.
+    pub fn variance(&self, i: usize) -> f64 {
+        match self {
+            Self::Scalar(v) => *v,
+            Self::Diagonal(v) => v.get(i).copied().unwrap_or(f64::NAN),
+            Self::Dense(m) => m.get((i, i)).copied().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// Whether it is of `n` components.
+    pub fn fits(&self, n: usize) -> bool {
+        match self {
+            Self::Scalar(_) => true,
+            Self::Diagonal(v) => v.len() == n,
+            Self::Dense(m) => m.shape() == (n, n),
+        }
+    }
+
+    /// Every entry times `k`.
+    #[must_use]
+    pub fn scaled(&self, k: f64) -> Self {
+        match self {
+            Self::Scalar(v) => Self::Scalar(v * k),
+            Self::Diagonal(v) => Self::Diagonal(v.iter().map(|v| v * k).collect()),
+            Self::Dense(m) => Self::Dense(m * k),
+        }
+    }
+}
+
+/// Process noise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessNoise {
+    /// Covariance per step, or per unit of time.
+    pub cov: Covariance,
+    /// Whether it is per unit of time.
+    pub per_time: bool,
+}
+
+/// How measurements scatter, where not by a Gaussian with the covariance R.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LikelihoodSpec {
+    /// Squared error, whatever R is.
+    Squared,
+    /// Gaussian with a covariance of its own.
+    Gaussian(Covariance),
+    /// A law for each component.
+    Components(Vec<Component>),
+}
+
+/// A model and all that a filter may want to know about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem<M> {
+    /// The model.
+    pub model: M,
+    /// The length of a step where rows have no times.
+    pub dt: f64,
+    /// Q, if it is known.
+    pub process: Option<ProcessNoise>,
+    /// R, if it is known.
+    pub measurement: Option<Covariance>,
+    /// The likelihood, where it is not the Gaussian with R.
+    pub likelihood: Option<LikelihoodSpec>,
+    /// Mean of the initial belief.
+    pub mean: Vec<f64>,
+    /// Its covariance.
+    pub cov: Covariance,
+    /// A box that the state is kept in.
+    pub bounds: Option<Bounds>,
+    /// The prior covariance of vkf, where it is not Q.
+    pub prior: Option<Covariance>,
+}
+
+impl<M: optfilter::model::Model> Problem<M> {
+    /// A model of unit steps, without noise, from N(0, I).
+    pub fn new(model: M) -> Self {
+        let mean = vec![0.0; model.state_dim().value()];
+        Self {
+            model,
+            dt: 1.0,
+            process: None,
+            measurement: None,
+            likelihood: None,
+            mean,
+            cov: Covariance::Scalar(1.0),
+            bounds: None,
+            prior: None,
+        }
+    }
+
+    /// With process noise Q per step and measurement noise R.
+    #[must_use]
+    pub fn noise(mut self, q: impl Into<Covariance>, r: impl Into<Covariance>) -> Self {
+        self.process = Some(ProcessNoise { cov: q.into(), per_time: false });
+        self.measurement = Some(r.into());
+        self
+    }
+
+    /// From a mean that is the same in all states, and a covariance.
+    #[must_use]
+    pub fn start(mut self, mean: f64, cov: impl Into<Covariance>) -> Self {
+        self.mean.fill(mean);
+        self.cov = cov.into();
+        self
+    }
+
+    /// With steps of this length.
+    #[must_use]
+    pub fn dt(mut self, dt: f64) -> Self {
+        self.dt = dt;
+        self
+    }
+}
+
+impl<M> Problem<M> {
+    /// Whether every component scatters by a Gaussian.
+    pub fn is_gaussian(&self) -> bool {
+        match &self.likelihood {
+            None | Some(LikelihoodSpec::Squared | LikelihoodSpec::Gaussian(_)) => true,
+            Some(LikelihoodSpec::Components(parts)) => {
+                parts.iter().all(|c| matches!(c, Component::Normal(_)))
+            }
+        }
+    }
+
+    /// The likelihood of `m` components; squared error where nothing says otherwise.
+    pub fn likelihood<D: Dim>(&self, m: D, squared: bool) -> Result<AnyLikelihood<D>, SpecError>
+    where
+        DefaultAllocator: Allocator<D, D> + Allocator<D>,
+    {
+        let gaussian = |cov: &Covariance| {
+            let wrong = |_| SpecError::of("R", "must be finite, symmetric and positive definite");
+            let made = match cov {
+                Covariance::Dense(_) => Gaussian::new(cov.dense(m)),
+                _ => Gaussian::diagonal(OVector::from_fn_generic(m, nalgebra::U1, |i, _| {
+                    cov.variance(i)
+                })),
+            };
+            made.map(AnyLikelihood::Gaussian).map_err(wrong)
+        };
+        match (&self.likelihood, &self.measurement) {
+            (Some(LikelihoodSpec::Components(parts)), _) if !self.is_gaussian() || !squared => {
+                if parts.len() != m.value() {
+                    let message =
+                        format!("is for {} measurements; the model has {}", parts.len(), m.value());
+                    return Err(SpecError::of("likelihood", message));
+                }
+                Ok(AnyLikelihood::Independent(Independent::new(parts.clone())))
+            }
+            (Some(LikelihoodSpec::Squared), _) => Ok(AnyLikelihood::SquaredError(SquaredError)),
+            _ if squared => Ok(AnyLikelihood::SquaredError(SquaredError)),
+            (Some(LikelihoodSpec::Gaussian(cov)), _) | (_, Some(cov)) => {
+                if !cov.fits(m.value()) {
+                    let message = format!("is not for {} measurements", m.value());
+                    return Err(SpecError::of("likelihood", message));
+                }
+                gaussian(cov)
+            }
+            (_, None) => Ok(AnyLikelihood::SquaredError(SquaredError)),
+        }
+    }
+
+    /// Q times `scale` and R as the library holds them.
+    pub fn gaussian_noise<N: Dim, D: Dim>(
+        &self,
+        n: N,
+        m: D,
+        scale: f64,
+        r: Option<&Covariance>,
+    ) -> Result<GaussianNoise<N, D>, SpecError>
+    where
+        DefaultAllocator: Shapes<N, D>,
+    {
+        let missing =
+            |what: &'static str, name| SpecError::of(what, format!("{name} is not given"));
+        let q = self.process.as_ref().ok_or_else(|| missing("Q", "the process noise"))?;
+        let r = r.ok_or_else(|| missing("R", "the measurement noise"))?;
+        // A factor of one must not touch a bit.
+        let cov = if scale == 1.0 { q.cov.dense(n) } else { q.cov.scaled(scale).dense(n) };
+        let made = match q.per_time {
+            true => GaussianNoise::per_time(cov, r.dense(m)),
+            false => GaussianNoise::new(cov, r.dense(m)),
+        };
+        made.map_err(|e| match e {
+            optfilter::model::NoiseError::ProcessCov => {
+                SpecError::of("Q", "must be finite, symmetric and positive semi-definite")
+            }
+            _ => SpecError::of("R", "must be finite, symmetric and positive definite"),
+        })
+    }
+}

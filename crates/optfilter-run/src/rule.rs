@@ -1,0 +1,169 @@
+//! Optimizers of a filter chosen at run time: the library's rules, a learning-rate matrix, or a user's own.
+
+use nalgebra::allocator::Allocator;
+use nalgebra::{DMatrix, DefaultAllocator, Dim};
+use optfilter::optim::{AnyOptimizer, AnyState, Buffer, Optimizer, Preconditioned};
+use optfilter::scalar::{Dual, Scalar};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A rule that is not the library's: it moves `x`, given the gradient there.
+pub trait CustomRule: Send + Sync {
+    /// One step. What it wants to remember it leaves in `memory`, which starts empty.
+    fn step(&self, x: &mut [f64], gradient: &[f64], memory: &mut RuleState);
+}
+
+/// What a user's rule remembers, in a form that can be saved.
+pub trait RuleMemory: Send + Sync {
+    /// As bytes.
+    fn to_bytes(&self) -> Result<Vec<u8>, String>;
+    /// For the rule, which knows what it is.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// The memory of a user's rule.
+#[derive(Clone, Default)]
+pub enum RuleState {
+    /// Nothing yet.
+    #[default]
+    Empty,
+    /// As the rule left it.
+    Live(Arc<dyn RuleMemory>),
+    /// As a checkpoint left it.
+    Saved(Vec<u8>),
+}
+
+impl std::fmt::Debug for RuleState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RuleState")
+    }
+}
+
+impl Serialize for RuleState {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        let bytes = match self {
+            Self::Empty => None,
+            Self::Live(memory) => Some(memory.to_bytes().map_err(serde::ser::Error::custom)?),
+            Self::Saved(bytes) => Some(bytes.clone()),
+        };
+        bytes.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RuleState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = Option::<Vec<u8>>::deserialize(deserializer)?;
+        Ok(bytes.map_or(Self::Empty, Self::Saved))
+    }
+}
+
+/// An optimizer that a [`FilterSpec`](crate::FilterSpec) cannot name.
+#[derive(Clone)]
+pub enum UserRule {
+    /// A learning-rate matrix.
+    Matrix(DMatrix<f64>),
+    /// A rule of the user's own.
+    Custom(Arc<dyn CustomRule>),
+}
+
+/// Any rule, for a state of dimension `N`.
+#[derive(Clone)]
+pub(crate) enum AnyRule<N: Dim>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    Native(AnyOptimizer),
+    Matrix(Preconditioned<N>),
+    Custom(Arc<dyn CustomRule>),
+}
+
+/// What any rule remembers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum AnyRuleState<V> {
+    Native(AnyState<V>),
+    Matrix,
+    Custom(RuleState),
+}
+
+/// A rule whose descent ends at once when a flag is raised; the result is then of no use.
+#[derive(Clone, Debug)]
+pub(crate) struct Stoppable<O> {
+    pub(crate) rule: O,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl<S: Scalar, O: Optimizer<S>> Optimizer<S> for Stoppable<O> {
+    type State<V: Buffer<Elem = S>> = O::State<V>;
+    #[inline(always)]
+    fn dim(&self) -> Option<usize> {
+        self.rule.dim()
+    }
+    #[inline(always)]
+    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Self::State<V> {
+        self.rule.init(x)
+    }
+    #[inline(always)]
+    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Self::State<V>) {
+        self.rule.step(x, g, state);
+    }
+    #[inline(always)]
+    fn is_done(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! any_rule {
+    ($scalar:ty, $custom:expr) => {
+        impl<N: Dim> Optimizer<$scalar> for AnyRule<N>
+        where
+            DefaultAllocator: Allocator<N, N>,
+        {
+            type State<V: Buffer<Elem = $scalar>> = AnyRuleState<V>;
+
+            fn dim(&self) -> Option<usize> {
+                match self {
+                    Self::Matrix(rule) => Optimizer::<$scalar>::dim(rule),
+                    _ => None,
+                }
+            }
+            #[inline(always)]
+            fn init<V: Buffer<Elem = $scalar>>(&self, x: &V) -> AnyRuleState<V> {
+                match self {
+                    Self::Native(rule) => AnyRuleState::Native(rule.init(x)),
+                    Self::Matrix(_) => AnyRuleState::Matrix,
+                    Self::Custom(_) => AnyRuleState::Custom(RuleState::Empty),
+                }
+            }
+            #[inline(always)]
+            fn step<V: Buffer<Elem = $scalar>>(
+                &self,
+                x: &mut V,
+                g: &V,
+                state: &mut AnyRuleState<V>,
+            ) {
+                match (self, state) {
+                    (Self::Native(rule), AnyRuleState::Native(state)) => rule.step(x, g, state),
+                    (Self::Matrix(rule), _) => rule.step(x, g, &mut rule.init(x)),
+                    (Self::Custom(rule), AnyRuleState::Custom(state)) => {
+                        let custom: fn(
+                            &dyn CustomRule,
+                            &mut [$scalar],
+                            &[$scalar],
+                            &mut RuleState,
+                        ) = $custom;
+                        custom(&**rule, x.as_mut_slice(), g.as_slice(), state);
+                    }
+                    // The memory of one rule means nothing to another.
+                    (_, state) => {
+                        *state = self.init(x);
+                        self.step(x, g, state);
+                    }
+                }
+            }
+        }
+    };
+}
+any_rule!(f64, |rule, x, g, state| rule.step(x, g, state));
+// A user's rule has no derivatives; no filter that needs them is built around one.
+any_rule!(Dual<f64, 4>, |_, _, _, _| {});

@@ -1,0 +1,127 @@
+//! Rows from a stream: a filter, its clock, and all that must be kept between two rows.
+
+use crate::runner::{Estimate, Live, Runner};
+use crate::spec::FilterSpec;
+use optfilter::checkpoint::{self, CheckpointError};
+use optfilter::filter::FilterError;
+use optfilter::model::Step;
+use serde::{Deserialize, Serialize};
+
+/// The time line: even steps, or the times that rows bring.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    dt: f64,
+    predict_first: bool,
+    rows: u64,
+    /// Calendar times are counted from the first row, so that no precision is lost.
+    origin: f64,
+    last: f64,
+}
+
+impl Clock {
+    /// At the beginning, with the interval of rows without a time.
+    pub fn new(dt: f64, predict_first: bool) -> Self {
+        Self { dt, predict_first, rows: 0, origin: 0.0, last: f64::NAN }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The step to the next row, and whether it is predicted. An error says which times run backwards.
+    ///
+    /// The first row is not predicted unless the clock was told to; without times it stands at 0, or at one
+    /// step where it is predicted.
+    #[inline]
+    pub fn next(&mut self, time: Option<f64>, calendar: bool) -> Result<(bool, Step), (f64, f64)> {
+        let first = self.rows == 0;
+        if first && calendar {
+            self.origin = time.unwrap_or(0.0);
+        }
+        let (time, dt) = match time {
+            Some(time) => {
+                let time = time - self.origin;
+                (time, if first { self.dt } else { time - self.last })
+            }
+            None => {
+                let steps = self.rows + u64::from(self.predict_first);
+                (steps as f64 * self.dt, self.dt)
+            }
+        };
+        if dt < 0.0 {
+            return Err((self.last + self.origin, time + self.origin));
+        }
+        self.rows += 1;
+        self.last = time;
+        Ok((!first || self.predict_first, Step { index: self.rows, time, dt }))
+    }
+}
+
+/// Why a row could not be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionError {
+    /// Times run backwards, from the first to the second.
+    Backwards(f64, f64),
+    /// The filter failed; the belief is as it was.
+    Filter(FilterError),
+}
+
+/// A filter on a stream of rows.
+pub struct Session {
+    live: Box<dyn Live>,
+    clock: Clock,
+    /// What is known after the last row.
+    pub estimate: Estimate,
+}
+
+impl Session {
+    /// At the start of the problem that `runner` was built for.
+    pub fn new(runner: &dyn Runner, spec: &FilterSpec, dt: f64) -> Result<Self, FilterError> {
+        Ok(Self {
+            live: runner.start(runner.default_start())?,
+            clock: Clock::new(dt, spec.predict_first()),
+            estimate: Estimate::default(),
+        })
+    }
+
+    /// Takes a row and returns its step; [`estimate`](Self::estimate) has the result.
+    #[inline]
+    pub fn take(
+        &mut self,
+        time: Option<f64>,
+        calendar: bool,
+        u: &[f64],
+        y: &[f64],
+    ) -> Result<Step, SessionError> {
+        let (predict, step) = self
+            .clock
+            .next(time, calendar)
+            .map_err(|(before, after)| SessionError::Backwards(before, after))?;
+        self.live.step(predict, &step, u, y, &mut self.estimate).map_err(SessionError::Filter)?;
+        Ok(step)
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.clock.rows()
+    }
+
+    /// Clock and belief as bytes.
+    pub fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        checkpoint::save("session", &(&self.clock, self.live.save()?))
+    }
+
+    /// Goes on from saved bytes.
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        let (clock, belief): (Clock, Vec<u8>) = checkpoint::load("session", bytes)?;
+        self.live.restore(&belief)?;
+        self.clock = clock;
+        Ok(())
+    }
+
+    /// Bytes that the belief takes when saved: what a filter must remember from row to row.
+    pub fn memory(&self) -> usize {
+        self.live.save().map_or(0, |b| b.len())
+    }
+}

@@ -1,0 +1,433 @@
+//! Every filter, every name and every default, once.
+//!
+//! A [`FilterSpec`] is what a model file's `[filter]` table, the flags of the command line and the arguments of
+//! Python all are. What it leaves open has a default here and nowhere else: the accessors of
+//! [`FilterSpec`] give the value that holds.
+//!
+//! ```
+//! use optfilter_run::{FilterSpec, Method};
+//! let of_file = FilterSpec { method: Some(Method::Imap), lr: Some(0.05), ..FilterSpec::default() };
+//! let flags = FilterSpec { steps: Some(3), ..FilterSpec::default() };
+//! let both = flags.over(&of_file);
+//! assert_eq!((both.method(), both.steps(), both.lr()), (Method::Imap, 3, 0.05));
+//! assert_eq!(both.flags(), "--method imap --optimizer adam --steps 3 --lr 0.05");
+//! ```
+
+use optfilter::filter::{Resampling, Scheme, SigmaPoints};
+use optfilter::optim::AnyOptimizer;
+use serde::{Deserialize, Serialize};
+
+/// The filters by the names that users give them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Implicit MAP: an optimizer and a number of steps.
+    #[default]
+    Imap,
+    /// Extended Kalman filter.
+    Ekf,
+    /// Iterated extended Kalman filter.
+    Iekf,
+    /// Unscented Kalman filter.
+    Ukf,
+    /// Particle filter.
+    Pf,
+    /// Kalman filter, for linear models.
+    Kf,
+    /// Variational Kalman filter: an optimizer with an explicit prior.
+    Vkf,
+}
+
+impl Method {
+    /// Every method.
+    pub const ALL: [Self; 7] =
+        [Self::Imap, Self::Ekf, Self::Iekf, Self::Ukf, Self::Pf, Self::Kf, Self::Vkf];
+
+    /// Their names.
+    pub const NAMES: [&'static str; 7] = ["imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf"];
+
+    /// The method of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Imap => "imap",
+            Self::Ekf => "ekf",
+            Self::Iekf => "iekf",
+            Self::Ukf => "ukf",
+            Self::Pf => "pf",
+            Self::Kf => "kf",
+            Self::Vkf => "vkf",
+        }
+    }
+
+    /// Whether it is driven by an optimizer.
+    pub fn optimizes(self) -> bool {
+        matches!(self, Self::Imap | Self::Vkf)
+    }
+}
+
+/// What an optimizer descends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loss {
+    /// The negative logarithm of the likelihood, with the measurement noise R.
+    Likelihood,
+    /// Half the squared error, R = I, as in the paper.
+    Squared,
+}
+
+/// Why a filter cannot be had: what is wrong, and with which setting if it is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The setting at fault; empty if it is not one.
+    pub key: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl SpecError {
+    /// About the combination of model and filter.
+    pub fn new(message: impl ToString) -> Self {
+        Self { key: "", message: message.to_string() }
+    }
+
+    /// About one setting.
+    pub fn of(key: &'static str, message: impl ToString) -> Self {
+        Self { key, message: message.to_string() }
+    }
+}
+
+impl std::fmt::Display for SpecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// Declares the settings: each once, with what it means.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// Which filter, with what. What is `None` has its default.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct FilterSpec {
+            $($(#[$doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<$type>,)*
+        }
+
+        impl FilterSpec {
+            /// The names of all settings.
+            pub const KEYS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// These settings, and those of `base` where these are open.
+            #[must_use]
+            pub fn over(&self, base: &Self) -> Self {
+                Self { $($name: self.$name.clone().or_else(|| base.$name.clone()),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// imap, ekf, iekf, ukf, pf, kf or vkf.
+    method: Method,
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam.
+    optimizer: String,
+    /// Optimizer steps per measurement; linearisations for iekf.
+    steps: u32,
+    /// Learning rate.
+    lr: f64,
+    /// Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam.
+    decay: f64,
+    /// Adam's first beta, where the two differ.
+    beta1: f64,
+    /// Adam's second beta.
+    beta2: f64,
+    /// The small number that keeps adaptive rules from dividing by zero.
+    eps: f64,
+    /// Whether RMSprop's eps stands under its square root.
+    eps_in_sqrt: bool,
+    /// Where Adagrad's accumulator starts.
+    accumulator: f64,
+    /// Whether the optimizer's state is carried from row to row.
+    carry: bool,
+    /// What the optimizer descends: the likelihood where R is given, else the squared error.
+    loss: Loss,
+    /// Whether an implicit filter carries standard deviations; where it can, unless said otherwise.
+    error_bars: bool,
+    /// Whether lost standard deviations are an error, instead of being given up.
+    strict: bool,
+    /// One variance of the prior of vkf for all states; Q unless given.
+    prior_var: f64,
+    /// A factor on the process noise.
+    process_scale: f64,
+    /// Particles of the particle filter.
+    particles: u32,
+    /// Seed of the particle filter.
+    seed: u64,
+    /// How particles are resampled.
+    resampling: Scheme,
+    /// The share of effective particles below which they are resampled; 1 resamples after every row.
+    threshold: f64,
+    /// Spread of the sigma points.
+    alpha: f64,
+    /// Weight of their centre in covariances.
+    beta: f64,
+    /// Second spread parameter.
+    kappa: f64,
+    /// Whether the first row is predicted too: the initial belief is then of one step before it.
+    predict_first: bool,
+}
+
+/// States up to which an implicit filter has standard deviations without being asked: beyond, they cost far
+/// more than the estimates.
+pub const MOST_STATES_WITH_BARS: usize = 100;
+
+impl FilterSpec {
+    /// The filter of that name with its defaults.
+    pub fn of(method: &str) -> Result<Self, SpecError> {
+        let known = Method::NAMES.join(", ");
+        let found = Method::from_name(method)
+            .ok_or_else(|| SpecError::of("method", format!("{method:?} is not one of {known}")))?;
+        Ok(Self { method: Some(found), ..Self::default() })
+    }
+
+    /// The filter.
+    pub fn method(&self) -> Method {
+        self.method.unwrap_or_default()
+    }
+
+    /// The optimizer's name.
+    pub fn optimizer(&self) -> &str {
+        self.optimizer.as_deref().unwrap_or("adam")
+    }
+
+    /// Optimizer steps per measurement, or linearisations.
+    pub fn steps(&self) -> u32 {
+        self.steps.unwrap_or(if self.method() == Method::Iekf { 5 } else { 50 })
+    }
+
+    /// The learning rate.
+    pub fn lr(&self) -> f64 {
+        self.lr.unwrap_or(0.1)
+    }
+
+    /// Whether the optimizer's state is carried.
+    pub fn carry(&self) -> bool {
+        self.carry.unwrap_or(false)
+    }
+
+    /// Whether lost standard deviations are an error.
+    pub fn strict(&self) -> bool {
+        self.strict.unwrap_or(false)
+    }
+
+    /// The factor on the process noise.
+    pub fn process_scale(&self) -> f64 {
+        self.process_scale.unwrap_or(1.0)
+    }
+
+    /// The number of particles.
+    pub fn particles(&self) -> u32 {
+        self.particles.unwrap_or(1000)
+    }
+
+    /// The seed of the particle filter.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
+    /// When and how particles are resampled.
+    pub fn resampling(&self) -> Resampling {
+        Resampling::Below(self.resampling.unwrap_or_default(), self.threshold.unwrap_or(0.5))
+    }
+
+    /// Sigma points for `n` states. The defaults alpha = 1, beta = 1, kappa = 2 - n are right to fourth order
+    /// for sums of squares of any number of states and keep every covariance positive; docs/decisions has
+    /// the evidence.
+    pub fn sigma_points(&self, n: usize) -> SigmaPoints {
+        SigmaPoints {
+            alpha: self.alpha.unwrap_or(1.0),
+            beta: self.beta.unwrap_or(1.0),
+            kappa: self.kappa.unwrap_or(2.0 - n as f64),
+        }
+    }
+
+    /// Whether the first row is predicted.
+    pub fn predict_first(&self) -> bool {
+        self.predict_first.unwrap_or(false)
+    }
+
+    /// The optimizer, with every hyper-parameter that is given.
+    pub fn rule(&self) -> Result<AnyOptimizer, SpecError> {
+        let wrong = |e: optfilter::optim::OptimizerError| SpecError::of("optimizer", e);
+        let mut rule =
+            AnyOptimizer::from_name(self.optimizer(), self.lr(), self.decay).map_err(wrong)?;
+        match &mut rule {
+            AnyOptimizer::Adam(adam) => {
+                let beta1 = self.beta1.unwrap_or(adam.beta1);
+                let beta2 = self.beta2.unwrap_or(adam.beta2);
+                *adam = optfilter::optim::Adam::with_decay(adam.lr, beta1, beta2).map_err(wrong)?;
+                adam.eps = self.eps.unwrap_or(adam.eps);
+            }
+            AnyOptimizer::RmsProp(rmsprop) => {
+                rmsprop.eps = self.eps.unwrap_or(rmsprop.eps);
+                rmsprop.eps_in_sqrt = self.eps_in_sqrt.unwrap_or(rmsprop.eps_in_sqrt);
+            }
+            AnyOptimizer::Adagrad(adagrad) => {
+                adagrad.eps = self.eps.unwrap_or(adagrad.eps);
+                adagrad.initial_accumulator =
+                    self.accumulator.unwrap_or(adagrad.initial_accumulator);
+            }
+            AnyOptimizer::Adadelta(adadelta) => adadelta.eps = self.eps.unwrap_or(adadelta.eps),
+            AnyOptimizer::GradientDescent(_) => {}
+        }
+        Ok(rule)
+    }
+
+    /// Whether every setting lies in its range; the error names the one that does not.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        type Check = (&'static str, Option<f64>, fn(f64) -> bool, &'static str);
+        let positive: (fn(f64) -> bool, _) = (|v| v > 0.0 && v.is_finite(), "positive and finite");
+        let fraction: (fn(f64) -> bool, _) =
+            (|v| (0.0..1.0).contains(&v), "at least 0 and below 1");
+        let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
+        let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
+        let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
+        let checks: [Check; 13] = [
+            ("lr", self.lr, positive.0, positive.1),
+            ("decay", self.decay, fraction.0, fraction.1),
+            ("beta1", self.beta1, fraction.0, fraction.1),
+            ("beta2", self.beta2, fraction.0, fraction.1),
+            ("eps", self.eps, small.0, small.1),
+            ("accumulator", self.accumulator, small.0, small.1),
+            ("prior_var", self.prior_var, positive.0, positive.1),
+            ("process_scale", self.process_scale, positive.0, positive.1),
+            ("threshold", self.threshold, share.0, share.1),
+            ("alpha", self.alpha, positive.0, positive.1),
+            ("beta", self.beta, finite.0, finite.1),
+            ("kappa", self.kappa, finite.0, finite.1),
+            ("steps", self.steps.map(f64::from), positive.0, "at least 1"),
+        ];
+        for (key, value, holds, requirement) in checks {
+            if let Some(value) = value
+                && !holds(value)
+            {
+                let message = format!("{value} is not allowed; it must be {requirement}");
+                return Err(SpecError::of(key, message));
+            }
+        }
+        if self.particles == Some(0) {
+            return Err(SpecError::of("particles", "must be at least 1"));
+        }
+        if let Some(name) = &self.optimizer
+            && !AnyOptimizer::NAMES.contains(&name.as_str())
+        {
+            let known = AnyOptimizer::NAMES.join(", ");
+            return Err(SpecError::of("optimizer", format!("{name:?} is not one of {known}")));
+        }
+        Ok(())
+    }
+
+    /// The same filter with every setting that it reads written out, defaults included.
+    #[must_use]
+    pub fn filled(&self) -> Self {
+        let method = self.method();
+        let optimizes = method.optimizes();
+        let scaled = method != Method::Imap || self.process_scale.is_some();
+        Self {
+            method: Some(method),
+            optimizer: optimizes.then(|| self.optimizer().into()),
+            steps: (optimizes || method == Method::Iekf).then(|| self.steps()),
+            lr: optimizes.then(|| self.lr()),
+            carry: (method == Method::Imap).then(|| self.carry()),
+            process_scale: scaled.then(|| self.process_scale()),
+            particles: (method == Method::Pf).then(|| self.particles()),
+            seed: (method == Method::Pf).then(|| self.seed()),
+            predict_first: Some(self.predict_first()),
+            ..self.clone()
+        }
+    }
+
+    /// What a model file would say to get this filter: nothing that the filter does not read, and no switch
+    /// that is off.
+    #[must_use]
+    pub fn essential(&self) -> Self {
+        let filled = self.filled();
+        let optimizes = self.method().optimizes();
+        Self {
+            decay: self.decay.filter(|_| optimizes),
+            carry: filled.carry.filter(|on| *on),
+            process_scale: filled.process_scale.filter(|s| *s != 1.0),
+            seed: self.seed.filter(|s| *s != 0),
+            predict_first: self.predict_first.filter(|on| *on),
+            error_bars: None,
+            ..filled
+        }
+    }
+
+    /// The settings that are given, as (name, value in TOML).
+    fn given(&self) -> Vec<(&'static str, String)> {
+        let quoted = |text: &str| format!("{text:?}");
+        let mut out: Vec<(&'static str, String)> = Vec::new();
+        let mut put = |key, value: Option<String>| out.extend(value.map(|v| (key, v)));
+        put("method", self.method.map(|m| quoted(m.name())));
+        put("optimizer", self.optimizer.as_deref().map(quoted));
+        put("steps", self.steps.map(|v| v.to_string()));
+        for (key, value) in [
+            ("lr", self.lr),
+            ("decay", self.decay),
+            ("beta1", self.beta1),
+            ("beta2", self.beta2),
+            ("eps", self.eps),
+            ("accumulator", self.accumulator),
+            ("prior_var", self.prior_var),
+            ("process_scale", self.process_scale),
+            ("threshold", self.threshold),
+            ("alpha", self.alpha),
+            ("beta", self.beta),
+            ("kappa", self.kappa),
+        ] {
+            put(key, value.map(|v| v.to_string()));
+        }
+        for (key, value) in [
+            ("eps_in_sqrt", self.eps_in_sqrt),
+            ("carry", self.carry),
+            ("error_bars", self.error_bars),
+            ("strict", self.strict),
+            ("predict_first", self.predict_first),
+        ] {
+            put(key, value.map(|v| v.to_string()));
+        }
+        put("particles", self.particles.map(|v| v.to_string()));
+        put("seed", self.seed.map(|v| v.to_string()));
+        put("resampling", self.resampling.map(|s| quoted(s.name())));
+        put(
+            "loss",
+            self.loss.map(|l| quoted(if l == Loss::Squared { "squared" } else { "likelihood" })),
+        );
+        out
+    }
+
+    /// The flags that give this filter on the command line.
+    pub fn flags(&self) -> String {
+        let flag = |(key, value): (&str, String)| match value.as_str() {
+            "true" => format!("--{}", key.replace('_', "-")),
+            value => format!("--{} {}", key.replace('_', "-"), value.trim_matches('"')),
+        };
+        self.essential().given().into_iter().map(flag).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The `[filter]` table of a model file.
+    pub fn to_toml(&self) -> String {
+        let lines = self.given().into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+        format!("[filter]\n{}", lines.collect::<String>())
+    }
+}

@@ -1,0 +1,256 @@
+//! Weighted samples of the state: the belief of a particle filter.
+//!
+//! Particles are kept in groups of sixteen, component by component, so that a group goes through a model
+//! as lanes. Weights are kept as logarithms, normalised; a particle whose likelihood is zero or not a
+//! number weighs nothing.
+
+use super::gaussian::GaussianBelief;
+use super::resampling::{Scheme, resample};
+use super::traits::{Belief, is_sane};
+use crate::error::{FilterError, check_len, check_square};
+use crate::linalg::psd_factor;
+use crate::rng::{Stream, fast};
+use crate::scalar::{Lanes, Scalar};
+use crate::simd::dispatch;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use serde::{Deserialize, Serialize};
+
+/// Particles that go through the model at once.
+pub(super) const LANES: usize = 16;
+
+/// Weighted samples of the state, and the stream of their random numbers.
+///
+/// Means and covariances are those of the numbers as they are: a state that is an angle and wraps inside its
+/// own dynamics should be averaged by the caller, from the particles.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(bound = "")]
+pub struct ParticleBelief<N: Dim> {
+    pub(super) count: usize,
+    pub(super) dim: usize,
+    /// Groups of sixteen particles: for each group, for each component, one number per particle.
+    pub(super) values: Vec<f64>,
+    /// Normalised log-weights; minus infinity in the unused lanes of the last group.
+    pub(super) log_weights: Vec<f64>,
+    /// Their exponentials.
+    pub(super) weights: Vec<f64>,
+    /// Whether all weights are equal, as after resampling.
+    pub(super) even: bool,
+    pub(super) stream: Stream,
+    #[serde(skip)]
+    size: PhantomData<N>,
+}
+
+impl<N: Dim> ParticleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// `count` equally weighted draws from a Gaussian.
+    pub fn new(
+        start: &GaussianBelief<N>,
+        count: usize,
+        mut stream: Stream,
+    ) -> Result<Self, FilterError> {
+        if count == 0 {
+            return Err(FilterError::Zero { argument: "particles" });
+        }
+        check_square("initial cov", start.mean.nrows(), &start.cov, None)?;
+        let Some(factor) = psd_factor(&start.cov) else {
+            return Err(FilterError::NotPositiveDefinite { quantity: "initial cov", index: None });
+        };
+        let dim = start.mean.nrows();
+        let groups = count.div_ceil(LANES);
+        let mut normals = vec![0.0; groups * dim * LANES];
+        stream.fill_normal(&mut normals);
+        let mut values = vec![0.0; groups * dim * LANES];
+        for g in 0..groups {
+            for i in 0..dim {
+                let mut x = Lanes([start.mean[i]; LANES]);
+                for j in 0..=i {
+                    x += load(&normals, g * dim + j).scale(factor[(i, j)]);
+                }
+                store(&mut values, g * dim + i, x);
+            }
+        }
+        let mut belief = Self {
+            count,
+            dim,
+            values,
+            log_weights: vec![0.0; groups * LANES],
+            weights: vec![0.0; groups * LANES],
+            even: true,
+            stream,
+            size: PhantomData,
+        };
+        belief.even_weights();
+        Ok(belief)
+    }
+
+    /// The number of particles.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Component `component` of particle `index`.
+    pub fn value(&self, index: usize, component: usize) -> f64 {
+        self.values[((index / LANES) * self.dim + component) * LANES + index % LANES]
+    }
+
+    /// The normalised weights.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights[..self.count]
+    }
+
+    /// The effective sample size 1 / sum w_i^2, between 1 and the number of particles.
+    pub fn effective_count(&self) -> f64 {
+        1.0 / self.weights().iter().map(|w| w * w).sum::<f64>()
+    }
+
+    fn even_weights(&mut self) {
+        let (weight, count) = (1.0 / self.count as f64, self.count);
+        self.log_weights.fill(f64::NEG_INFINITY);
+        self.weights.fill(0.0);
+        self.log_weights[..count].fill(Scalar::ln(weight));
+        self.weights[..count].fill(weight);
+        self.even = true;
+    }
+
+    /// Replaces the particles by offspring of equal weight.
+    pub(super) fn resample(&mut self, scheme: Scheme) {
+        let parents = resample(scheme, &self.weights[..self.count], &mut self.stream);
+        let dim = self.dim;
+        let mut new = vec![0.0; self.values.len()];
+        let groups = new.chunks_exact_mut(dim * LANES).zip(parents.chunks(LANES));
+        for (group, parents) in groups {
+            for (lane, &parent) in parents.iter().enumerate() {
+                let from = &self.values[(parent / LANES) * dim * LANES..][..dim * LANES];
+                for i in 0..dim {
+                    group[i * LANES + lane] = from[i * LANES + parent % LANES];
+                }
+            }
+        }
+        // Unused lanes of the last group keep some particle's value, so that no model sees garbage.
+        for index in self.count..self.weights.len() {
+            let to = (index / LANES) * dim * LANES + index % LANES;
+            for i in 0..dim {
+                new[to + i * LANES] = self.values[i * LANES];
+            }
+        }
+        self.values = new;
+        self.even_weights();
+    }
+
+    /// Takes particles that left the finite numbers out of the sums: they weigh nothing and stand where
+    /// another stands. `false` if none is left.
+    #[cold]
+    pub(super) fn drop_lost(&mut self) -> bool {
+        let dim = self.dim;
+        let at = |index: usize, i: usize| ((index / LANES) * dim + i) * LANES + index % LANES;
+        let is_good = |values: &[f64], k: usize| (0..dim).all(|i| values[at(k, i)].is_finite());
+        let spare = (0..self.count).find(|&k| self.weights[k] > 0.0 && is_good(&self.values, k));
+        let Some(spare) = spare else { return false };
+        for index in 0..self.weights.len() {
+            if !is_good(&self.values, index) {
+                for i in 0..dim {
+                    self.values[at(index, i)] = self.values[at(spare, i)];
+                }
+                self.log_weights[index] = f64::NEG_INFINITY;
+            }
+        }
+        self.even = false;
+        self.normalize().is_some()
+    }
+
+    /// Normalises the log-weights; returns the logarithm of their sum, or `None` if that is not finite.
+    pub(super) fn normalize(&mut self) -> Option<f64> {
+        let mut largest = Lanes([f64::NEG_INFINITY; LANES]);
+        let groups = self.weights.len() / LANES;
+        let total = dispatch(
+            #[inline(always)]
+            || {
+                for g in 0..groups {
+                    largest = largest.max(load(&self.log_weights, g));
+                }
+                let top =
+                    largest.0.iter().fold(f64::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+                let mut sum = Lanes([0.0; LANES]);
+                for g in 0..groups {
+                    let w = load(&self.log_weights, g).map(|l| fast::exp(l - top));
+                    sum += w;
+                    store(&mut self.weights, g, w);
+                }
+                let sum: f64 = sum.0.iter().sum();
+                let inverse = 1.0 / sum;
+                let total = top + Scalar::ln(sum);
+                for g in 0..groups {
+                    let w = load(&self.weights, g).scale(inverse);
+                    store(&mut self.weights, g, w);
+                    let l = load(&self.log_weights, g).map(|l| l - total);
+                    store(&mut self.log_weights, g, l);
+                }
+                total
+            },
+        );
+        total.is_finite().then_some(total)
+    }
+}
+
+#[inline(always)]
+pub(super) fn load(values: &[f64], k: usize) -> Lanes<LANES> {
+    let mut out = [0.0; LANES];
+    out.copy_from_slice(&values[k * LANES..(k + 1) * LANES]);
+    Lanes(out)
+}
+
+#[inline(always)]
+pub(super) fn store(values: &mut [f64], k: usize, v: Lanes<LANES>) {
+    values[k * LANES..(k + 1) * LANES].copy_from_slice(&v.0);
+}
+
+impl<N: Dim> Belief<N> for ParticleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    const HAS_COV: bool = true;
+    fn mean(&self) -> OVector<f64, N> {
+        let mut mean = OVector::zeros_generic(N::from_usize(self.dim), U1);
+        for i in 0..self.dim {
+            let mut sum = Lanes([0.0; LANES]);
+            for g in 0..self.weights.len() / LANES {
+                sum += load(&self.weights, g) * load(&self.values, g * self.dim + i);
+            }
+            mean[i] = sum.0.iter().sum();
+        }
+        mean
+    }
+
+    fn cov(&self) -> Option<OMatrix<f64, N, N>> {
+        let n = N::from_usize(self.dim);
+        let mean = self.mean();
+        let mut cov = OMatrix::zeros_generic(n, n);
+        for i in 0..self.dim {
+            for j in 0..=i {
+                let mut sum = Lanes([0.0; LANES]);
+                for g in 0..self.weights.len() / LANES {
+                    let a = load(&self.values, g * self.dim + i) - Lanes([mean[i]; LANES]);
+                    let b = load(&self.values, g * self.dim + j) - Lanes([mean[j]; LANES]);
+                    sum += load(&self.weights, g) * a * b;
+                }
+                cov[(i, j)] = sum.0.iter().sum();
+                cov[(j, i)] = cov[(i, j)];
+            }
+        }
+        Some(cov)
+    }
+
+    fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
+        check_len("particles' state", n, self.dim, Some(index))
+    }
+
+    fn flaw(&self) -> Option<&'static str> {
+        (!is_sane(self.mean().as_slice())).then_some("mean")
+    }
+}

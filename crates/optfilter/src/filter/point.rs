@@ -1,0 +1,232 @@
+//! Point estimates, and the loss that is descended from them.
+
+use super::traits::{Belief, is_sane};
+use crate::derivative;
+use crate::error::{FilterError, check_len};
+use crate::model::likelihood::{Likelihood, Observed};
+use crate::model::{Dynamics, Model, Observation, ObservationAt, Step};
+use crate::optim::{Bounds, Objective, Optimizer, descend_within};
+use crate::scalar::Scalar;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use serde::{Deserialize, Serialize};
+
+/// A point estimate, with the optimizer's state where that is carried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "OVector<f64, N>: Serialize, T: Serialize",
+    deserialize = "OVector<f64, N>: Deserialize<'de>, T: Deserialize<'de>"
+))]
+pub struct PointBelief<N: Dim, T>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    /// The estimate.
+    pub mean: OVector<f64, N>,
+    pub(crate) optimizer_state: Option<T>,
+}
+
+impl<N: Dim, T> PointBelief<N, T>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    /// From a finite estimate.
+    pub fn new(mean: OVector<f64, N>) -> Result<Self, FilterError> {
+        if let Some(component) = mean.iter().position(|v| !v.is_finite()) {
+            return Err(FilterError::NotFinite {
+                argument: "initial mean",
+                component,
+                index: None,
+            });
+        }
+        Ok(Self { mean, optimizer_state: None })
+    }
+}
+
+impl<N: Dim, T: Clone> Belief<N> for PointBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    const HAS_COV: bool = false;
+    fn mean(&self) -> OVector<f64, N> {
+        self.mean.clone()
+    }
+    fn cov(&self) -> Option<OMatrix<f64, N, N>> {
+        None
+    }
+    #[inline(always)]
+    fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
+        check_len("belief", n, self.mean.nrows(), Some(index))
+    }
+    #[inline(always)]
+    fn flaw(&self) -> Option<&'static str> {
+        (!is_sane(self.mean.as_slice())).then_some("estimate")
+    }
+}
+
+/// f at the current estimate.
+#[inline(always)]
+pub(crate) fn moved<D: Dynamics>(
+    dynamics: &D,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> OVector<f64, D::State>
+where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let mut out = OVector::zeros_generic(dynamics.state_dim(), U1);
+    dynamics.transition(x, u, step, out.as_mut_slice());
+    out
+}
+
+/// -ln p(y | h(x)) as a function of the state.
+pub(crate) struct MeasurementLoss<'a, M, L, S> {
+    pub(crate) model: &'a M,
+    pub(crate) likelihood: &'a L,
+    pub(crate) y: &'a [S],
+    pub(crate) u: &'a [f64],
+    pub(crate) step: &'a Step,
+    pub(crate) observed: Observed<'a>,
+}
+
+impl<M: Model, L: Likelihood, S: Scalar> MeasurementLoss<'_, M, L, S>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    /// Calls `f` with the measurement, angles turned to within half a turn of the prediction.
+    #[inline(always)]
+    fn with_turned<R>(&self, eta: &[S], f: impl FnOnce(&[S]) -> R) -> R {
+        let m = self.model.output_dim();
+        if !(0..m.value()).any(|i| self.model.is_angle(i)) {
+            return f(self.y);
+        }
+        let mut turned = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
+        for i in 0..m.value() {
+            let y = self.y[i];
+            turned[i] = if self.model.is_angle(i) { eta[i] + (y - eta[i]).wrap_angle() } else { y };
+        }
+        f(turned.as_slice())
+    }
+
+    #[inline(always)]
+    fn eta(&self, x: &[S]) -> OVector<S, M::Output> {
+        let mut eta = OVector::from_element_generic(self.model.output_dim(), U1, S::ZERO);
+        self.model.observe(x, self.u, self.step, eta.as_mut_slice());
+        eta
+    }
+
+    #[inline(always)]
+    fn score(&self, eta: &[S], out: &mut [S]) {
+        self.with_turned(
+            eta,
+            #[inline(always)]
+            |y| self.likelihood.score(y, eta, self.observed, out),
+        );
+    }
+}
+
+impl<M: Model, L: Likelihood, S: Scalar> Objective<S> for MeasurementLoss<'_, M, L, S>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    #[inline(always)]
+    fn value(&mut self, x: &[S]) -> S {
+        let eta = self.eta(x);
+        self.with_turned(eta.as_slice(), |y| self.likelihood.loss(y, eta.as_slice(), self.observed))
+    }
+
+    #[inline(always)]
+    fn gradient(&mut self, x: &[S], out: &mut [S]) {
+        if let Some(pull_back) = self.model.pull_back() {
+            let eta = self.eta(x);
+            let mut r = eta.clone();
+            self.score(eta.as_slice(), r.as_mut_slice());
+            pull_back(self.model, x, self.u, self.step, r.as_slice(), out);
+            return;
+        }
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        let at = ObservationAt { observation: self.model, u: self.u, step: self.step };
+        derivative::pull_back(
+            &at,
+            x,
+            n,
+            m,
+            #[inline(always)]
+            |eta, r| self.score(eta, r),
+            out,
+        );
+    }
+}
+
+/// Checks that a likelihood and an optimizer that are made for a certain size are made for the model's.
+#[inline(always)]
+pub(crate) fn check_parts<M: Model, L: Likelihood, O: Optimizer<f64>>(
+    model: &M,
+    likelihood: &L,
+    optimizer: &O,
+    index: Option<u64>,
+) -> Result<(), FilterError> {
+    if let Some(dim) = likelihood.dim() {
+        check_len("likelihood", model.output_dim().value(), dim, index)?;
+    }
+    if let Some(dim) = optimizer.dim() {
+        check_len("learning-rate matrix", model.state_dim().value(), dim, index)?;
+    }
+    Ok(())
+}
+
+/// Checks that a measurement can occur at all.
+#[inline(always)]
+pub(crate) fn check_possible<L: Likelihood>(
+    likelihood: &L,
+    y: &[f64],
+    observed: Observed<'_>,
+    step: &Step,
+) -> Result<(), FilterError> {
+    for component in observed.indices(y.len()) {
+        if !likelihood.admits(component, y[component]) {
+            return Err(FilterError::Impossible {
+                index: step.index,
+                component,
+                value: y[component],
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The update in any scalar: K optimizer steps on the measurement's loss, from `x`.
+#[inline(always)]
+pub(crate) fn refine<S, M, L, O>(
+    optimizer: &O,
+    steps: u32,
+    bounds: Option<&Bounds>,
+    mut loss: MeasurementLoss<'_, M, L, S>,
+    x: &mut OVector<S, M::State>,
+    state: &mut O::State<OVector<S, M::State>>,
+) where
+    S: Scalar,
+    M: Model,
+    L: Likelihood,
+    O: Optimizer<S>,
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    descend_within(optimizer, &mut loss, x, state, steps, bounds);
+}
+
+/// h at the current estimate.
+#[inline(always)]
+pub(crate) fn predicted_measurement<O: Observation>(
+    observation: &O,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> OVector<f64, O::Output>
+where
+    DefaultAllocator: Allocator<O::Output>,
+{
+    let mut predicted = OVector::zeros_generic(observation.output_dim(), U1);
+    observation.observe(x, u, step, predicted.as_mut_slice());
+    predicted
+}

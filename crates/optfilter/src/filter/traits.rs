@@ -1,0 +1,311 @@
+//! What all filters share: the three traits, and the work that is the same for every one of them.
+//!
+//! A filter is two pure kernels, [`Filter::propagate`] and [`Filter::correct`]: a belief in, a new belief
+//! out. Around them stand [`Filter::predict`] and [`Filter::update`], written once here: they check sizes,
+//! find the missing components, refuse what is not finite, and only then replace the belief. So a step that
+//! fails leaves the belief, with whatever it carries, as it was, and `Ok` never holds an estimate that is
+//! not a number.
+
+use crate::Shapes;
+use crate::error::{FilterError, check_len};
+use crate::model::Step;
+use crate::model::likelihood::Observed;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+
+/// An estimate beyond this measures nothing any more: the filter has diverged, though not yet to infinity.
+pub(crate) const LARGEST: f64 = 1e100;
+
+/// Whether every number of an estimate is one that could measure something.
+#[inline(always)]
+pub(crate) fn is_sane(mean: &[f64]) -> bool {
+    mean.iter().all(|v| v.abs() < LARGEST)
+}
+
+/// What a filter believes of the state; all kinds have a mean, some a covariance.
+pub trait Belief<N: Dim>: Clone
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// Whether there is a covariance; a point estimate has none.
+    const HAS_COV: bool;
+    /// The estimate.
+    fn mean(&self) -> OVector<f64, N>;
+    /// Its error covariance (n x n), if the filter has one.
+    fn cov(&self) -> Option<OMatrix<f64, N, N>>;
+    /// Checks that the belief is about a state of `n` components.
+    fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError>;
+    /// What has left the finite numbers, if anything has.
+    fn flaw(&self) -> Option<&'static str>;
+}
+
+/// What an update learnt from a measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Update<M: Dim>
+where
+    DefaultAllocator: Allocator<M> + Allocator<M, M>,
+{
+    /// Measurement less prediction; NaN where the measurement is missing.
+    pub innovation: OVector<f64, M>,
+    /// The innovation's covariance S; rows and columns of missing components are NaN.
+    pub innovation_cov: Option<OMatrix<f64, M, M>>,
+    /// ln p(y_t | y_1 .. y_{t-1}) of the observed components; 0 where all are missing.
+    pub log_likelihood: Option<f64>,
+    /// The normalised innovation squared v' S^-1 v, chi-square with [`observed`](Self::observed)
+    /// degrees of freedom if the filter is consistent; NaN where all components are missing.
+    pub nis: Option<f64>,
+    /// How many components were observed.
+    pub observed: usize,
+}
+
+impl<M: Dim> Update<M>
+where
+    DefaultAllocator: Allocator<M> + Allocator<M, M>,
+{
+    /// Of a point estimate: an innovation and nothing else.
+    #[inline(always)]
+    pub(crate) fn point(innovation: OVector<f64, M>) -> Self {
+        Self { innovation, innovation_cov: None, log_likelihood: None, nis: None, observed: 0 }
+    }
+
+    /// Of a predictive distribution with covariance S.
+    #[inline(always)]
+    pub(crate) fn spread(
+        innovation: OVector<f64, M>,
+        cov: OMatrix<f64, M, M>,
+        log_likelihood: f64,
+        nis: f64,
+    ) -> Self {
+        Self {
+            innovation,
+            innovation_cov: Some(cov),
+            log_likelihood: Some(log_likelihood),
+            nis: Some(nis),
+            observed: 0,
+        }
+    }
+
+    /// Of a measurement that is missing altogether: nothing was learnt.
+    fn nothing(m: M, has_cov: bool) -> Self {
+        Self {
+            innovation: OVector::repeat_generic(m, U1, f64::NAN),
+            innovation_cov: has_cov.then(|| OMatrix::repeat_generic(m, m, f64::NAN)),
+            log_likelihood: has_cov.then_some(0.0),
+            nis: has_cov.then_some(f64::NAN),
+            observed: 0,
+        }
+    }
+
+    /// NaN for what a missing component has none of.
+    #[cold]
+    fn forget_missing(&mut self, observed: Observed<'_>) {
+        for i in 0..self.innovation.nrows() {
+            if observed.has(i) {
+                continue;
+            }
+            self.innovation[i] = f64::NAN;
+            if let Some(cov) = &mut self.innovation_cov {
+                cov.row_mut(i).fill(f64::NAN);
+                cov.column_mut(i).fill(f64::NAN);
+            }
+        }
+    }
+}
+
+/// A Bayesian filter: predict through a step, update by a measurement.
+///
+/// Users call [`predict`](Filter::predict) and [`update`](Filter::update), or
+/// [`run`](crate::drive::Run::run) over a whole series. Whoever writes a filter writes the kernels
+/// [`propagate`](Filter::propagate) and [`correct`](Filter::correct), which may rely on sizes and need not
+/// undo anything when they fail.
+pub trait Filter {
+    /// The dimension of the state.
+    type State: Dim;
+    /// The dimension of the measurement.
+    type Output: Dim;
+    /// What the filter believes.
+    type Belief;
+
+    /// The dimensions of state and measurement, and the number of control inputs.
+    fn dims(&self) -> (Self::State, Self::Output, usize);
+
+    /// The belief carried through a step.
+    fn propagate(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError>;
+
+    /// The belief improved by the observed components of `y`, of which there is at least one, and what was
+    /// learnt. Missing components of the innovation may hold anything.
+    fn correct(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(Self::Belief, Update<Self::Output>), FilterError>
+    where
+        DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
+
+    /// What of a new belief has left the finite numbers, if that ends the filter.
+    #[inline(always)]
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        belief.flaw()
+    }
+
+    /// Carries the belief through a step.
+    #[inline]
+    fn predict(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) -> Result<(), FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let (n, _, inputs) = self.dims();
+        check_inputs(inputs, u, step)?;
+        belief.check_dim(n.value(), step.index)?;
+        match self.propagate(belief, u, step) {
+            Ok(next) => match self.flaw(&next) {
+                None => *belief = next,
+                Some(quantity) => return Err(diverged(belief, predicted(quantity), step)),
+            },
+            Err(error) => return Err(with_last_good(error, belief)),
+        }
+        Ok(())
+    }
+
+    /// Improves the belief by the measurement `y` at the end of the step; NaN marks what is missing.
+    #[inline]
+    fn update(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<Self::Output>, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let (n, m, inputs) = self.dims();
+        check_len("y", m.value(), y.len(), Some(step.index))?;
+        if let Some(component) = y.iter().position(|v| v.is_infinite()) {
+            let (argument, index) = ("y", Some(step.index));
+            return Err(FilterError::NotFinite { argument, component, index });
+        }
+        check_inputs(inputs, u, step)?;
+        belief.check_dim(n.value(), step.index)?;
+        with_observed(
+            m,
+            y,
+            #[inline(always)]
+            |observed: Observed<'_>| {
+                let count = observed.count(y.len());
+                if count == 0 {
+                    return Ok(Update::nothing(m, Self::Belief::HAS_COV));
+                }
+                let (next, mut update) = match self.correct(belief, y, observed, u, step) {
+                    Ok(done) => done,
+                    Err(error) => return Err(with_last_good(error, belief)),
+                };
+                if let Some(quantity) = self.flaw(&next) {
+                    return Err(diverged(belief, quantity, step));
+                }
+                *belief = next;
+                update.observed = count;
+                if observed != Observed::All {
+                    update.forget_missing(observed);
+                }
+                Ok(update)
+            },
+        )
+    }
+}
+
+/// The name of a predicted quantity.
+fn predicted(quantity: &'static str) -> &'static str {
+    if quantity == "estimate" { "prediction" } else { quantity }
+}
+
+/// The error of a filter whose `quantity` left the finite numbers after this belief.
+#[cold]
+fn diverged<N: Dim, B: Belief<N>>(belief: &B, quantity: &'static str, step: &Step) -> FilterError
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    let last_good = belief.mean().as_slice().to_vec();
+    FilterError::Diverged { index: step.index, quantity, last_good }
+}
+
+/// The same error with the last good estimate in it.
+#[cold]
+fn with_last_good<N: Dim, B: Belief<N>>(error: FilterError, belief: &B) -> FilterError
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    match error {
+        FilterError::Diverged { index, quantity, .. } => {
+            let last_good = belief.mean().as_slice().to_vec();
+            FilterError::Diverged { index, quantity, last_good }
+        }
+        other => other,
+    }
+}
+
+/// Checks the control inputs of a step: their number, and that all are finite.
+#[inline(always)]
+fn check_inputs(expected: usize, u: &[f64], step: &Step) -> Result<(), FilterError> {
+    check_len("u", expected, u.len(), Some(step.index))?;
+    match u.iter().position(|v| !v.is_finite()) {
+        None => Ok(()),
+        Some(component) => {
+            Err(FilterError::NotFinite { argument: "u", component, index: Some(step.index) })
+        }
+    }
+}
+
+/// Calls `f` with the observed components of `y`: all of them without further cost where none is
+/// missing.
+#[inline(always)]
+fn with_observed<M: Dim, R>(m: M, y: &[f64], f: impl FnOnce(Observed<'_>) -> R) -> R
+where
+    DefaultAllocator: Allocator<M>,
+{
+    if !y.iter().any(|v| v.is_nan()) {
+        return f(Observed::All);
+    }
+    let mut mask = OVector::<bool, M>::from_element_generic(m, U1, true);
+    for (mask, v) in mask.as_mut_slice().iter_mut().zip(y) {
+        *mask = !v.is_nan();
+    }
+    f(Observed::Some(mask.as_slice()))
+}
+
+/// Measurement less prediction, zero where missing, angles brought into half a turn.
+#[inline(always)]
+pub(crate) fn residual<O: crate::model::Observation>(
+    observation: &O,
+    y: &[f64],
+    predicted: &OVector<f64, O::Output>,
+    observed: Observed<'_>,
+) -> OVector<f64, O::Output>
+where
+    DefaultAllocator: Allocator<O::Output>,
+{
+    let mut v = predicted.clone();
+    for i in 0..y.len() {
+        let difference = y[i] - predicted[i];
+        v[i] = match (observed.has(i), observation.is_angle(i)) {
+            (false, _) => 0.0,
+            (true, false) => difference,
+            (true, true) => crate::scalar::Scalar::wrap_angle(difference),
+        };
+    }
+    v
+}

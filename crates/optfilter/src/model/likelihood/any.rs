@@ -1,0 +1,69 @@
+//! A likelihood chosen at run time.
+
+use super::{Gaussian, Independent, Likelihood, Observed, SquaredError};
+use crate::scalar::Scalar;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim};
+
+/// One of the library's likelihoods.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnyLikelihood<M: Dim>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    /// Squared error: Gaussian measurements whose noise is not stated.
+    SquaredError(SquaredError),
+    /// Gaussian with any covariance.
+    Gaussian(Gaussian<M>),
+    /// A different likelihood for each component.
+    Independent(Independent),
+}
+
+macro_rules! each {
+    ($likelihood:expr, $l:ident => $body:expr) => {
+        match $likelihood {
+            AnyLikelihood::SquaredError($l) => $body,
+            AnyLikelihood::Gaussian($l) => $body,
+            AnyLikelihood::Independent($l) => $body,
+        }
+    };
+}
+
+/// Out of line: the five kinds of components would otherwise be copied into every loop of every filter.
+#[inline(never)]
+fn independent_score<S: Scalar>(
+    likelihood: &Independent,
+    y: &[S],
+    eta: &[S],
+    observed: Observed<'_>,
+    out: &mut [S],
+) {
+    likelihood.score(y, eta, observed, out);
+}
+
+impl<M: Dim> Likelihood for AnyLikelihood<M>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    #[inline(always)]
+    fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
+        each!(self, l => l.loss(y, eta, observed))
+    }
+    #[inline(always)]
+    fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
+        match self {
+            Self::SquaredError(l) => l.score(y, eta, observed, out),
+            Self::Gaussian(l) => l.score(y, eta, observed, out),
+            Self::Independent(l) => independent_score(l, y, eta, observed, out),
+        }
+    }
+    fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
+        each!(self, l => l.log_normalizer(y, observed))
+    }
+    fn dim(&self) -> Option<usize> {
+        each!(self, l => l.dim())
+    }
+    fn admits(&self, component: usize, value: f64) -> bool {
+        each!(self, l => l.admits(component, value))
+    }
+}
