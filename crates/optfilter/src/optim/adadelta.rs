@@ -7,6 +7,25 @@
 //! x <- x - lr d
 //! ```
 //!
+//! Down the curved valley (1 - x1)^2 + 10 (x2 - x1^2)^2, whose minimum is at (1, 1); the first steps are of
+//! the size of sqrt(eps), so that two hundred do not lead far:
+//!
+//! ```
+//! use optfilter::optim::{Adadelta, Optimizer};
+//! let adadelta = Adadelta::new(1.0)?;
+//! let mut x = [-1.2, 1.0];
+//! let mut state = adadelta.init(&x);
+//! for _ in 0..200 {
+//!     let d = x[1] - x[0] * x[0];
+//!     let g = [-2.0 * (1.0 - x[0]) - 40.0 * x[0] * d, 20.0 * d];
+//!     adadelta.step(&mut x, &g, &mut state);
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "-0.802865259 0.703408419"); // optax, tests/golden/optimizers_optax.json
+//! # Ok::<(), optfilter::optim::OptimizerError>(())
+//! ```
+//!
 //! Reference: Zeiler 2012 (there lr = 1).
 
 use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};

@@ -7,6 +7,24 @@
 //! `a` starts at `initial_accumulator` (0.1 in optax, 0 in the original and in PyTorch, which also
 //! puts eps outside the root).
 //!
+//! Down the curved valley (1 - x1)^2 + 10 (x2 - x1^2)^2, whose minimum is at (1, 1), nearer with every step but slower and slower:
+//!
+//! ```
+//! use optfilter::optim::{Adagrad, Optimizer};
+//! let adagrad = Adagrad::new(0.5)?;
+//! let mut x = [-1.2, 1.0];
+//! let mut state = adagrad.init(&x);
+//! for _ in 0..200 {
+//!     let d = x[1] - x[0] * x[0];
+//!     let g = [-2.0 * (1.0 - x[0]) - 40.0 * x[0] * d, 20.0 * d];
+//!     adagrad.step(&mut x, &g, &mut state);
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "0.869453108 0.751042699"); // optax, tests/golden/optimizers_optax.json
+//! # Ok::<(), optfilter::optim::OptimizerError>(())
+//! ```
+//!
 //! Reference: Duchi, Hazan and Singer 2011.
 
 use super::{Buffer, Hyper, Optimizer, OptimizerError, positive};

@@ -9,6 +9,24 @@
 //! k counts the steps since the state was made. The two corrections are one number each per step, so
 //! an element costs one division and one square root.
 //!
+//! Down the curved valley (1 - x1)^2 + 10 (x2 - x1^2)^2, whose minimum is at (1, 1):
+//!
+//! ```
+//! use optfilter::optim::{Adam, Optimizer};
+//! let adam = Adam::new(0.1)?;
+//! let mut x = [-1.2, 1.0];
+//! let mut state = adam.init(&x);
+//! for _ in 0..200 {
+//!     let d = x[1] - x[0] * x[0];
+//!     let g = [-2.0 * (1.0 - x[0]) - 40.0 * x[0] * d, 20.0 * d];
+//!     adam.step(&mut x, &g, &mut state);
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "0.995337763 0.990553531"); // optax, tests/golden/optimizers_optax.json
+//! # Ok::<(), optfilter::optim::OptimizerError>(())
+//! ```
+//!
 //! Reference: Kingma and Ba 2014. Libraries differ in the default eps (burn: 1e-5; optax: 1e-8).
 
 use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};

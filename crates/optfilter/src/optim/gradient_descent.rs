@@ -9,6 +9,24 @@
 //! As in optax and PyTorch the buffer sums raw gradients; some texts put `lr` inside the sum, which
 //! differs only when `lr` changes between steps.
 //!
+//! Down the curved valley (1 - x1)^2 + 10 (x2 - x1^2)^2, whose minimum is at (1, 1), with momentum:
+//!
+//! ```
+//! use optfilter::optim::{GradientDescent, Optimizer};
+//! let descent = GradientDescent::with_momentum(0.002, 0.9)?;
+//! let mut x = [-1.2, 1.0];
+//! let mut state = descent.init(&x);
+//! for _ in 0..200 {
+//!     let d = x[1] - x[0] * x[0];
+//!     let g = [-2.0 * (1.0 - x[0]) - 40.0 * x[0] * d, 20.0 * d];
+//!     descent.step(&mut x, &g, &mut state);
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "0.926319646 0.854926496"); // optax, tests/golden/optimizers_optax.json
+//! # Ok::<(), optfilter::optim::OptimizerError>(())
+//! ```
+//!
 //! References: Polyak 1964; Nesterov 1983; Sutskever et al. 2013.
 
 use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};

@@ -5,7 +5,28 @@
 //! ```
 //!
 //! With M from [`crate::equivalence::learning_rate_matrix`], K such steps on a linear-Gaussian
-//! likelihood land on the Kalman mean (Section 3 of the paper; Santos 1996).
+//! likelihood land on the Kalman mean (Section 3 of the paper). Five of them:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::{equivalence::learning_rate_matrix, optim::{Optimizer, Preconditioned}};
+//! let prior_cov = matrix![0.4129570876455342, -0.24828301437707034; -0.24828301437707034, 0.9568497054881688];
+//! let h = matrix![1.1620081255305676, -0.9377563787668719; 1.776099733817743, 1.2023898441352874];
+//! let r = matrix![0.6271815255159412, 0.335274070365199; 0.335274070365199, 0.64363458603351];
+//! let y = vector![0.8895347689750995, -3.491527131234501];
+//! let descent = Preconditioned::new(learning_rate_matrix(&prior_cov, &h, &r, 5)?)?;
+//! let mut x = vector![-0.5999578484570015, 0.6601663130603562]; // the prediction
+//! for _ in 0..5 {
+//!     let g = h.transpose() * r.try_inverse().ok_or("R is singular")? * (h * x - y);
+//!     descent.step(&mut x, &g, &mut ());
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "-0.564363277 -1.538923408"); // numpy, tests/golden/implied_prior_numpy.json
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Reference: Santos 1996.
 
 use super::{Buffer, Optimizer, OptimizerError};
 use crate::linalg;

@@ -7,6 +7,24 @@
 //! With `eps_in_sqrt = false` the step is lr g / (sqrt(v) + eps), as in PyTorch. `v` starts at zero
 //! and is not bias-corrected, so first steps are long: lr / sqrt(1 - gamma).
 //!
+//! Down the curved valley (1 - x1)^2 + 10 (x2 - x1^2)^2, whose minimum is at (1, 1):
+//!
+//! ```
+//! use optfilter::optim::{Optimizer, RmsProp};
+//! let rmsprop = RmsProp::new(0.01)?;
+//! let mut x = [-1.2, 1.0];
+//! let mut state = rmsprop.init(&x);
+//! for _ in 0..200 {
+//!     let d = x[1] - x[0] * x[0];
+//!     let g = [-2.0 * (1.0 - x[0]) - 40.0 * x[0] * d, 20.0 * d];
+//!     rmsprop.step(&mut x, &g, &mut state);
+//! }
+//! let place = format!("{:.9} {:.9}", x[0], x[1]);
+//! println!("{place}");
+//! assert_eq!(place, "0.539562223 0.287046432"); // optax, tests/golden/optimizers_optax.json
+//! # Ok::<(), optfilter::optim::OptimizerError>(())
+//! ```
+//!
 //! Reference: Tieleman and Hinton 2012.
 
 use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};
