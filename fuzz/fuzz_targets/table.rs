@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optfilter_model::table::{Batch, ColumnKind, Format, Source, TableReader, Wanted};
+use optfilter_model::table::{Rows, ColumnKind, Format, Source, TableReader, Wanted};
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, bytes)) = data.split_first() else { return };
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let Ok(mut reader) = TableReader::open(input, format, choose) else { return };
     let width = reader.columns().len();
-    let mut batch = Batch::default();
+    let mut batch = Rows::default();
     while matches!(reader.read(&mut batch, 3), Ok(true)) {}
     if width == 0 {
         return; // `{}`: rows of nothing

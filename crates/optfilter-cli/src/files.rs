@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::run::{Dataset, Layout};
-use optfilter_model::table::{Batch, Format, Source, TableReader};
+use optfilter_model::table::{Format, Rows, Source, TableReader};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -138,14 +138,14 @@ pub fn dataset(
         })
         .collect();
     let mut reader = table(path, told, spec, &layout, &more)?;
-    let mut all = Batch::default();
+    let mut all = Rows::default();
     while reader.read(&mut all, 1 << 16).map_err(|e| Failure::table(&display(path), &e))? {}
     if all.rows == 0 {
         return Err(Failure::data(format!("{}: the table has no rows", display(path))));
     }
     // The columns of the truth come last in each row; take them out of the way of the layout.
     let (width, extra) = (layout.width(), more.len());
-    let mut plain = Batch { calendar: all.calendar, rows: all.rows, ..Batch::default() };
+    let mut plain = Rows { calendar: all.calendar, rows: all.rows, ..Rows::default() };
     let mut known = vec![f64::NAN; if extra == 0 { 0 } else { all.rows * spec.states.len() }];
     for row in 0..all.rows {
         let values = &all.values[row * (width + extra)..(row + 1) * (width + extra)];

@@ -26,9 +26,9 @@ pub mod expr;
 mod file;
 mod model;
 pub mod run;
-pub mod table;
 pub mod tune;
 
 pub use diagnostic::Diagnostic;
 pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, ProcessNoise, Settings, Time};
 pub use model::{Fixed, TextModel};
+pub use optfilter_table as table;

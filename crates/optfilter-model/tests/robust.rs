@@ -5,7 +5,7 @@ use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::rng::Stream;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
-use optfilter_model::table::{Batch, Format, Source, TableReader};
+use optfilter_model::table::{Format, Rows, Source, TableReader};
 
 /// Changes a few bytes: replaced, removed, doubled, swapped for a piece of another seed.
 fn mutate(text: &[u8], other: &[u8], stream: &mut Stream) -> Vec<u8> {
@@ -119,7 +119,7 @@ fn mutated_tables_never_panic() {
         else {
             continue;
         };
-        let mut batch = Batch::default();
+        let mut batch = Rows::default();
         while matches!(reader.read(&mut batch, 2), Ok(true)) {}
         accepted += usize::from(batch.rows > 0);
         assert!(batch.values.len() >= batch.rows * layout.width());

@@ -17,7 +17,6 @@ pub mod filter;
 pub mod kernel;
 mod layer;
 mod network;
-pub mod npz;
 mod objective;
 pub mod safetensors;
 mod stage;

@@ -22,7 +22,7 @@ use crate::files;
 use crate::plot::Thinned;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Clock, Layout, Plan};
-use optfilter_model::table::{Batch, Format, TableReader};
+use optfilter_model::table::{Format, Rows, TableReader};
 use serde::{Deserialize, Serialize};
 use sink::Sink;
 use std::io;
@@ -122,7 +122,7 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
 
 fn skip(reader: &mut TableReader, rows: u64, name: &str) -> Result<(), Failure> {
     let mut left = rows as usize;
-    let mut scratch = Batch::default();
+    let mut scratch = Rows::default();
     while left > 0 {
         scratch.clear();
         reader.read(&mut scratch, left.min(BATCH)).map_err(|e| Failure::table(name, &e))?;

@@ -3,7 +3,7 @@
 use super::{Job, KIND, Saved};
 use crate::failure::Failure;
 use crate::files;
-use optfilter_model::table::{Batch, TableWriter};
+use optfilter_model::table::{Rows, TableWriter};
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ impl Sink {
         Ok(Self { writer, width, file: copy, name, start_len, checkpoint: job.checkpoint.clone() })
     }
 
-    pub(super) fn rows(&mut self, batch: &Batch, results: &[f64]) -> Result<(), Failure> {
+    pub(super) fn rows(&mut self, batch: &Rows, results: &[f64]) -> Result<(), Failure> {
         for (i, row) in results.chunks_exact(self.width).enumerate() {
             self.writer
                 .row(row, batch.time_text(i))

@@ -4,12 +4,12 @@ use super::sink::Sink;
 use super::worker::Worker;
 use super::{BATCH, IN_FLIGHT, Job, Saved};
 use crate::failure::Failure;
-use optfilter_model::table::{Batch, TableReader};
+use optfilter_model::table::{Rows, TableReader};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// What goes from the filter to the writer.
 enum Message {
-    Rows(Batch, Vec<f64>),
+    Rows(Rows, Vec<f64>),
     Mark(Box<Saved>),
 }
 
@@ -19,10 +19,10 @@ pub(super) fn run(
     reader: TableReader,
     sink: Sink,
 ) -> Result<(), Failure> {
-    let (full_to, full_from) = sync_channel::<Result<Batch, Failure>>(IN_FLIGHT);
-    let (empty_to, empty_from) = sync_channel::<Batch>(2 * IN_FLIGHT);
+    let (full_to, full_from) = sync_channel::<Result<Rows, Failure>>(IN_FLIGHT);
+    let (empty_to, empty_from) = sync_channel::<Rows>(2 * IN_FLIGHT);
     let (result_to, result_from) = sync_channel::<Message>(IN_FLIGHT);
-    let (spare_to, spare_from) = sync_channel::<(Batch, Vec<f64>)>(2 * IN_FLIGHT);
+    let (spare_to, spare_from) = sync_channel::<(Rows, Vec<f64>)>(2 * IN_FLIGHT);
     let name = worker.data_name.clone();
     std::thread::scope(|scope| {
         scope.spawn(move || read_all(reader, &name, BATCH, &full_to, &empty_from));
@@ -46,8 +46,8 @@ pub(super) fn read_all(
     mut reader: TableReader,
     name: &str,
     rows: usize,
-    to: &SyncSender<Result<Batch, Failure>>,
-    empties: &Receiver<Batch>,
+    to: &SyncSender<Result<Rows, Failure>>,
+    empties: &Receiver<Rows>,
 ) {
     loop {
         let mut batch = empties.try_recv().unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn read_all(
 fn write_all(
     mut sink: Sink,
     from: &Receiver<Message>,
-    spare: &SyncSender<(Batch, Vec<f64>)>,
+    spare: &SyncSender<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
     for message in from {
         match message {
@@ -88,10 +88,10 @@ fn write_all(
 fn filter_all(
     job: &Job<'_>,
     worker: &mut Worker<'_>,
-    batches: &Receiver<Result<Batch, Failure>>,
-    empties: &SyncSender<Batch>,
+    batches: &Receiver<Result<Rows, Failure>>,
+    empties: &SyncSender<Rows>,
     results_to: &SyncSender<Message>,
-    spare: &Receiver<(Batch, Vec<f64>)>,
+    spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
     let mut marked = worker.clock.rows();
     let stopped = || Failure::other("the writer stopped");

@@ -6,7 +6,7 @@ use crate::files;
 use crate::plot::Thinned;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Clock, Engine, Estimate, Layout};
-use optfilter_model::table::Batch;
+use optfilter_model::table::Rows;
 
 /// The filter with all that it keeps from row to row.
 pub(super) struct Worker<'a> {
@@ -45,7 +45,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Filters a batch and appends its results; those before a failure are there as well.
-    pub(super) fn take(&mut self, batch: &Batch, results: &mut Vec<f64>) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, batch: &Rows, results: &mut Vec<f64>) -> Result<(), Failure> {
         for row in 0..batch.rows {
             let (time, u, y) = self.layout.split(batch, row);
             let (predict, step) =

@@ -4,7 +4,7 @@ use super::engine::Estimate;
 use super::plan::{Plan, PlanError};
 use super::stream::{Clock, Layout};
 use crate::file::ModelSpec;
-use crate::table::Batch;
+use crate::table::Rows;
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub struct Score {
 
 impl Dataset {
     /// From a table in memory; times must not run backwards.
-    pub fn new(spec: &ModelSpec, layout: &Layout, batch: &Batch) -> Result<Self, (u64, f64, f64)> {
+    pub fn new(spec: &ModelSpec, layout: &Layout, batch: &Rows) -> Result<Self, (u64, f64, f64)> {
         let mut clock = Clock::new(spec.dt);
         let mut out = Self {
             origin: batch.calendar.then(|| layout.split(batch, 0).0).flatten(),

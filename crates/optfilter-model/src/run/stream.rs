@@ -2,7 +2,7 @@
 
 use super::engine::Estimate;
 use crate::file::ModelSpec;
-use crate::table::{Batch, ColumnKind, OutputColumn, Wanted};
+use crate::table::{ColumnKind, OutputColumn, Rows, Wanted};
 use optfilter::model::Step;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ impl Layout {
 
     /// Time, inputs and observations of a row.
     #[inline]
-    pub fn split<'a>(&self, batch: &'a Batch, row: usize) -> (Option<f64>, &'a [f64], &'a [f64]) {
+    pub fn split<'a>(&self, batch: &'a Rows, row: usize) -> (Option<f64>, &'a [f64], &'a [f64]) {
         let values = &batch.values[row * self.width()..(row + 1) * self.width()];
         let (time, rest) = values.split_at(usize::from(self.time.is_some()));
         let (inputs, outputs) = rest.split_at(self.inputs);

@@ -53,7 +53,7 @@ pub enum AdaptError {
     },
     /// An npz file.
     #[error(transparent)]
-    Npz(#[from] crate::npz::NpzError),
+    Npz(#[from] optfilter_table::npz::NpzError),
     /// The network or a batch for it.
     #[error(transparent)]
     Network(#[from] crate::NetworkError),

@@ -2,7 +2,7 @@
 
 use super::{AdaptError, Labels, Stream};
 use crate::layer::Shape;
-use crate::npz::{Npz, Values};
+use optfilter_table::npz::{Npz, Values};
 use std::path::Path;
 
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.

@@ -4,7 +4,7 @@
 //! batch is made. The archive has the folders `F/` and `M/` with PNG files whose name starts with the year. Research
 //! data of real people: nothing here writes an image anywhere.
 
-use crate::npz::{Npz, NpzError, Values};
+use optfilter_table::npz::{Npz, NpzError, Values};
 use std::path::{Path, PathBuf};
 
 /// Pixels per side.

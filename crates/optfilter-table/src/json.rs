@@ -1,12 +1,13 @@
 //! JSON lines: one object per line. A key that a line leaves out, or `null`, is a missing number.
 
-use super::cell::{self, Cell};
-use super::{Batch, ColumnKind, TableError, Wanted};
+use crate::cell::{self, Cell};
+use crate::columns::{ColumnKind, Rows, Wanted};
+use crate::error::TableError;
 use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, Read};
 
 /// Reads objects line by line; the first line's keys are the columns.
-pub(super) struct JsonReader {
+pub(crate) struct JsonReader {
     input: BufReader<Box<dyn Read + Send>>,
     header: Vec<String>,
     wanted: Vec<Wanted>,
@@ -16,7 +17,7 @@ pub(super) struct JsonReader {
 }
 
 impl JsonReader {
-    pub(super) fn new(input: Box<dyn Read + Send>) -> Result<Self, TableError> {
+    pub(crate) fn new(input: Box<dyn Read + Send>) -> Result<Self, TableError> {
         let input = BufReader::with_capacity(1 << 16, input);
         let (header, wanted, text) = (Vec::new(), Vec::new(), Vec::new());
         let mut reader = Self { input, header, wanted, first: None, line: 0, text };
@@ -26,11 +27,11 @@ impl JsonReader {
         Ok(reader)
     }
 
-    pub(super) fn header(&self) -> &[String] {
+    pub(crate) fn header(&self) -> &[String] {
         &self.header
     }
 
-    pub(super) fn choose(&mut self, wanted: Vec<Wanted>) {
+    pub(crate) fn choose(&mut self, wanted: Vec<Wanted>) {
         self.wanted = wanted;
     }
 
@@ -58,7 +59,7 @@ impl JsonReader {
         TableError::Syntax { line: self.line, message }
     }
 
-    pub(super) fn read(&mut self, batch: &mut Batch, max_rows: usize) -> Result<bool, TableError> {
+    pub(crate) fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
         for _ in 0..max_rows {
             let object = match self.first.take() {
                 Some(first) => first,
@@ -75,10 +76,10 @@ impl JsonReader {
                     Some(other) => other.to_string(),
                 };
                 match cell::parse(text.as_bytes(), wanted.kind) {
-                    Cell::Number(v) => batch.values.push(v),
+                    Cell::Number(v) => rows.values.push(v),
                     Cell::Calendar(v) => {
-                        batch.calendar = true;
-                        batch.values.push(v);
+                        rows.calendar = true;
+                        rows.values.push(v);
                     }
                     Cell::Wrong(expected) => {
                         return Err(TableError::Cell {
@@ -90,10 +91,10 @@ impl JsonReader {
                     }
                 }
                 if matches!(wanted.kind, ColumnKind::Time { .. }) {
-                    batch.push_time_text(text.as_bytes());
+                    rows.push_time_text(text.as_bytes());
                 }
             }
-            batch.rows += 1;
+            rows.rows += 1;
         }
         Ok(true)
     }

@@ -2,8 +2,8 @@
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-use optfilter_model::table::{
-    Batch, ColumnKind, Format, OutputColumn, Source, TableError, TableReader, TableWriter, Wanted,
+use optfilter_table::{
+    ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter, Wanted,
 };
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -14,9 +14,9 @@ fn wanted(columns: &[(&str, ColumnKind)]) -> Vec<Wanted> {
     columns.iter().map(|(c, kind)| Wanted { column: (*c).to_owned(), kind: *kind }).collect()
 }
 
-fn read(source: Source, columns: &[(&str, ColumnKind)]) -> Result<Batch, TableError> {
+fn read(source: Source, columns: &[(&str, ColumnKind)]) -> Result<Rows, TableError> {
     let mut reader = TableReader::open(source, Format::Parquet, |_| wanted(columns))?;
-    let mut batch = Batch::default();
+    let mut batch = Rows::default();
     while reader.read(&mut batch, 7)? {}
     Ok(batch)
 }
@@ -144,7 +144,7 @@ fn a_table_without_rows_has_its_columns() {
     let bytes = written(&[]);
     let mut reader = TableReader::open(from_bytes(bytes), Format::Parquet, |_| Vec::new()).unwrap();
     assert_eq!(reader.columns(), ["when", "x", "flag"]);
-    assert!(!reader.read(&mut Batch::default(), 1).unwrap());
+    assert!(!reader.read(&mut Rows::default(), 1).unwrap());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A Parquet file being written.
 
-use super::convert;
-use crate::table::{FLAG_NAMES, OutputColumn, TableError, parse_time};
+use super::error::convert;
+use crate::calendar::parse_time;
+use crate::columns::{FLAG_NAMES, OutputColumn};
+use crate::error::TableError;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -32,7 +34,7 @@ enum Writer {
     Lost,
 }
 
-pub(in crate::table) struct ParquetWriter {
+pub(crate) struct ParquetWriter {
     writer: Writer,
     names: Vec<OutputColumn>,
     columns: Vec<Column>,
@@ -40,12 +42,12 @@ pub(in crate::table) struct ParquetWriter {
 }
 
 impl ParquetWriter {
-    pub(in crate::table) fn new(out: Out, columns: &[OutputColumn]) -> Self {
+    pub(crate) fn new(out: Out, columns: &[OutputColumn]) -> Self {
         let names = columns.to_vec();
         Self { writer: Writer::Waiting(out), names, columns: Vec::new(), rows: 0 }
     }
 
-    pub(in crate::table) fn row(
+    pub(crate) fn row(
         &mut self,
         values: &[f64],
         time_text: Option<&[u8]>,
@@ -146,7 +148,7 @@ impl ParquetWriter {
         Ok(())
     }
 
-    pub(in crate::table) fn finish(mut self) -> Result<(), TableError> {
+    pub(crate) fn finish(mut self) -> Result<(), TableError> {
         self.open(false)?; // a table without rows still has its columns
         self.write_group()?;
         if let Writer::Open(writer) = self.writer {

@@ -1,13 +1,14 @@
 //! Comma-, semicolon- and tab-separated values.
 
-use super::cell::{self, Cell};
-use super::{Batch, ColumnKind, Format, TableError, Wanted};
+use crate::cell::{self, Cell};
+use crate::columns::{ColumnKind, Format, Rows, Wanted};
+use crate::error::TableError;
 use std::io::{BufRead, BufReader, Read};
 
 type Input = BufReader<Box<dyn Read + Send>>;
 
 /// Splits records with the csv crate; lines that start with `#` are comments.
-pub(super) struct CsvReader {
+pub(crate) struct CsvReader {
     reader: csv::Reader<Input>,
     header: Vec<String>,
     wanted: Vec<(usize, Wanted)>,
@@ -15,7 +16,7 @@ pub(super) struct CsvReader {
 }
 
 impl CsvReader {
-    pub(super) fn new(input: Box<dyn Read + Send>, format: Format) -> Result<Self, TableError> {
+    pub(crate) fn new(input: Box<dyn Read + Send>, format: Format) -> Result<Self, TableError> {
         let mut input = BufReader::with_capacity(1 << 18, input);
         let delimiter = match format {
             Format::Tsv => b'\t',
@@ -36,15 +37,15 @@ impl CsvReader {
         Ok(Self { reader, header, wanted: Vec::new(), record })
     }
 
-    pub(super) fn header(&self) -> &[String] {
+    pub(crate) fn header(&self) -> &[String] {
         &self.header
     }
 
-    pub(super) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) {
+    pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) {
         self.wanted = wanted;
     }
 
-    pub(super) fn read(&mut self, batch: &mut Batch, max_rows: usize) -> Result<bool, TableError> {
+    pub(crate) fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
         for _ in 0..max_rows {
             if !self.reader.read_byte_record(&mut self.record).map_err(convert)? {
                 return Ok(false);
@@ -60,10 +61,10 @@ impl CsvReader {
             for (index, wanted) in &self.wanted {
                 let text = &self.record[*index];
                 match cell::parse(text, wanted.kind) {
-                    Cell::Number(v) => batch.values.push(v),
+                    Cell::Number(v) => rows.values.push(v),
                     Cell::Calendar(v) => {
-                        batch.calendar = true;
-                        batch.values.push(v);
+                        rows.calendar = true;
+                        rows.values.push(v);
                     }
                     Cell::Wrong(expected) => {
                         return Err(TableError::Cell {
@@ -75,10 +76,10 @@ impl CsvReader {
                     }
                 }
                 if matches!(wanted.kind, ColumnKind::Time { .. }) {
-                    batch.push_time_text(text.trim_ascii());
+                    rows.push_time_text(text.trim_ascii());
                 }
             }
-            batch.rows += 1;
+            rows.rows += 1;
         }
         Ok(true)
     }

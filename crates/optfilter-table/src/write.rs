@@ -1,30 +1,10 @@
 //! Writing tables: the same formats that are read.
 
-use super::{Format, TableError};
+use crate::columns::{FLAG_NAMES, Format, OutputColumn};
+use crate::error::TableError;
+#[cfg(feature = "parquet")]
+use crate::parquet::ParquetWriter;
 use std::io::Write;
-
-/// Names of the values of a flag column.
-pub const FLAG_NAMES: [&str; 5] = ["ok", "missing", "partial", "outlier", "bound"];
-
-/// A column of an output table.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OutputColumn {
-    /// The time, as the input had it.
-    Time(String),
-    /// Numbers; NaN is written as an empty cell or `null`.
-    Number(String),
-    /// One of [`FLAG_NAMES`], by number.
-    Flag(String),
-}
-
-impl OutputColumn {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Time(n) | Self::Number(n) | Self::Flag(n) => n,
-        }
-    }
-}
 
 /// Bytes collected before they are handed on.
 const BLOCK: usize = 1 << 17;
@@ -39,7 +19,7 @@ pub struct TableWriter {
     buffer: Vec<u8>,
     written: u64,
     #[cfg(feature = "parquet")]
-    parquet: Option<super::parquet::ParquetWriter>,
+    parquet: Option<ParquetWriter>,
 }
 
 impl TableWriter {
@@ -65,7 +45,7 @@ impl TableWriter {
             .collect();
         #[cfg(feature = "parquet")]
         let (out, parquet) = if format == Format::Parquet {
-            let parquet = super::parquet::ParquetWriter::new(out, &columns);
+            let parquet = ParquetWriter::new(out, &columns);
             (Box::new(std::io::sink()) as Box<dyn Write + Send>, Some(parquet))
         } else {
             (out, None)

@@ -1,9 +1,10 @@
 //! One cell of text as a number.
 
-use super::{ColumnKind, parse_time};
+use crate::calendar::parse_time;
+use crate::columns::ColumnKind;
 
 /// What a cell turned out to be.
-pub(super) enum Cell {
+pub(crate) enum Cell {
     Number(f64),
     /// A calendar time, in units of the model's time.
     Calendar(f64),
@@ -21,7 +22,7 @@ fn is_missing(text: &[u8]) -> bool {
 
 /// Reads a cell of a column of this kind.
 #[inline]
-pub(super) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
+pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
     let text = text.trim_ascii();
     // The common case first: a number in plain text.
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok());

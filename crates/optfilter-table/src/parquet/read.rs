@@ -1,8 +1,11 @@
 //! Rows of a Parquet file.
 
-use super::convert;
-use crate::table::cell::{self, Cell};
-use crate::table::{Batch, ColumnKind, Source, TableError, Wanted, format_time};
+use super::error::convert;
+use crate::calendar::format_time;
+use crate::cell::{self, Cell};
+use crate::columns::{ColumnKind, Rows, Wanted};
+use crate::error::TableError;
+use crate::source::Source;
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -10,7 +13,7 @@ use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
 
 /// A Parquet table being read.
-pub(in crate::table) struct ParquetReader {
+pub(crate) struct ParquetReader {
     /// The file, until the columns are chosen.
     file: Option<Box<dyn FileReader>>,
     rows: Option<RowIter<'static>>,
@@ -28,7 +31,7 @@ struct Column {
 }
 
 impl ParquetReader {
-    pub(in crate::table) fn new(source: Source) -> Result<Self, TableError> {
+    pub(crate) fn new(source: Source) -> Result<Self, TableError> {
         let file: Box<dyn FileReader> = match source {
             Source::File(file) => Box::new(SerializedFileReader::new(file).map_err(convert)?),
             Source::Stream(mut input) => {
@@ -42,14 +45,11 @@ impl ParquetReader {
         Ok(Self { file: Some(file), rows: None, header, wanted: Vec::new(), row: 0 })
     }
 
-    pub(in crate::table) fn header(&self) -> Vec<String> {
+    pub(crate) fn header(&self) -> Vec<String> {
         self.header.clone()
     }
 
-    pub(in crate::table) fn choose(
-        &mut self,
-        wanted: Vec<(usize, Wanted)>,
-    ) -> Result<(), TableError> {
+    pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) -> Result<(), TableError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         if wanted.is_empty() {
             return Ok(());
@@ -80,11 +80,7 @@ impl ParquetReader {
         Ok(())
     }
 
-    pub(in crate::table) fn read(
-        &mut self,
-        batch: &mut Batch,
-        max_rows: usize,
-    ) -> Result<bool, TableError> {
+    pub(crate) fn read(&mut self, into: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
         let Some(rows) = &mut self.rows else { return Ok(false) };
         for _ in 0..max_rows {
             let Some(row) = rows.next() else { return Ok(false) };
@@ -95,17 +91,17 @@ impl ParquetReader {
                 let is_time = matches!(wanted.kind, ColumnKind::Time { .. });
                 match value(field, wanted.kind, *nanoseconds) {
                     Cell::Number(v) => {
-                        batch.values.push(v);
+                        into.values.push(v);
                         if is_time {
-                            batch.push_time_text(field_text(field).as_bytes());
+                            into.push_time_text(field_text(field).as_bytes());
                         }
                     }
                     Cell::Calendar(v) => {
-                        batch.calendar = true;
-                        batch.values.push(v);
+                        into.calendar = true;
+                        into.values.push(v);
                         match seconds(field, *nanoseconds) {
-                            Some(s) => batch.push_time_text(format_time(s).as_bytes()),
-                            None => batch.push_time_text(field_text(field).as_bytes()),
+                            Some(s) => into.push_time_text(format_time(s).as_bytes()),
+                            None => into.push_time_text(field_text(field).as_bytes()),
                         }
                     }
                     Cell::Wrong(expected) => {
@@ -118,7 +114,7 @@ impl ParquetReader {
                     }
                 }
             }
-            batch.rows += 1;
+            into.rows += 1;
         }
         Ok(true)
     }

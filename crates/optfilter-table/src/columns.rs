@@ -1,0 +1,112 @@
+//! What a table is made of: formats, columns, rows of numbers.
+
+use std::path::Path;
+
+/// How a table is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Comma-separated values; semicolons are recognised.
+    Csv,
+    /// Tab-separated values.
+    Tsv,
+    /// One JSON object per line.
+    JsonLines,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl Format {
+    /// The format that a file name ends in.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "csv" | "txt" => Some(Self::Csv),
+            "tsv" | "tab" => Some(Self::Tsv),
+            "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
+            "parquet" | "pq" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
+/// What a wanted column holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ColumnKind {
+    /// Numbers that may be missing.
+    Measurement,
+    /// Numbers that may not.
+    Input,
+    /// Times, which may not be missing either; calendar times are divided by this many seconds.
+    Time {
+        /// Seconds per unit of the model's time.
+        seconds_per_unit: f64,
+    },
+}
+
+/// A column that a reader should give.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Its name in the table.
+    pub column: String,
+    /// What it holds.
+    pub kind: ColumnKind,
+}
+
+/// Rows of numbers, row after row, in the order of the wanted columns.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The numbers, `rows * columns` of them.
+    pub values: Vec<f64>,
+    /// How many rows.
+    pub rows: usize,
+    /// The time cells as they were written, one after the other; empty without a time column.
+    pub time_text: Vec<u8>,
+    /// Where each of them ends.
+    pub time_ends: Vec<usize>,
+    /// Whether times were calendar times.
+    pub calendar: bool,
+}
+
+impl Rows {
+    /// Forgets the rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.rows = 0;
+        self.time_text.clear();
+        self.time_ends.clear();
+    }
+
+    /// The time cell of a row as it was written.
+    pub fn time_text(&self, row: usize) -> Option<&[u8]> {
+        let end = *self.time_ends.get(row)?;
+        let start = if row == 0 { 0 } else { self.time_ends[row - 1] };
+        self.time_text.get(start..end)
+    }
+
+    pub(crate) fn push_time_text(&mut self, text: &[u8]) {
+        self.time_text.extend_from_slice(text);
+        self.time_ends.push(self.time_text.len());
+    }
+}
+
+/// Names of the values of a flag column.
+pub const FLAG_NAMES: [&str; 5] = ["ok", "missing", "partial", "outlier", "bound"];
+
+/// A column of an output table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutputColumn {
+    /// The time, as the input had it.
+    Time(String),
+    /// Numbers; NaN is written as an empty cell or `null`.
+    Number(String),
+    /// One of [`FLAG_NAMES`], by number.
+    Flag(String),
+}
+
+impl OutputColumn {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Time(n) | Self::Number(n) | Self::Flag(n) => n,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Reading tables: the columns that are wanted, in the order in which they are wanted.
+
+use crate::columns::{Format, Rows, Wanted};
+use crate::error::TableError;
+#[cfg(feature = "parquet")]
+use crate::parquet;
+use crate::source::Source;
+use crate::{csv, json};
+
+/// A table being read.
+pub struct TableReader {
+    kind: ReaderKind,
+    columns: Vec<String>,
+}
+
+enum ReaderKind {
+    Csv(csv::CsvReader),
+    Json(json::JsonReader),
+    #[cfg(feature = "parquet")]
+    Parquet(parquet::ParquetReader),
+}
+
+impl TableReader {
+    /// Starts reading: takes the header and finds the columns, which `choose` names after seeing it.
+    pub fn open(
+        source: Source,
+        format: Format,
+        choose: impl FnOnce(&[String]) -> Vec<Wanted>,
+    ) -> Result<Self, TableError> {
+        let (kind, columns) = match format {
+            Format::Csv | Format::Tsv => {
+                let mut reader = csv::CsvReader::new(source.into_stream(), format)?;
+                let columns = reader.header().to_vec();
+                reader.choose(find(&columns, choose(&columns))?);
+                (ReaderKind::Csv(reader), columns)
+            }
+            Format::JsonLines => {
+                let mut reader = json::JsonReader::new(source.into_stream())?;
+                let columns = reader.header().to_vec();
+                let wanted = choose(&columns);
+                find(&columns, wanted.clone())?;
+                reader.choose(wanted);
+                (ReaderKind::Json(reader), columns)
+            }
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                let mut reader = parquet::ParquetReader::new(source)?;
+                let columns = reader.header();
+                reader.choose(find(&columns, choose(&columns))?)?;
+                (ReaderKind::Parquet(reader), columns)
+            }
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => {
+                let message = "this program was built without Parquet; build it with the feature \
+                               `parquet`, or convert the table to CSV";
+                return Err(TableError::Unsupported { message });
+            }
+        };
+        Ok(Self { kind, columns })
+    }
+
+    /// Every column of the table.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Appends up to `max_rows` rows; false at the end of the table.
+    pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
+        match &mut self.kind {
+            ReaderKind::Csv(reader) => reader.read(rows, max_rows),
+            ReaderKind::Json(reader) => reader.read(rows, max_rows),
+            #[cfg(feature = "parquet")]
+            ReaderKind::Parquet(reader) => reader.read(rows, max_rows),
+        }
+    }
+}
+
+/// Pairs each wanted column with its position.
+fn find(columns: &[String], wanted: Vec<Wanted>) -> Result<Vec<(usize, Wanted)>, TableError> {
+    wanted
+        .into_iter()
+        .map(|w| {
+            let mut places = columns.iter().enumerate().filter(|(_, c)| **c == w.column);
+            match (places.next(), places.next()) {
+                (Some((i, _)), None) => Ok((i, w)),
+                (Some(_), Some(_)) => Err(TableError::DoubleColumn { column: w.column }),
+                (None, _) => {
+                    Err(TableError::MissingColumn { column: w.column, available: columns.to_vec() })
+                }
+            }
+        })
+        .collect()
+}
