@@ -6,7 +6,8 @@ use crate::plot::{Figure, Mark, PALETTE, Panel};
 use crate::settings::FilterFlags;
 use crate::{plot, style};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, Method, Plan, Score};
+use optfilter_model::run::{Dataset, Score};
+use optfilter_run::{FilterSpec, Method, Session};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ pub struct Args {
     #[command(flatten)]
     filter: FilterFlags,
     /// Filters to run [default: all that fit the model]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = optfilter_model::Settings::METHODS)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Method::NAMES)]
     methods: Vec<String>,
     /// Columns with true states: STATE or STATE=COLUMN, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
@@ -48,7 +49,7 @@ pub struct Args {
 }
 
 struct Row {
-    plan: Plan,
+    filter: FilterSpec,
     result: Result<(Score, f64, usize), String>,
 }
 
@@ -75,8 +76,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if method != Method::Pf {
             flags.particles = None;
         }
-        match flags.plan(&spec) {
-            Ok(plan) => rows.push(measure(&spec, &data, plan)),
+        match flags.filter(&spec) {
+            Ok(filter) => rows.push(measure(&spec, &data, filter)),
             Err(failure) if asked => return Err(failure),
             Err(_) => {}
         }
@@ -85,7 +86,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let reasons: Vec<String> = rows
             .iter()
             .filter_map(|r| {
-                r.result.as_ref().err().map(|e| format!("{}: {e}", r.plan.method.name()))
+                r.result.as_ref().err().map(|e| format!("{}: {e}", r.filter.method().name()))
             })
             .collect();
         return Err(Failure {
@@ -103,19 +104,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::print(&text)
 }
 
-fn measure(spec: &ModelSpec, data: &Dataset, plan: Plan) -> Row {
+fn measure(spec: &ModelSpec, data: &Dataset, filter: FilterSpec) -> Row {
     let begun = Instant::now();
-    let done = data.score(spec, &plan, 0, data.len());
+    let done = data.score(spec, &filter, 0, data.len());
     let per_row = begun.elapsed().as_secs_f64() / data.len() as f64;
     let result = match done {
         Ok(Ok(score)) => {
-            let memory = plan.engine(spec).map_or(0, |e| e.memory());
+            let session = spec.runner(&filter).ok();
+            let session = session.and_then(|r| Session::new(&*r, &filter, spec.dt).ok());
+            let memory = session.map_or(0, |s| s.memory());
             Ok((score, per_row, memory))
         }
         Ok(Err(e)) => Err(e.to_string()),
         Err(e) => Err(e.to_string()),
     };
-    Row { plan, result }
+    Row { filter, result }
 }
 
 fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
@@ -126,7 +129,7 @@ fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
     head.extend(["log-likelihood", "NIS per component", "µs per row", "bytes kept", "settings"]);
     let mut table = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for row in rows {
-        let mut cells = vec![row.plan.method.name().to_owned()];
+        let mut cells = vec![row.filter.method().name().to_owned()];
         match &row.result {
             Ok((score, per_row, memory)) => {
                 cells.push(style::short(score.prediction));
@@ -137,7 +140,7 @@ fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
                 cells.push(style::short(score.nis));
                 cells.push(style::short(1e6 * per_row));
                 cells.push(memory.to_string());
-                cells.push(row.plan.flags());
+                cells.push(row.filter.flags());
             }
             Err(reason) => cells.push(reason.clone()),
         }
@@ -150,11 +153,11 @@ fn json(rows: &[Row]) -> serde_json::Value {
     rows.iter()
         .map(|row| match &row.result {
             Ok((score, per_row, memory)) => serde_json::json!({
-                "method": row.plan.method, "settings": row.plan, "score": score,
+                "method": row.filter.method(), "settings": row.filter.filled(), "score": score,
                 "seconds_per_row": per_row, "bytes": memory,
             }),
             Err(reason) => serde_json::json!({
-                "method": row.plan.method, "settings": row.plan, "failed": reason,
+                "method": row.filter.method(), "settings": row.filter.filled(), "failed": reason,
             }),
         })
         .collect()
@@ -175,7 +178,7 @@ fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
     }
     for (k, row) in rows.iter().filter(|r| r.result.is_ok()).enumerate() {
         let mut lines: Vec<Vec<(f64, f64)>> = vec![Vec::new(); n];
-        let done = data.run(spec, &row.plan, data.len(), |r, estimate| {
+        let done = data.run(spec, &row.filter, data.len(), |r, estimate| {
             if r % every == 0 {
                 for i in 0..n {
                     lines[i].push((data.time(r), estimate.mean[i]));
@@ -184,7 +187,7 @@ fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
         });
         if matches!(done, Ok(Ok(()))) {
             for (panel, line) in panels.iter_mut().zip(lines) {
-                let name = row.plan.method.name().to_owned();
+                let name = row.filter.method().name().to_owned();
                 panel.marks.push(Mark::Line(line, name, PALETTE[k % PALETTE.len()]));
             }
         }

@@ -8,7 +8,8 @@ use nalgebra::DMatrix;
 use optfilter::equivalence;
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Estimate, Linearized, Method, Plan, typical_states};
+use optfilter_model::run::{Linearized, typical_states};
+use optfilter_run::{Estimate, FilterSpec, Method};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -52,21 +53,29 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (_, spec) = files::model(&args.model)?;
     let mut flags = args.filter.clone();
     flags.method = Some("imap".into());
-    let plan = flags.plan(&spec)?;
+    let filter = flags.filter(&spec)?;
     let (state, step, u) = typical(&args, &spec)?;
     let at = Linearized::at(&spec, &state, &step, &u)?;
     let largest = 1.0 / at.curvature();
-    let plain = plan.optimizer == "gd";
+    let plain = filter.optimizer() == "gd";
     let prior = plain
-        .then(|| equivalence::implied_prior_of_rate(plan.lr, &at.h, &at.r, plan.steps).ok())
+        .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()).ok())
         .flatten();
     let gain = match &prior {
         Some(prior) => at.gain(prior),
-        None => measured_gain(&spec, &plan, &at, &step, &u),
+        None => measured_gain(&spec, &filter, &at, &step, &u),
     };
     let wanted = args.gain.map(|g| rates_for_gain(g, &at));
-    let page =
-        Page { spec: &spec, plan: &plan, at: &at, largest, prior, gain, wanted, asked: args.gain };
+    let page = Page {
+        spec: &spec,
+        filter: &filter,
+        at: &at,
+        largest,
+        prior,
+        gain,
+        wanted,
+        asked: args.gain,
+    };
     files::print(&if args.json { format!("{}\n", page.json()) } else { page.text() })
 }
 
@@ -98,7 +107,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
 /// that adapt are not linear, so the gain depends on the size of the surprise.
 fn measured_gain(
     spec: &ModelSpec,
-    plan: &Plan,
+    filter: &FilterSpec,
     at: &Linearized,
     step: &Step,
     u: &[f64],
@@ -106,7 +115,8 @@ fn measured_gain(
     let (n, m) = (spec.states.len(), spec.observations.len());
     let mut start = spec.clone();
     start.initial_mean = at.state.clone();
-    let plan = Plan { error_bars: false, ..plan.clone() };
+    let filter = FilterSpec { error_bars: Some(false), ..filter.clone() };
+    let runner = start.runner(&filter).ok()?;
     let expected = {
         use optfilter::model::Observation;
         let mut y = vec![0.0; m];
@@ -114,9 +124,9 @@ fn measured_gain(
         y
     };
     let update = |y: &[f64]| {
-        let mut out = Estimate::new(n, m);
-        let mut engine = plan.engine(&start).ok()?;
-        engine.step(false, step, u, y, &mut out).ok()?;
+        let mut out = Estimate::default();
+        let mut live = runner.start(runner.default_start()).ok()?;
+        live.step(false, step, u, y, &mut out).ok()?;
         Some(out.mean)
     };
     let mut gain = DMatrix::zeros(n, m);
@@ -147,7 +157,7 @@ fn rates_for_gain(gain: f64, at: &Linearized) -> Vec<(u32, f64)> {
 
 struct Page<'a> {
     spec: &'a ModelSpec,
-    plan: &'a Plan,
+    filter: &'a FilterSpec,
     at: &'a Linearized,
     largest: f64,
     prior: Option<DMatrix<f64>>,
@@ -158,7 +168,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn admissible(&self) -> Option<bool> {
-        (self.plan.optimizer == "gd").then_some(self.plan.lr < self.largest)
+        (self.filter.optimizer() == "gd").then_some(self.filter.lr() < self.largest)
     }
 
     fn text(&self) -> String {
@@ -169,8 +179,8 @@ impl Page<'_> {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let Page { spec, plan, at, .. } = self;
-        writeln!(out, "{}\n{}\n", spec.name, plan.flags())?;
+        let Page { spec, filter, at, .. } = self;
+        writeln!(out, "{}\n{}\n", spec.name, filter.flags())?;
         let state: Vec<String> = spec
             .states
             .iter()
@@ -183,25 +193,25 @@ impl Page<'_> {
             Some(true) => writeln!(
                 out,
                 "  {} is admissible: it is below {}, one over the curvature of the likelihood\n",
-                plan.lr,
+                filter.lr(),
                 style::short(self.largest)
             )?,
             Some(false) => writeln!(
                 out,
                 "  {} is not admissible: no prior implies it, since it is not below {}, one over the\n  \
                  curvature of the likelihood; each step overshoots, and from twice that on they diverge\n",
-                plan.lr,
+                filter.lr(),
                 style::short(self.largest)
             )?,
             None => writeln!(
                 out,
                 "  {} adapts its steps, so no one prior describes it (for gd: below {})\n",
-                plan.optimizer,
+                filter.optimizer(),
                 style::short(self.largest)
             )?,
         }
         if let Some(prior) = &self.prior {
-            writeln!(out, "Prior covariance implied by {} steps", plan.steps)?;
+            writeln!(out, "Prior covariance implied by {} steps", filter.steps())?;
             write_matrix(out, prior, &spec.states, &spec.states)?;
             writeln!(
                 out,
@@ -248,7 +258,7 @@ impl Page<'_> {
             (0..m.nrows()).map(|i| m.row(i).iter().copied().collect()).collect()
         };
         serde_json::json!({
-            "settings": self.plan,
+            "settings": self.filter.filled(),
             "state": self.at.state,
             "observation_matrix": rows(&self.at.h),
             "measurement_cov": rows(&self.at.r),

@@ -11,8 +11,8 @@
 //! | 130 | interrupted: asked to end by Ctrl-C or SIGTERM |
 
 use optfilter::filter::FilterError;
-use optfilter_model::run::PlanError;
 use optfilter_model::table::TableError;
+use optfilter_run::{SimulationError, SpecError};
 use std::fmt;
 use std::io;
 
@@ -85,9 +85,24 @@ impl Failure {
     }
 }
 
-impl From<PlanError> for Failure {
-    fn from(error: PlanError) -> Self {
-        Self::usage(error)
+impl From<SimulationError> for Failure {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Problem(error) => error.into(),
+            SimulationError::Run(error) => Self { code: 4, message: error.to_string() },
+        }
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Self {
+        // Where a model file would say what is missing.
+        let place = match error.key {
+            "Q" => "; add [process_noise] to the model file",
+            "R" => "; add [measurement_noise] to the model file",
+            _ => return Self::usage(error),
+        };
+        Self::usage(format!("{}{place}", error.message))
     }
 }
 

@@ -6,8 +6,9 @@ use crate::pipeline::{self, Job, Outcome};
 use crate::settings::FilterFlags;
 use crate::{plot, style};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Layout, Method, Plan};
+use optfilter_model::run::Layout;
 use optfilter_model::table::Format;
+use optfilter_run::{FilterSpec, Method};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -84,7 +85,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::check_outputs(&[&args.model, &args.data], &outputs)?;
     plot::check(args.plot.as_deref())?;
     let (_, spec) = files::model(&args.model)?;
-    let plan = args.filter.plan(&spec)?;
+    let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
     let out_format = args
         .out_format
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let job = Job {
         spec: &spec,
-        plan: &plan,
+        filter: &filter,
         layout: Layout::new(&spec, args.time.as_deref()),
         data: &args.data,
         format: args.format,
@@ -115,12 +116,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let text = describe(&spec, &plan, &outcome, seconds);
+    let text = describe(&spec, &filter, &outcome, seconds);
     if let (Some(path), Some(thinned)) = (&args.plot, &outcome.plot) {
         plot::write(&thinned.figure(), &text, path)?;
     }
     if args.json {
-        let json = json(&spec, &plan, &outcome, seconds).to_string() + "\n";
+        let json = json(&spec, &filter, &outcome, seconds).to_string() + "\n";
         if files::is_standard(&args.out) {
             let _ = std::io::stderr().write_all(json.as_bytes());
             return Ok(());
@@ -133,10 +134,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> String {
+fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f64) -> String {
     let tally = &outcome.tally;
     let rows = tally.rows - outcome.resumed_at;
-    let mut out = format!("{}\n", plan.flags());
+    let mut out = format!("{}\n", filter.flags());
     if outcome.resumed_at > 0 {
         out.push_str(&format!("resumed after row {}\n", outcome.resumed_at));
     }
@@ -163,9 +164,9 @@ fn describe(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> S
             ));
         }
     }
-    if let Some(row) =
-        tally.bars_lost.filter(|_| plan.method == Method::Imap && !plan.carry && plan.error_bars)
-    {
+    if let Some(row) = tally.bars_lost.filter(|_| {
+        filter.method() == Method::Imap && !filter.carry() && filter.error_bars != Some(false)
+    }) {
         let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
         out.push_str(&if has_noise {
             format!("no standard deviations from row {row} on: these steps enlarge errors; try a smaller --lr\n")
@@ -183,11 +184,16 @@ fn describe(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> S
     out
 }
 
-fn json(spec: &ModelSpec, plan: &Plan, outcome: &Outcome, seconds: f64) -> serde_json::Value {
+fn json(
+    spec: &ModelSpec,
+    filter: &FilterSpec,
+    outcome: &Outcome,
+    seconds: f64,
+) -> serde_json::Value {
     let tally = &outcome.tally;
     serde_json::json!({
         "model": spec.name,
-        "settings": plan,
+        "settings": filter.filled(),
         "rows": tally.rows,
         "resumed_at": outcome.resumed_at,
         "missing": tally.missing,

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::{files, style};
 use optfilter_model::{ModelSpec, Time};
+use optfilter_run::RunModel;
 use std::path::PathBuf;
 
 /// Check model files, start new ones, list the built-in systems
@@ -77,7 +78,7 @@ fn check(path: &std::path::Path, json: bool) -> Result<(), Failure> {
         "parameters": spec.parameters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "continuous": spec.time != Time::Discrete,
         "linear": spec.compile().is_linear(),
-        "settings": spec.settings,
+        "settings": spec.filter,
     });
     files::print(&format!("{value}\n"))
 }

@@ -1,18 +1,20 @@
 //! Flags that choose a filter, shared by the commands that run one.
 
 use crate::failure::Failure;
-use optfilter_model::run::{Method, Plan};
-use optfilter_model::{ModelSpec, Settings};
+use optfilter::filter::Scheme;
+use optfilter::optim::AnyOptimizer;
+use optfilter_model::ModelSpec;
+use optfilter_run::{FilterSpec, Loss, Method};
 
 /// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
     /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else imap]
-    #[arg(long, value_name = "NAME", value_parser = Settings::METHODS)]
+    #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam]
-    #[arg(long, value_name = "NAME", value_parser = optfilter::optim::AnyOptimizer::NAMES)]
+    #[arg(long, value_name = "NAME", value_parser = AnyOptimizer::NAMES)]
     pub optimizer: Option<String>,
     /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, iekf 5]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
@@ -23,21 +25,54 @@ pub struct FilterFlags {
     /// Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam
     #[arg(long, value_name = "D", value_parser = fraction, allow_negative_numbers = true)]
     pub decay: Option<f64>,
-    /// Factor on the process noise of the classical filters [default: 1]
-    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
-    pub process_scale: Option<f64>,
-    /// Particles of pf [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub particles: Option<u32>,
-    /// Seed of pf
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub seed: u64,
+    /// Adam's first beta, where the two differ
+    #[arg(long, value_name = "D", value_parser = fraction, hide_short_help = true)]
+    pub beta1: Option<f64>,
+    /// Adam's second beta
+    #[arg(long, value_name = "D", value_parser = fraction, hide_short_help = true)]
+    pub beta2: Option<f64>,
     /// Carry the optimizer's state from row to row instead of restarting it (no standard deviations)
     #[arg(long)]
     pub carry: bool,
+    /// What imap and vkf descend: likelihood or squared [default: likelihood where R is given]
+    #[arg(long, value_name = "NAME", value_parser = ["likelihood", "squared"])]
+    pub loss: Option<String>,
+    /// Factor on the process noise of the classical filters [default: 1]
+    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
+    pub process_scale: Option<f64>,
+    /// Variance of vkf's prior in every state [default: the process noise]
+    #[arg(long, value_name = "V", value_parser = positive)]
+    pub prior_var: Option<f64>,
+    /// Particles of pf [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub particles: Option<u32>,
+    /// Seed of pf [default: 0]
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// How pf resamples: systematic, stratified, residual or multinomial [default: systematic]
+    #[arg(long, value_name = "NAME", value_parser = Scheme::ALL.map(Scheme::name))]
+    pub resampling: Option<String>,
+    /// Share of effective particles below which pf resamples [default: 0.5]
+    #[arg(long, value_name = "P")]
+    pub threshold: Option<f64>,
+    /// Spread of ukf's sigma points [default: 1]
+    #[arg(long, value_name = "A", value_parser = positive)]
+    pub alpha: Option<f64>,
+    /// Weight of their centre in covariances [default: 1]
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    pub beta: Option<f64>,
+    /// Second spread parameter [default: 2 less the number of states]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub kappa: Option<f64>,
+    /// Predict before the first row too: the initial belief is of one step before it
+    #[arg(long)]
+    pub predict_first: bool,
     /// Leave out the standard deviations of imap, which cost about as much as the estimates
     #[arg(long)]
     pub no_std: bool,
+    /// Fail where imap's standard deviations are lost, instead of going on without them
+    #[arg(long, conflicts_with = "no_std")]
+    pub strict: bool,
 }
 
 /// A positive finite number.
@@ -56,34 +91,59 @@ fn fraction(text: &str) -> Result<f64, String> {
 }
 
 impl FilterFlags {
-    /// The flags over the model file's settings over the defaults; checked against the model.
-    pub fn plan(&self, spec: &ModelSpec) -> Result<Plan, Failure> {
-        let of_file = &spec.settings;
+    /// The flags as settings.
+    fn given(&self) -> FilterSpec {
+        let on = |flag: bool| flag.then_some(true);
+        let scheme = |name: &String| Scheme::ALL.into_iter().find(|s| s.name() == name.as_str());
+        let loss = |name: &String| match name.as_str() {
+            "squared" => Loss::Squared,
+            _ => Loss::Likelihood,
+        };
+        FilterSpec {
+            method: self.method.as_deref().and_then(Method::from_name),
+            optimizer: self.optimizer.clone(),
+            steps: self.steps,
+            lr: self.lr,
+            decay: self.decay,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            carry: on(self.carry),
+            loss: self.loss.as_ref().map(loss),
+            process_scale: self.process_scale,
+            prior_var: self.prior_var,
+            particles: self.particles,
+            seed: self.seed,
+            resampling: self.resampling.as_ref().and_then(scheme),
+            threshold: self.threshold,
+            alpha: self.alpha,
+            beta: self.beta,
+            kappa: self.kappa,
+            predict_first: on(self.predict_first),
+            error_bars: self.no_std.then_some(false),
+            strict: on(self.strict),
+            ..FilterSpec::default()
+        }
+    }
+
+    /// The flags over the model file's settings; checked against the model.
+    pub fn filter(&self, spec: &ModelSpec) -> Result<FilterSpec, Failure> {
+        let (given, of_file) = (self.given(), &spec.filter);
         // Settings of another method in the file mean nothing for the one asked for.
         let same =
-            self.method.is_none() || self.method == of_file.method || of_file.method.is_none();
-        let base = if same { of_file.clone() } else { Settings::default() };
-        let merged = Settings {
-            method: self.method.clone().or(base.method),
-            optimizer: self.optimizer.clone().or(base.optimizer),
-            steps: self.steps.or(base.steps),
-            lr: self.lr.or(base.lr),
-            decay: self.decay.or(base.decay),
-            carry: if self.carry { Some(true) } else { base.carry },
-            process_scale: self.process_scale.or(base.process_scale),
-            particles: self.particles.or(base.particles),
-        };
-        let plan = Plan { seed: self.seed, error_bars: !self.no_std, ..Plan::new(&merged) };
-        if !plan.method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
+            given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
+        let clock = FilterSpec { predict_first: of_file.predict_first, ..FilterSpec::default() };
+        let filter = given.over(if same { of_file } else { &clock });
+        let method = filter.method();
+        if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
             return Err(Failure::usage(format!(
                 "--optimizer and --lr belong to imap and vkf, not to {}",
-                plan.method.name()
+                method.name()
             )));
         }
-        if plan.method != Method::Pf && self.particles.is_some() {
+        if method != Method::Pf && self.particles.is_some() {
             return Err(Failure::usage("--particles belongs to pf"));
         }
-        plan.check(spec)?;
-        Ok(plan)
+        spec.runner(&filter)?;
+        Ok(filter)
     }
 }

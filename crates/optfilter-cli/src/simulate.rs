@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
-use optfilter_model::run;
 use optfilter_model::table::{OutputColumn, TableWriter};
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,6 +24,9 @@ pub struct Args {
     /// Seed; the same seed gives the same rows
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Move the draw of the initial belief by one step before the first row
+    #[arg(long)]
+    predict_first: bool,
     /// Fraction of measurements to leave out
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     missing: f64,
@@ -47,7 +49,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::check_outputs(&[&args.model], &[("--out", &args.out)])?;
     let (_, spec) = files::model(&args.model)?;
     // A trial row first: a model that cannot be simulated leaves an older file alone.
-    run::simulate(&spec, 1, args.seed, |_, _, _| true)?;
+    if !spec.inputs.is_empty() {
+        return Err(Failure::usage(format!(
+            "the model reads inputs ({}), which cannot be simulated",
+            spec.inputs.join(", ")
+        )));
+    }
+    let first = args.predict_first || spec.filter.predict_first();
+    spec.simulate(1, (args.seed, 0), first, &[], |_, _, _| true)?;
     let time = spec.time_column.clone().unwrap_or_else(|| "t".into());
     let mut columns = vec![OutputColumn::Time(time)];
     columns.extend(spec.states.iter().map(|n| OutputColumn::Number(n.clone())));
@@ -72,9 +81,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut gaps = optfilter::rng::Stream::new(args.seed, 0, "missing measurements");
     let mut row = Vec::new();
     let mut wrong = None;
-    run::simulate(&spec, args.steps as usize, args.seed, |t, x, y| {
+    spec.simulate(args.steps as usize, (args.seed, 0), first, &[], |step, x, y| {
         row.clear();
-        row.push(t);
+        row.push(step.time);
         row.extend_from_slice(x);
         row.extend(y.iter().map(|v| if gaps.uniform() < args.missing { f64::NAN } else { *v }));
         wrong = writer.row(&row, None).err();

@@ -4,8 +4,9 @@ use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::style;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, Method};
-use optfilter_model::tune::{Metric, Progress, Search, Strategy, Tuned, tune};
+use optfilter_model::run::Dataset;
+use optfilter_model::tune::{Metric, News, Search, Strategy, Tuned, tune};
+use optfilter_run::{Method, RunModel};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
     /// Filters to consider [default: all that fit the model]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = optfilter_model::Settings::METHODS)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = optfilter_run::Method::NAMES)]
     methods: Vec<String>,
     /// How to search
     #[arg(long, value_name = "HOW", default_value = "halving", value_parser = ["grid", "random", "halving"])]
@@ -93,11 +94,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let tuned = tune(&spec, &data, &search, &mut |p| screen.show(p))?;
     screen.clear();
     if let Some(path) = &args.save {
-        let after = tuned.board[0].plan.settings().write_into(&text);
+        let after = optfilter_model::replace_filter(&text, &tuned.board[0].filter.essential());
         if let Err(e) = ModelSpec::parse(&path.display().to_string(), &after) {
             return Err(Failure::usage(format!(
                 "the choice ({}) cannot be written into the model: {}; write its filter as a table [filter]",
-                tuned.board[0].plan.flags(),
+                tuned.board[0].filter.flags(),
                 e.message
             )));
         }
@@ -106,7 +107,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if args.json {
         let mut value = serde_json::to_value(&tuned).map_err(Failure::other)?;
-        value["flags"] = tuned.board[0].plan.flags().into();
+        value["flags"] = tuned.board[0].filter.flags().into();
         value["rows"] = data.len().into();
         return files::print(&format!("{value}\n"));
     }
@@ -200,12 +201,12 @@ fn report(
             style::short(entry.chosen_by),
             style::short(pick(&entry.judged)),
             verdict.into(),
-            entry.plan.flags(),
+            entry.filter.flags(),
         ]);
     }
     out.push_str(&style::table(&rows));
     let best = &tuned.board[0];
-    out.push_str(&format!("\nWinning flags:\n  {}\n", style::good(&best.plan.flags())));
+    out.push_str(&format!("\nWinning flags:\n  {}\n", style::good(&best.filter.flags())));
     out.push_str("\nOn the rows that did not choose:\n");
     if metric == Metric::Prediction {
         let gain = 100.0 * (1.0 - best.judged.prediction);
@@ -231,10 +232,10 @@ fn report(
             .board
             .iter()
             .skip(1)
-            .find(|e| !e.clearly_worse && e.plan.method != best.plan.method);
+            .find(|e| !e.clearly_worse && e.filter.method() != best.filter.method());
         out.push_str(&format!(
             "\n{alike} of the other settings shown cannot be told from the best on this series{}.\n",
-            other.map_or(String::new(), |e| format!(", among them {}", e.plan.method.name()))
+            other.map_or(String::new(), |e| format!(", among them {}", e.filter.method().name()))
         ));
     }
     if let Some(path) = saved {
@@ -256,7 +257,7 @@ impl Screen {
         Self { terminal, lines: 0, shown: Instant::now() - Duration::from_secs(1) }
     }
 
-    fn show(&mut self, progress: &Progress) {
+    fn show(&mut self, progress: &News) {
         let due = self.shown.elapsed() >= Duration::from_millis(150);
         if !self.terminal || !due {
             return;

@@ -5,11 +5,10 @@
 //!
 //! `cargo run --release -p optfilter-model --example sigma_points [FIRST_SEED]`
 
-use optfilter::filter::{Filter, FilterError, GaussianBelief, SigmaPoints, Unscented};
-use optfilter::model::GaussianNoise;
+use optfilter::filter::FilterError;
 use optfilter::scalar::Scalar;
-use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, simulate};
+use optfilter_model::run::Dataset;
+use optfilter_model::{FilterSpec, ModelSpec};
 use std::error::Error;
 
 const RUNS: u64 = 100;
@@ -72,29 +71,19 @@ fn systems() -> Vec<(String, String)> {
 }
 
 /// Root mean squared error (states in units of their deviation) and log-likelihood per row.
-fn score(spec: &ModelSpec, data: &Dataset, points: SigmaPoints) -> Outcome<[f64; 2]> {
-    let (Some(q), Some(r)) = (&spec.process_noise, &spec.measurement_cov) else {
-        return Err("the model states no noise".into());
-    };
-    let noise = if q.per_time { GaussianNoise::per_time } else { GaussianNoise::new };
-    let filter = Unscented::new(spec.compile(), noise(q.cov.clone(), r.clone())?, points)?;
-    let (n, mean) = (spec.states.len(), spec.initial_mean.clone());
-    let mut belief = GaussianBelief::new(mean.into(), spec.initial_cov.clone())?;
+fn score(spec: &ModelSpec, data: &Dataset, filter: &FilterSpec) -> Outcome<[f64; 2]> {
+    let n = spec.states.len();
     let variance = |i| mean_and_var(data.truth.iter().skip(i).step_by(n).copied()).1;
     let variances: Vec<f64> = (0..n).map(variance).collect();
     let (mut square, mut log_likelihood) = (0.0, 0.0);
-    for (row, step) in data.steps.iter().enumerate() {
-        if row > 0 {
-            filter.predict(&mut belief, &[], step)?;
-        }
-        let update = filter.update(&mut belief, data.output(row), &[], step)?;
-        log_likelihood += update.log_likelihood.unwrap_or(f64::NAN);
+    data.run(spec, filter, data.len(), |row, estimate| {
+        log_likelihood += estimate.log_likelihood;
         for i in 0..n {
-            let error = belief.mean[i] - data.truth[row * n + i];
+            let error = estimate.mean[i] - data.truth[row * n + i];
             let error = if spec.state_angles[i] { error.wrap_angle() } else { error };
             square += error * error / variances[i];
         }
-    }
+    })??;
     Ok([(square / data.truth.len() as f64).sqrt(), log_likelihood / data.len() as f64])
 }
 
@@ -114,15 +103,20 @@ fn main() -> Outcome<()> {
         let mut scores = vec![Vec::new(); CHOICES.len()];
         for seed in first..first + RUNS {
             let (mut xs, mut ys) = (Vec::new(), Vec::new());
-            simulate(&spec, ROWS, seed, |_, x, y| {
+            spec.simulate(ROWS, (seed, 0), false, &[], |_, x, y| {
                 xs.extend_from_slice(x);
                 ys.extend_from_slice(y);
                 true
             })?;
             let data = Dataset::simulated(&spec, &xs, &ys);
             for (scores, (_, alpha, beta, [a, b])) in scores.iter_mut().zip(CHOICES) {
-                let points = SigmaPoints::merwe(alpha, beta, a + b * spec.states.len() as f64);
-                let found = score(&spec, &data, points);
+                let filter = FilterSpec {
+                    alpha: Some(alpha),
+                    beta: Some(beta),
+                    kappa: Some(a + b * spec.states.len() as f64),
+                    ..FilterSpec::of("ukf")?
+                };
+                let found = score(&spec, &data, &filter);
                 let error = found.as_ref().err().and_then(|e| e.downcast_ref());
                 let lost = matches!(error, Some(FilterError::NotPositiveDefinite { .. }));
                 scores.push(if lost { [f64::NAN; 2] } else { found? });

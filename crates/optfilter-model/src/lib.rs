@@ -3,9 +3,9 @@
 //! - [`expr`]: expressions compiled to programs that run over every scalar of the library, so that
 //!   derivatives are exact and lanes work;
 //! - [`ModelSpec`]: a TOML model file, checked, with errors that point at the text ([`Diagnostic`]);
-//! - [`TextModel`] and [`Fixed`]: the compiled model, as the library's `Dynamics` and `Observation`.
+//! - [`TextModel`]: the compiled model, as the library's `Dynamics` and `Observation`;
 //! - [`table`]: measurements in CSV, TSV or JSON lines, streamed;
-//! - [`run`]: any filter of the library over such rows, saved and resumed bit for bit;
+//! - [`run`]: a model file as a problem of `optfilter-run`, over rows of a table;
 //! - [`tune`]: choosing a filter for a series by how well it predicts.
 //!
 //! ```
@@ -21,7 +21,6 @@
 mod builtin;
 mod compile;
 pub mod diagnostic;
-pub mod draw;
 pub mod expr;
 mod file;
 mod model;
@@ -29,6 +28,7 @@ pub mod run;
 pub mod tune;
 
 pub use diagnostic::Diagnostic;
-pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, ProcessNoise, Settings, Time};
-pub use model::{Fixed, TextModel};
+pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, Time, replace_filter};
+pub use model::TextModel;
+pub use optfilter_run::{FilterSpec, Method, SpecError};
 pub use optfilter_table as table;

@@ -1,15 +1,13 @@
-//! A model from a file, as the library's traits: sizes known at run time, or fixed to be fast.
-//!
-//! [`TextModel`] has dimensions `Dyn`. [`Fixed`] is the same model with its sizes in the type, for
-//! which the filters allocate nothing; it is worth its machine code for small states.
+//! A model from a file, as the library's traits. Small sizes also run with their numbers in the type.
 
 use crate::expr::{Environment, Graph, NodeId, Program};
 use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
-use nalgebra::{Const, DefaultAllocator, Dim, Dyn};
+use nalgebra::{DefaultAllocator, Dim, Dyn};
 use optfilter::model::integrator::{euler, rk4};
-use optfilter::model::{Drift, Dynamics, Method, Observation, Step};
+use optfilter::model::{Drift, Dynamics, Integrator, Observation, Step};
 use optfilter::scalar::Scalar;
+use optfilter_run::{RunModel, Size};
 
 /// The compiled equations of a model file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +20,7 @@ pub struct TextModel {
     observation: Program,
     state_angles: Vec<bool>,
     observation_angles: Vec<bool>,
+    /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
 }
 
@@ -62,11 +61,6 @@ impl TextModel {
         self.inputs
     }
 
-    /// Whether every equation is a sum of states times numbers that do not depend on the state.
-    pub fn is_linear(&self) -> bool {
-        self.linear
-    }
-
     #[inline]
     fn transition_in<D: Dim, S: Scalar>(
         &self,
@@ -91,8 +85,8 @@ impl TextModel {
                 for k in 0..substeps {
                     let time = start + f64::from(k) * dt;
                     match method {
-                        Method::Euler => euler(&rate, out, u, time, dt),
-                        Method::Rk4 => rk4(&rate, out, u, time, dt),
+                        Integrator::Euler => euler(&rate, out, u, time, dt),
+                        Integrator::Rk4 => rk4(&rate, out, u, time, dt),
                     }
                 }
             }
@@ -153,46 +147,33 @@ impl Observation for TextModel {
     }
 }
 
-/// A model from a file whose sizes are `N` states and `M` observations.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fixed<const N: usize, const M: usize>(TextModel);
+impl RunModel for TextModel {
+    const SIZES: &'static [Size] = &[
+        (1, 1, false),
+        (2, 1, false),
+        (2, 2, false),
+        (3, 1, false),
+        (3, 2, false),
+        (3, 3, false),
+        (4, 1, false),
+        (4, 2, false),
+    ];
 
-impl<const N: usize, const M: usize> Fixed<N, M> {
-    /// The model, if it has these sizes.
-    pub fn new(model: TextModel) -> Option<Self> {
-        (model.states == N && model.outputs == M).then_some(Self(model))
+    fn is_linear(&self) -> bool {
+        self.linear
     }
-}
 
-impl<const N: usize, const M: usize> Dynamics for Fixed<N, M> {
-    type State = Const<N>;
-    #[inline(always)]
-    fn state_dim(&self) -> Const<N> {
-        Const
-    }
-    fn input_dim(&self) -> usize {
-        self.0.inputs
-    }
     #[inline]
-    fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        self.0.transition_in(Const::<N>, x, u, step, out);
-    }
-    fn is_state_angle(&self, component: usize) -> bool {
-        self.0.is_state_angle(component)
-    }
-}
-
-impl<const N: usize, const M: usize> Observation for Fixed<N, M> {
-    type Output = Const<M>;
-    #[inline(always)]
-    fn output_dim(&self) -> Const<M> {
-        Const
-    }
-    #[inline]
-    fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        self.0.observe_in(x, u, step, out);
-    }
-    fn is_angle(&self, component: usize) -> bool {
-        self.0.is_angle(component)
+    fn transition_sized<D: Dim, S: Scalar>(
+        &self,
+        dim: D,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        out: &mut [S],
+    ) where
+        DefaultAllocator: Allocator<D>,
+    {
+        self.transition_in(dim, x, u, step, out);
     }
 }

@@ -1,14 +1,14 @@
 //! Tuning without the truth must find what the truth would choose.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, Method, Plan, simulate};
+use optfilter_model::run::Dataset;
 use optfilter_model::tune::{Metric, Search, Strategy, candidates, tune};
+use optfilter_model::{FilterSpec, Method, ModelSpec};
 use rayon::prelude::*;
 
 fn simulated(spec: &ModelSpec, rows: usize, seed: u64) -> Dataset {
     let (mut states, mut outputs) = (Vec::new(), Vec::new());
-    simulate(spec, rows, seed, |_, x, y| {
+    spec.simulate(rows, (seed, 0), false, &[], |_, x, y| {
         states.extend_from_slice(x);
         outputs.extend_from_slice(y);
         true
@@ -32,14 +32,14 @@ fn excess(name: &str, rows: usize, budget: usize) -> f64 {
     };
     let tuned = tune(&spec, &data, &search, &mut |_| {}).unwrap();
     let from = rows / 10;
-    let error = |plan: &Plan| {
-        let score = data.score(&spec, plan, from, rows).unwrap();
+    let error = |filter: &FilterSpec| {
+        let score = data.score(&spec, filter, from, rows).unwrap();
         score.map_or(f64::INFINITY, |s| s.truth)
     };
     let all = candidates(&spec, &data, &search.methods);
     let best = all.par_iter().map(error).reduce(|| f64::INFINITY, f64::min);
-    let chosen = error(&tuned.board[0].plan);
-    println!("{name:18} chosen {chosen:.4} best {best:.4} {}", tuned.board[0].plan.flags());
+    let chosen = error(&tuned.board[0].filter);
+    println!("{name:18} chosen {chosen:.4} best {best:.4} {}", tuned.board[0].filter.flags());
     chosen / best - 1.0
 }
 

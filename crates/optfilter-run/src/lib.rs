@@ -34,6 +34,7 @@ pub mod problem;
 pub mod rule;
 pub mod runner;
 pub mod session;
+mod simulate;
 pub mod spec;
 
 pub use build::{build, build_with};
@@ -43,4 +44,5 @@ pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
+pub use simulate::{SimulationError, simulate};
 pub use spec::{FilterSpec, Loss, Method, SpecError};

@@ -21,8 +21,9 @@ use crate::failure::Failure;
 use crate::files;
 use crate::plot::Thinned;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Clock, Layout, Plan};
+use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, Rows, TableReader};
+use optfilter_run::FilterSpec;
 use serde::{Deserialize, Serialize};
 use sink::Sink;
 use std::io;
@@ -33,20 +34,20 @@ use worker::Worker;
 const BATCH: usize = 4096;
 const IN_FLIGHT: usize = 4;
 
-/// What a checkpoint holds besides the belief.
+/// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     fingerprint: u64,
-    clock: Clock,
     tally: Tally,
     output_len: u64,
-    belief: Vec<u8>,
+    /// Clock and belief.
+    session: Vec<u8>,
 }
 
 /// What a run needs.
 pub struct Job<'a> {
     pub spec: &'a ModelSpec,
-    pub plan: &'a Plan,
+    pub filter: &'a FilterSpec,
     pub layout: Layout,
     pub data: &'a Path,
     pub format: Option<files::FormatName>,
@@ -74,7 +75,7 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
     let mut reader = files::table(job.data, job.format, job.spec, &job.layout, &[])?;
-    let resumed_at = resumed.as_ref().map_or(0, |s| s.clock.rows());
+    let resumed_at = worker.session.rows();
     if job.skip_done || !files::is_standard(job.data) {
         skip(&mut reader, resumed_at, &files::display(job.data))?;
     }
@@ -90,7 +91,7 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
 
 /// Everything that must be the same for a checkpoint to make sense, as one number.
 fn fingerprint(job: &Job<'_>) -> u64 {
-    let text = format!("{:?}{:?}{:?}{}", job.spec, job.plan, job.layout, job.full);
+    let text = format!("{:?}{:?}{:?}{}", job.spec, job.filter, job.layout, job.full);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -114,8 +115,7 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
             "{name} was made with another model or other flags; remove it to start afresh"
         )));
     }
-    worker.engine.restore(&saved.belief).map_err(|e| Failure::other(format!("{name}: {e}")))?;
-    worker.clock = saved.clock.clone();
+    worker.session.restore(&saved.session).map_err(|e| Failure::other(format!("{name}: {e}")))?;
     worker.tally = saved.tally.clone();
     Ok(Some(saved))
 }

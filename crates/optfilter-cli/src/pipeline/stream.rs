@@ -93,7 +93,7 @@ fn filter_all(
     results_to: &SyncSender<Message>,
     spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
-    let mut marked = worker.clock.rows();
+    let mut marked = worker.session.rows();
     let stopped = || Failure::other("the writer stopped");
     let mut end = Ok(());
     for batch in batches {
@@ -115,10 +115,10 @@ fn filter_all(
         let taken = worker.take(&batch, &mut results);
         results_to.send(Message::Rows(batch, results)).map_err(|_| stopped())?;
         taken?;
-        if job.checkpoint.is_some() && worker.clock.rows() >= marked + job.checkpoint_every {
+        if job.checkpoint.is_some() && worker.session.rows() >= marked + job.checkpoint_every {
             let saved = Box::new(worker.save()?);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
-            marked = worker.clock.rows();
+            marked = worker.session.rows();
         }
     }
     if job.checkpoint.is_some() {

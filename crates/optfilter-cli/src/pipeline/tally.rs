@@ -1,6 +1,6 @@
 //! What is counted along the way: rows, prediction errors, consistency.
 
-use optfilter_model::run::Estimate;
+use optfilter_run::Estimate;
 use serde::{Deserialize, Serialize};
 
 /// What is counted along the way.
@@ -37,7 +37,7 @@ impl Tally {
     #[inline]
     pub(super) fn add(&mut self, y: &[f64], estimate: &Estimate) {
         self.rows += 1;
-        let has_bars = !estimate.std[0].is_nan();
+        let has_bars = !estimate.std(0).is_nan();
         if self.had_bars && !has_bars && self.bars_lost.is_none() {
             self.bars_lost = Some(self.rows);
         }

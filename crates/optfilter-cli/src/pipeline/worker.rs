@@ -5,16 +5,15 @@ use crate::failure::Failure;
 use crate::files;
 use crate::plot::Thinned;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Clock, Engine, Estimate, Layout};
+use optfilter_model::run::Layout;
 use optfilter_model::table::Rows;
+use optfilter_run::{Session, SessionError};
 
 /// The filter with all that it keeps from row to row.
 pub(super) struct Worker<'a> {
     spec: &'a ModelSpec,
     layout: Layout,
-    pub(super) engine: Box<dyn Engine>,
-    pub(super) clock: Clock,
-    estimate: Estimate,
+    pub(super) session: Session,
     pub(super) tally: Tally,
     /// NIS above this, by observed components, is an outlier.
     gates: Vec<f64>,
@@ -31,9 +30,8 @@ impl<'a> Worker<'a> {
         Ok(Self {
             spec,
             layout: job.layout.clone(),
-            engine: job.plan.engine(spec)?,
-            clock: Clock::new(spec.dt),
-            estimate: Estimate::new(spec.states.len(), spec.observations.len()),
+            session: Session::new(&*spec.runner(job.filter)?, job.filter, spec.dt)
+                .map_err(Failure::other)?,
             tally: Tally::new(spec.observations.len()),
             gates: (0..=spec.observations.len()).map(chi_square_999).collect(),
             full: job.full,
@@ -48,22 +46,24 @@ impl<'a> Worker<'a> {
     pub(super) fn take(&mut self, batch: &Rows, results: &mut Vec<f64>) -> Result<(), Failure> {
         for row in 0..batch.rows {
             let (time, u, y) = self.layout.split(batch, row);
-            let (predict, step) =
-                self.clock.next(time, batch.calendar).map_err(|(before, after)| {
-                    files::backwards(&self.data_name, self.clock.rows() + 1, before, after)
-                })?;
-            self.engine
-                .step(predict, &step, u, y, &mut self.estimate)
-                .map_err(|e| Failure::filter(&self.data_name, &e))?;
-            self.tally.add(y, &self.estimate);
+            let step = match self.session.take(time, batch.calendar, u, y) {
+                Ok(step) => step,
+                Err(SessionError::Backwards(before, after)) => {
+                    let row = self.session.rows() + 1;
+                    return Err(files::backwards(&self.data_name, row, before, after));
+                }
+                Err(SessionError::Filter(e)) => return Err(Failure::filter(&self.data_name, &e)),
+            };
+            let estimate = &self.session.estimate;
+            self.tally.add(y, estimate);
             let flag = self.flag(y.len());
             self.tally.outliers += u64::from(flag == 3);
             let time = time.unwrap_or(step.time);
-            self.layout.result(time, &self.estimate, flag, self.full, &mut self.row);
+            self.layout.result(time, &self.session.estimate, flag, self.full, &mut self.row);
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
-                plot.push(time, y, &self.estimate);
+                plot.push(time, y, &self.session.estimate);
             }
         }
         Ok(())
@@ -71,7 +71,7 @@ impl<'a> Worker<'a> {
 
     #[inline]
     fn flag(&self, outputs: usize) -> usize {
-        let estimate = &self.estimate;
+        let estimate = &self.session.estimate;
         match estimate.observed {
             0 => return 1,
             k if estimate.nis > self.gates[k] => return 3,
@@ -86,10 +86,9 @@ impl<'a> Worker<'a> {
     pub(super) fn save(&self) -> Result<Saved, Failure> {
         Ok(Saved {
             fingerprint: self.fingerprint,
-            clock: self.clock.clone(),
             tally: self.tally.clone(),
             output_len: 0,
-            belief: self.engine.save().map_err(Failure::other)?,
+            session: self.session.save().map_err(Failure::other)?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BLUE, Figure, GREY, Mark, ORANGE, Panel};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Estimate;
+use optfilter_run::Estimate;
 
 /// A selection of rows, evenly spaced, of at most [`Thinned::MOST`].
 pub struct Thinned {
@@ -47,7 +47,7 @@ impl Thinned {
             if self.seen.is_multiple_of(self.stride) {
                 let mut row = vec![time];
                 row.extend_from_slice(&estimate.mean);
-                row.extend_from_slice(&estimate.std);
+                row.extend((0..estimate.mean.len()).map(|i| estimate.std(i)));
                 row.extend_from_slice(y);
                 row.extend(y.iter().zip(&estimate.innovation).map(|(y, v)| y - v));
                 self.rows.push(row);

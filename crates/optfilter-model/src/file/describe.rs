@@ -3,6 +3,7 @@
 use super::{Integrator, LikelihoodKind, ModelSpec, Time};
 use crate::expr::notation;
 use nalgebra::DMatrix;
+use optfilter_run::RunModel;
 use std::fmt::Write;
 
 impl ModelSpec {
@@ -45,9 +46,17 @@ impl ModelSpec {
         match &self.process_noise {
             None => writeln!(out, "  process      not given (the classical filters need it)")?,
             Some(q) if q.per_time => {
-                writeln!(out, "  process      w ~ N(0, Q·Δt),  Q = {}", matrix(&q.cov))?;
+                writeln!(
+                    out,
+                    "  process      w ~ N(0, Q·Δt),  Q = {}",
+                    matrix(&q.cov.dense(nalgebra::Dyn(n)))
+                )?;
             }
-            Some(q) => writeln!(out, "  process      w ~ N(0, Q),  Q = {}", matrix(&q.cov))?,
+            Some(q) => writeln!(
+                out,
+                "  process      w ~ N(0, Q),  Q = {}",
+                matrix(&q.cov.dense(nalgebra::Dyn(n)))
+            )?,
         }
         match &self.measurement_cov {
             None => writeln!(out, "  measurement  not given")?,
@@ -96,7 +105,7 @@ impl ModelSpec {
         }
         for (i, name) in self.states.iter().enumerate() {
             let right = notation(&self.dynamics[i].ast);
-            let noisy = self.process_noise.as_ref().is_some_and(|q| q.cov[(i, i)] > 0.0);
+            let noisy = self.process_noise.as_ref().is_some_and(|q| q.cov.variance(i) > 0.0);
             let noise = if noisy { format!(" + w_{name}") } else { String::new() };
             let angle = if self.state_angles[i] { "   (an angle)" } else { "" };
             match self.time {

@@ -35,12 +35,13 @@ mod settings;
 mod surroundings;
 mod tree;
 
-pub use settings::Settings;
+pub use settings::replace_filter;
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::Ast;
 use nalgebra::DMatrix;
-pub use optfilter::model::Method as Integrator;
+pub use optfilter::model::Integrator;
+use optfilter_run::{FilterSpec, ProcessNoise};
 
 /// One equation: its text and its tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,15 +64,6 @@ pub enum Time {
         /// Integration steps between two measurements.
         substeps: u32,
     },
-}
-
-/// Process noise.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProcessNoise {
-    /// Covariance per step, or per unit of time.
-    pub cov: DMatrix<f64>,
-    /// Whether it is per unit of time.
-    pub per_time: bool,
 }
 
 /// How a measurement scatters about its equation.
@@ -154,7 +146,7 @@ pub struct ModelSpec {
     /// Columns of inputs and observations whose name differs from theirs.
     pub columns: Vec<(String, String)>,
     /// Which filter to use unless told otherwise.
-    pub settings: Settings,
+    pub filter: FilterSpec,
 }
 
 impl ModelSpec {

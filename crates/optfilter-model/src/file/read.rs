@@ -158,7 +158,7 @@ impl Reader {
         let bounds = self.read_bounds(&states)?;
         let (dt, time_column, seconds_per_unit) = self.read_time()?;
         let columns = self.read_columns(&inputs, &observations)?;
-        let settings = self.read_settings()?;
+        let filter = self.read_filter()?;
         let name = match self.get("name") {
             Some(entry) => self.text(&entry.value)?.to_owned(),
             None => self.sources[0].name.clone(),
@@ -185,7 +185,7 @@ impl Reader {
             time_column,
             seconds_per_unit,
             columns,
-            settings,
+            filter,
         })
     }
 

@@ -1,9 +1,11 @@
 //! What a model file says around its equations: noise, start, bounds, time, columns, settings of the filter.
 
+use super::LikelihoodKind;
 use super::read::Reader;
 use super::tree::Kind;
-use super::{LikelihoodKind, ProcessNoise, Settings};
 use crate::diagnostic::Diagnostic;
+use optfilter::optim::AnyOptimizer;
+use optfilter_run::{Covariance, FilterSpec, Method, ProcessNoise};
 
 impl Reader {
     pub(super) fn read_process_noise(
@@ -27,7 +29,7 @@ impl Reader {
             }
         }
         let cov = self.covariance(entry, states, Some(0.0))?;
-        Ok(Some(ProcessNoise { cov, per_time }))
+        Ok(Some(ProcessNoise { cov: Covariance::Dense(cov), per_time }))
     }
 
     pub(super) fn read_measurement_noise(
@@ -140,34 +142,39 @@ impl Reader {
         Ok(columns)
     }
 
-    pub(super) fn read_settings(&self) -> Result<Settings, Diagnostic> {
-        let mut settings = Settings::default();
+    pub(super) fn read_filter(&self) -> Result<FilterSpec, Diagnostic> {
         let entries = self.table("filter")?.unwrap_or_default();
-        self.check_keys(entries, &Settings::KEYS, "filter")?;
+        self.check_keys(entries, FilterSpec::KEYS, "filter")?;
+        let mut spec = FilterSpec::default();
         for entry in entries {
             let value = &entry.value;
-            match entry.key.as_str() {
-                "method" => {
-                    settings.method = Some(self.choice(value, &Settings::METHODS, "method")?)
+            // One setting at a time, so that an error stands where it was made.
+            let known: &[&str] = match entry.key.as_str() {
+                "method" => &Method::NAMES,
+                "optimizer" => &AnyOptimizer::NAMES,
+                "loss" => &["likelihood", "squared"],
+                "resampling" => &["systematic", "stratified", "residual", "multinomial"],
+                _ => &[],
+            };
+            let plain = match (&value.kind, known) {
+                (Kind::Flag(on), []) => toml::Value::Boolean(*on),
+                (_, []) => {
+                    let v = self.finite(value)?;
+                    let whole = v.fract() == 0.0 && v.abs() < 9e15;
+                    if whole { toml::Value::Integer(v as i64) } else { toml::Value::Float(v) }
                 }
-                "optimizer" => {
-                    let known = optfilter::optim::AnyOptimizer::NAMES;
-                    settings.optimizer = Some(self.choice(value, &known, "optimizer")?);
-                }
-                "steps" => settings.steps = Some(self.count(value)?),
-                "lr" => settings.lr = Some(self.positive(value)?),
-                "decay" => {
-                    let decay = self.finite(value)?;
-                    if !(0.0..1.0).contains(&decay) {
-                        return Err(self.at(&value.at, "decay must be at least 0 and below 1"));
-                    }
-                    settings.decay = Some(decay);
-                }
-                "carry" => settings.carry = Some(self.flag(value)?),
-                "process_scale" => settings.process_scale = Some(self.positive(value)?),
-                _ => settings.particles = Some(self.count(value)?),
-            }
+                (_, known) => toml::Value::String(self.choice(value, known, &entry.key)?),
+            };
+            let wrong = |message: String| {
+                let first = message.lines().next().unwrap_or_default();
+                self.at(&value.at, format!("{}: {first}", entry.key))
+            };
+            let one = toml::Table::from_iter([(entry.key.clone(), plain)]);
+            let one: FilterSpec =
+                one.try_into().map_err(|e: toml::de::Error| wrong(e.message().into()))?;
+            one.validate().map_err(|e| wrong(e.message))?;
+            spec = one.over(&spec);
         }
-        Ok(settings)
+        Ok(spec)
     }
 }

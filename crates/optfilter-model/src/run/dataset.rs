@@ -1,12 +1,11 @@
 //! A whole series in memory, and how well a filter predicts it.
 
-use super::engine::Estimate;
-use super::plan::{Plan, PlanError};
-use super::stream::{Clock, Layout};
+use super::layout::Layout;
 use crate::file::ModelSpec;
 use crate::table::Rows;
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
+use optfilter_run::{Clock, Estimate, FilterSpec, SpecError};
 use serde::Serialize;
 
 /// Rows of a table as steps.
@@ -47,7 +46,7 @@ pub struct Score {
 impl Dataset {
     /// From a table in memory; times must not run backwards.
     pub fn new(spec: &ModelSpec, layout: &Layout, batch: &Rows) -> Result<Self, (u64, f64, f64)> {
-        let mut clock = Clock::new(spec.dt);
+        let mut clock = Clock::new(spec.dt, spec.filter.predict_first());
         let mut out = Self {
             origin: batch.calendar.then(|| layout.split(batch, 0).0).flatten(),
             input_dim: spec.inputs.len(),
@@ -66,10 +65,10 @@ impl Dataset {
         Ok(out)
     }
 
-    /// From states and observations made by [`super::simulate`].
+    /// From states and observations made by [`ModelSpec::simulate`].
     pub fn simulated(spec: &ModelSpec, states: &[f64], outputs: &[f64]) -> Self {
         let output_dim = spec.observations.len();
-        let mut clock = Clock::new(spec.dt);
+        let mut clock = Clock::new(spec.dt, spec.filter.predict_first());
         let steps = (0..outputs.len() / output_dim)
             .filter_map(|_| clock.next(None, false).ok().map(|s| s.1))
             .collect();
@@ -148,16 +147,16 @@ impl Dataset {
     pub fn run(
         &self,
         spec: &ModelSpec,
-        plan: &Plan,
+        filter: &FilterSpec,
         end: usize,
         mut visit: impl FnMut(usize, &Estimate),
-    ) -> Result<Result<(), FilterError>, PlanError> {
-        let mut engine = plan.engine(spec)?;
-        let mut estimate = Estimate::new(spec.states.len(), spec.observations.len());
+    ) -> Result<Result<(), FilterError>, SpecError> {
+        let runner = spec.runner(filter)?;
+        let mut live = runner.start(runner.default_start()).map_err(SpecError::new)?;
+        let mut estimate = Estimate::default();
         for row in 0..end.min(self.len()) {
-            let step = &self.steps[row];
-            let taken =
-                engine.step(row > 0, step, self.input(row), self.output(row), &mut estimate);
+            let (step, predict) = (&self.steps[row], row > 0 || filter.predict_first());
+            let taken = live.step(predict, step, self.input(row), self.output(row), &mut estimate);
             if let Err(e) = taken {
                 return Ok(Err(e));
             }
@@ -170,17 +169,17 @@ impl Dataset {
     pub fn score(
         &self,
         spec: &ModelSpec,
-        plan: &Plan,
+        filter: &FilterSpec,
         from: usize,
         end: usize,
-    ) -> Result<Result<Score, FilterError>, PlanError> {
+    ) -> Result<Result<Score, FilterError>, SpecError> {
         let scales = self.scales();
         let n = spec.states.len();
         let truth_scales: Vec<f64> = (0..n).map(|i| self.truth_scale(i, n)).collect();
         let mut errors = vec![f64::NAN; self.len()];
         let (mut log_likelihood, mut nis, mut observed) = (0.0, 0.0, 0usize);
         let (mut off, mut known) = (0.0, 0usize);
-        let done = self.run(spec, plan, end, |row, estimate| {
+        let done = self.run(spec, filter, end, |row, estimate| {
             if row < from {
                 return;
             }

@@ -1,13 +1,12 @@
 //! A model seen from a typical state: how its measurements depend on it, and how sharply.
 
 use super::dataset::Dataset;
-use super::likelihood::AnyLikelihood;
-use super::plan::{Method, Plan, PlanError};
-use crate::file::{LikelihoodKind, ModelSpec, Settings};
+use crate::file::{LikelihoodKind, ModelSpec};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Step, linearize_observation};
 use optfilter::scalar::{Dual, Scalar};
+use optfilter_run::{FilterSpec, Method, SpecError};
 
 /// A measurement linearised at a state: y = H x + noise of covariance R.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +21,7 @@ pub struct Linearized {
 
 impl Linearized {
     /// At a state. An error says which likelihood has no curvature there.
-    pub fn at(spec: &ModelSpec, state: &[f64], step: &Step, u: &[f64]) -> Result<Self, PlanError> {
+    pub fn at(spec: &ModelSpec, state: &[f64], step: &Step, u: &[f64]) -> Result<Self, SpecError> {
         let model = spec.compile();
         let (eta, h) = linearize_observation(&model, Dyn(state.len()), state, u, step);
         let m = spec.observations.len();
@@ -31,7 +30,7 @@ impl Linearized {
             Some(r) if gaussian => r.clone(),
             None if gaussian => DMatrix::identity(m, m),
             _ => {
-                let likelihood = AnyLikelihood::new(spec, Dyn(m))?;
+                let likelihood = spec.problem()?.likelihood(Dyn(m), false)?;
                 let mut r = DMatrix::zeros(m, m);
                 for i in 0..m {
                     // The curvature where the measurement is what is expected of it.
@@ -45,7 +44,7 @@ impl Linearized {
                     likelihood.score(&y, &at, Observed::Some(&mask), &mut score);
                     let curvature = score[i].eps[0];
                     if !(curvature > 0.0 && curvature.is_finite()) {
-                        return Err(PlanError::new(format!(
+                        return Err(SpecError::new(format!(
                             "the likelihood of `{}` has no curvature at the typical state",
                             spec.observations[i]
                         )));
@@ -56,7 +55,7 @@ impl Linearized {
             }
         };
         if !h.iter().all(|v| v.is_finite()) {
-            return Err(PlanError::new("the observation has no derivative at the typical state"));
+            return Err(SpecError::new("the observation has no derivative at the typical state"));
         }
         Ok(Self { state: state.to_vec(), h, r })
     }
@@ -81,10 +80,14 @@ impl Linearized {
 /// noise, by implicit MAP; the initial mean where neither runs.
 pub fn typical_states(spec: &ModelSpec, data: &Dataset, count: usize) -> Vec<(Vec<f64>, usize)> {
     let every = (data.len() / count.max(1)).max(1);
-    let plan = |method| Plan { method, error_bars: false, ..Plan::new(&Settings::default()) };
+    let filter = |method| FilterSpec {
+        method: Some(method),
+        error_bars: Some(false),
+        ..FilterSpec::default()
+    };
     for method in [Method::Ekf, Method::Imap] {
         let mut states = Vec::new();
-        let done = data.run(spec, &plan(method), data.len().min(20_000), |row, estimate| {
+        let done = data.run(spec, &filter(method), data.len().min(20_000), |row, estimate| {
             if row % every == every / 2 {
                 states.push((estimate.mean.clone(), row));
             }

@@ -1,21 +1,13 @@
-//! Running a model file's filter over rows of data.
+//! A model file's filter over rows of data.
 //!
-//! A [`Plan`] names a filter and its settings; [`Plan::engine`] makes an [`Engine`] of it, which takes
-//! rows one by one and can be saved and resumed bit for bit.
+//! [`ModelSpec::problem`](crate::ModelSpec::problem) is what the engine of `optfilter-run` filters; a [`Layout`] says
+//! which columns of a table are its times, inputs and measurements; a [`Dataset`] is a whole series in memory.
 
-mod bars;
 mod dataset;
-mod engine;
-mod likelihood;
+mod layout;
 mod linearize;
-mod plan;
-mod simulate;
-mod stream;
+mod problem;
 
 pub use dataset::{Dataset, Score};
-pub use engine::{Engine, Estimate};
-pub use likelihood::AnyLikelihood;
+pub use layout::Layout;
 pub use linearize::{Linearized, typical_states};
-pub use plan::{Method, Plan, PlanError};
-pub use simulate::simulate;
-pub use stream::{Clock, Layout};

@@ -12,11 +12,12 @@
 mod search;
 mod space;
 
-pub use search::{Progress, Search, Strategy, tune};
+pub use search::{News, Search, Strategy, tune};
 pub use space::candidates;
 
-use crate::run::{Dataset, Plan, Score};
-use crate::{ModelSpec, run::PlanError};
+use crate::ModelSpec;
+use crate::run::{Dataset, Score};
+use optfilter_run::{FilterSpec, SpecError};
 use serde::Serialize;
 
 /// What settings are compared by.
@@ -33,7 +34,7 @@ pub enum Metric {
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// The settings.
-    pub plan: Plan,
+    pub filter: FilterSpec,
     /// The score on the rows that chose.
     pub chosen_by: f64,
     /// The score on the rows that only judge.
@@ -71,13 +72,13 @@ fn value(score: &Score, metric: Metric) -> f64 {
     if v.is_nan() { f64::INFINITY } else { v }
 }
 
-/// The score of a plan on rows `from .. end`, infinite where it diverges.
+/// The score of a filter on rows `from .. end`, infinite where it diverges.
 fn evaluate(
     spec: &ModelSpec,
     data: &Dataset,
-    plan: &Plan,
+    filter: &FilterSpec,
     from: usize,
     end: usize,
-) -> Result<Option<Score>, PlanError> {
-    Ok(data.score(spec, plan, from, end)?.ok())
+) -> Result<Option<Score>, SpecError> {
+    Ok(data.score(spec, filter, from, end)?.ok())
 }

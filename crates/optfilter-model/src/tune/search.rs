@@ -5,8 +5,9 @@
 
 use super::{Entry, Metric, Tuned, evaluate, parts, space, value};
 use crate::ModelSpec;
-use crate::run::{Dataset, Method, Plan, PlanError, Score};
+use crate::run::{Dataset, Score};
 use optfilter::rng::Stream;
+use optfilter_run::{FilterSpec, Method, SpecError};
 use rayon::prelude::*;
 use std::sync::Mutex;
 
@@ -38,28 +39,32 @@ pub struct Search {
 
 /// News from a running search.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct News {
     /// Runs done.
     pub done: usize,
     /// Runs planned.
     pub planned: usize,
     /// The best so far on the rows now in use, best first.
-    pub leaders: Vec<(Plan, f64)>,
+    pub leaders: Vec<(FilterSpec, f64)>,
 }
 
 struct Board<'a> {
     spec: &'a ModelSpec,
     data: &'a Dataset,
     search: &'a Search,
-    news: Mutex<(Progress, &'a mut (dyn FnMut(&Progress) + Send))>,
+    news: Mutex<(News, &'a mut (dyn FnMut(&News) + Send))>,
 }
 
 impl Board<'_> {
     /// Scores plans on rows up to `end`, in parallel; best first, those that diverge left out.
-    fn rank(&self, plans: Vec<Plan>, end: usize) -> Result<Vec<(Plan, f64)>, PlanError> {
+    fn rank(
+        &self,
+        plans: Vec<FilterSpec>,
+        end: usize,
+    ) -> Result<Vec<(FilterSpec, f64)>, SpecError> {
         let (from, _) = parts(self.data.len());
         let from = from.min(end / 2);
-        let mut scored: Vec<(Plan, f64)> = plans
+        let mut scored: Vec<(FilterSpec, f64)> = plans
             .into_par_iter()
             .map(|plan| {
                 let score = evaluate(self.spec, self.data, &plan, from, end)?;
@@ -67,13 +72,13 @@ impl Board<'_> {
                 self.tell(&plan, v);
                 Ok((plan, v))
             })
-            .collect::<Result<_, PlanError>>()?;
+            .collect::<Result<_, SpecError>>()?;
         scored.retain(|(_, v)| v.is_finite());
         scored.sort_by(|a, b| a.1.total_cmp(&b.1));
         Ok(scored)
     }
 
-    fn tell(&self, plan: &Plan, v: f64) {
+    fn tell(&self, plan: &FilterSpec, v: f64) {
         let Ok(mut news) = self.news.lock() else { return };
         let (progress, listen) = &mut *news;
         progress.done += 1;
@@ -100,22 +105,22 @@ pub fn tune(
     spec: &ModelSpec,
     data: &Dataset,
     search: &Search,
-    listen: &mut (dyn FnMut(&Progress) + Send),
-) -> Result<Tuned, PlanError> {
+    listen: &mut (dyn FnMut(&News) + Send),
+) -> Result<Tuned, SpecError> {
     let (from, end) = parts(data.len());
     let mut plans = space::candidates(spec, data, &search.methods);
     if plans.is_empty() {
-        return Err(PlanError::new("none of these methods can run on the model"));
+        return Err(SpecError::new("none of these methods can run on the model"));
     }
     plans = choose(plans, search);
     // What the file says already takes part, so that the choice is never worse than it on the rows that choose.
-    let own = Plan { error_bars: false, ..Plan::new(&spec.settings) };
-    let asked = spec.settings != crate::Settings::default() && search.methods.contains(&own.method);
-    if asked && own.check(spec).is_ok() && !plans.contains(&own) {
+    let own = FilterSpec { error_bars: Some(false), ..spec.filter.clone() };
+    let asked = spec.filter != FilterSpec::default() && search.methods.contains(&own.method());
+    if asked && spec.runner(&own).is_ok() && !plans.contains(&own) {
         plans.push(own);
     }
     let tried = plans.len();
-    let progress = Progress { done: 0, planned: 0, leaders: Vec::new() };
+    let progress = News { done: 0, planned: 0, leaders: Vec::new() };
     let board = Board { spec, data, search, news: Mutex::new((progress, listen)) };
     let mut diverged = 0;
     // Short series are not cut any shorter: a ninth of fewer than 1000 rows ranks by luck.
@@ -138,14 +143,14 @@ pub fn tune(
         }
     }
     if ranked.is_empty() {
-        return Err(PlanError::new(format!("all {tried} settings diverged on this series")));
+        return Err(SpecError::new(format!("all {tried} settings diverged on this series")));
     }
     // Around the leader and around the best of each other method.
-    let mut near: Vec<Plan> = Vec::new();
+    let mut near: Vec<FilterSpec> = Vec::new();
     let mut seen: Vec<Method> = Vec::new();
     for (plan, _) in &ranked {
-        if !seen.contains(&plan.method) {
-            seen.push(plan.method);
+        if !seen.contains(&plan.method()) {
+            seen.push(plan.method());
             near.extend(space::neighbours(plan));
         }
     }
@@ -160,12 +165,12 @@ pub fn tune(
 
 /// As many candidates as the budget allows: all filters that have few settings, and a random or even
 /// selection of the others.
-fn choose(plans: Vec<Plan>, search: &Search) -> Vec<Plan> {
+fn choose(plans: Vec<FilterSpec>, search: &Search) -> Vec<FilterSpec> {
     if plans.len() <= search.budget {
         return plans;
     }
-    let (classical, mut optimized): (Vec<Plan>, Vec<Plan>) =
-        plans.into_iter().partition(|p| p.method != Method::Imap);
+    let (classical, mut optimized): (Vec<FilterSpec>, Vec<FilterSpec>) =
+        plans.into_iter().partition(|p| p.method() != Method::Imap);
     let room = search.budget.saturating_sub(classical.len()).max(search.budget / 2).max(1);
     if search.strategy == Strategy::Grid {
         let every = optimized.len() as f64 / room as f64;
@@ -191,34 +196,35 @@ fn choose(plans: Vec<Plan>, search: &Search) -> Vec<Plan> {
 fn finish(
     spec: &ModelSpec,
     data: &Dataset,
-    ranked: Vec<(Plan, f64)>,
+    ranked: Vec<(FilterSpec, f64)>,
     (from, end): (usize, usize),
     tried: usize,
     diverged: usize,
-) -> Result<Tuned, PlanError> {
+) -> Result<Tuned, SpecError> {
     // The board shows the ten best and the best of every method.
-    let mut shown: Vec<(Plan, f64)> = Vec::new();
+    let mut shown: Vec<(FilterSpec, f64)> = Vec::new();
     for (i, entry) in ranked.into_iter().enumerate() {
-        if i < 10 || !shown.iter().any(|(p, _)| p.method == entry.0.method) {
+        if i < 10 || !shown.iter().any(|(p, _)| p.method() == entry.0.method()) {
             shown.push(entry);
         }
     }
-    let on_choosing_rows = |plan: &Plan| evaluate(spec, data, plan, from, end);
+    let on_choosing_rows = |plan: &FilterSpec| evaluate(spec, data, plan, from, end);
     let best = on_choosing_rows(&shown[0].0)?;
     let mut board = Vec::new();
     for (plan, chosen_by) in shown {
         let judged = evaluate(spec, data, &plan, end, data.len())?;
         let (Some(judged), Some(score)) = (judged, on_choosing_rows(&plan)?) else { continue };
         let clearly_worse = best.as_ref().is_some_and(|best| differs(best, &score, from, end));
-        board.push((Entry { plan, chosen_by, judged, clearly_worse }, score.log_likelihood));
+        board
+            .push((Entry { filter: plan, chosen_by, judged, clearly_worse }, score.log_likelihood));
     }
     let board = break_ties(board);
     if board.is_empty() {
-        return Err(PlanError::new("the best settings diverged on the last rows of the series"));
+        return Err(SpecError::new("the best settings diverged on the last rows of the series"));
     }
-    let default = Plan { error_bars: false, ..Plan::new(&crate::Settings::default()) };
-    let default = match default.check(spec) {
-        Ok(()) => evaluate(spec, data, &default, end, data.len())?,
+    let default = FilterSpec { error_bars: Some(false), ..FilterSpec::default() };
+    let default = match spec.runner(&default) {
+        Ok(_) => evaluate(spec, data, &default, end, data.len())?,
         Err(_) => None,
     };
     Ok(Tuned { board, default, tried, diverged, chosen_on: (from, end) })

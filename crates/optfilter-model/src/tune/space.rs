@@ -5,8 +5,9 @@
 //! rate whatever the gradient. The grids are therefore in units of 1 / curvature and of the state change
 //! that the data's row-to-row change asks for, both at the states the series is typically in.
 
-use crate::run::{Dataset, Linearized, Method, Plan, typical_states};
-use crate::{ModelSpec, Settings};
+use crate::ModelSpec;
+use crate::run::{Dataset, Linearized, typical_states};
+use optfilter_run::{FilterSpec, Method};
 
 const STEPS: [u32; 6] = [1, 3, 5, 10, 25, 50];
 const GRADIENT_FRACTIONS: [f64; 8] = [0.002, 0.006, 0.02, 0.06, 0.15, 0.35, 0.6, 0.9];
@@ -14,30 +15,36 @@ const ADAPTIVE_FRACTIONS: [f64; 9] = [0.0005, 0.0015, 0.005, 0.015, 0.05, 0.12, 
 const PROCESS_SCALES: [f64; 9] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
 /// Every setting of these methods, in an order that mixes them.
-pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<Plan> {
+pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<FilterSpec> {
     let (gradient_unit, adaptive_unit) = units(spec, data);
-    let mut all: Vec<Plan> = Vec::new();
-    let base = |method| {
-        let settings =
-            Settings { method: Some(Method::name(method).into()), ..Settings::default() };
-        Plan { error_bars: false, ..Plan::new(&settings) }
+    let mut all: Vec<FilterSpec> = Vec::new();
+    let base = |method| FilterSpec {
+        method: Some(method),
+        error_bars: Some(false),
+        predict_first: spec.filter.predict_first,
+        ..FilterSpec::default()
     };
     for &method in methods {
         let plan = base(method);
-        if plan.check(spec).is_err() {
+        if spec.runner(&plan).is_err() {
             continue;
         }
         match method {
             Method::Imap => {
                 let mut add = |optimizer: &str, steps: u32, lr: f64, decay: Option<f64>| {
                     let lr = round(lr);
-                    let plan =
-                        Plan { optimizer: optimizer.into(), steps, lr, decay, ..plan.clone() };
+                    let plan = FilterSpec {
+                        optimizer: Some(optimizer.into()),
+                        steps: Some(steps),
+                        lr: Some(lr),
+                        decay,
+                        ..plan.clone()
+                    };
                     let momentum = matches!(optimizer, "momentum" | "nesterov");
                     // Momentum carried from row to row is a speed that the model may lack; within a
                     // single step it is nothing.
                     if momentum && steps <= 3 {
-                        all.push(Plan { carry: true, ..plan.clone() });
+                        all.push(FilterSpec { carry: Some(true), ..plan.clone() });
                     }
                     if !momentum || steps > 1 {
                         all.push(plan);
@@ -68,17 +75,27 @@ pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<P
             Method::Vkf => {
                 for scale in [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0] {
                     let lr = round(0.1 * adaptive_unit);
-                    all.push(Plan { steps: 100, lr, process_scale: scale, ..plan.clone() });
+                    all.push(FilterSpec {
+                        steps: Some(100),
+                        lr: Some(lr),
+                        process_scale: Some(scale),
+                        ..plan.clone()
+                    });
                 }
             }
             Method::Pf => {
                 for scale in [0.1, 0.3, 1.0, 3.0, 10.0] {
-                    all.push(Plan { process_scale: scale, particles: 500, ..plan.clone() });
+                    all.push(FilterSpec {
+                        process_scale: Some(scale),
+                        particles: Some(500),
+                        ..plan.clone()
+                    });
                 }
             }
             _ => {
                 all.extend(
-                    PROCESS_SCALES.map(|scale| Plan { process_scale: scale, ..plan.clone() }),
+                    PROCESS_SCALES
+                        .map(|scale| FilterSpec { process_scale: Some(scale), ..plan.clone() }),
                 );
             }
         }
@@ -87,27 +104,31 @@ pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<P
 }
 
 /// Neighbours of a setting, for a finer look.
-pub(super) fn neighbours(plan: &Plan) -> Vec<Plan> {
+pub(super) fn neighbours(plan: &FilterSpec) -> Vec<FilterSpec> {
     let mut out = Vec::new();
-    if plan.method.optimizes() {
+    if plan.method().optimizes() {
         for factor in [0.6, 0.8, 1.25, 1.6] {
-            out.push(Plan { lr: round(plan.lr * factor), ..plan.clone() });
+            out.push(FilterSpec { lr: Some(round(plan.lr() * factor)), ..plan.clone() });
         }
-        for steps in [plan.steps * 2 / 3, plan.steps * 3 / 2 + 1] {
-            if steps >= 1 && steps != plan.steps {
-                out.push(Plan { steps, ..plan.clone() });
+        let before = plan.steps();
+        for steps in [before * 2 / 3, before * 3 / 2 + 1] {
+            if steps >= 1 && steps != before {
+                out.push(FilterSpec { steps: Some(steps), ..plan.clone() });
             }
         }
         if let Some(decay) = plan.decay {
             for decay in [1.0 - 0.5 * (1.0 - decay), 1.0 - 2.0 * (1.0 - decay)] {
                 if (0.0..1.0).contains(&decay) {
-                    out.push(Plan { decay: Some(round(decay)), ..plan.clone() });
+                    out.push(FilterSpec { decay: Some(round(decay)), ..plan.clone() });
                 }
             }
         }
     } else {
         for factor in [0.4, 0.65, 1.5, 2.5] {
-            out.push(Plan { process_scale: round(plan.process_scale * factor), ..plan.clone() });
+            out.push(FilterSpec {
+                process_scale: Some(round(plan.process_scale() * factor)),
+                ..plan.clone()
+            });
         }
     }
     out

@@ -1,10 +1,8 @@
 //! From rows of a table to steps of a filter: which columns, which time, which order of results.
 
-use super::engine::Estimate;
 use crate::file::ModelSpec;
 use crate::table::{ColumnKind, OutputColumn, Rows, Wanted};
-use optfilter::model::Step;
-use serde::{Deserialize, Serialize};
+use optfilter_run::Estimate;
 
 /// The columns of the input, in this order: the time if there is one, inputs, observations.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,56 +78,13 @@ impl Layout {
         out.clear();
         out.push(time);
         out.extend_from_slice(&estimate.mean);
-        out.extend_from_slice(&estimate.std);
+        out.extend((0..estimate.mean.len()).map(|i| estimate.std(i)));
         out.extend_from_slice(&estimate.innovation);
         if full {
-            out.extend_from_slice(&estimate.innovation_std);
+            out.extend((0..estimate.innovation.len()).map(|i| estimate.innovation_std(i)));
             out.push(estimate.log_likelihood);
             out.push(estimate.nis);
         }
         out.push(flag as f64);
-    }
-}
-
-/// The time line: even steps, or the times of a column.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Clock {
-    dt: f64,
-    rows: u64,
-    /// Calendar times are counted from the first row, so that no precision is lost.
-    origin: f64,
-    last: f64,
-}
-
-impl Clock {
-    /// At the beginning, with the interval of rows without a time.
-    pub fn new(dt: f64) -> Self {
-        Self { dt, rows: 0, origin: 0.0, last: f64::NAN }
-    }
-
-    /// Rows so far.
-    pub fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// The step to the next row, and whether there was a row before it. An error says which times run
-    /// backwards.
-    #[inline]
-    pub fn next(&mut self, time: Option<f64>, calendar: bool) -> Result<(bool, Step), (f64, f64)> {
-        let first = self.rows == 0;
-        if first && calendar {
-            self.origin = time.unwrap_or(0.0);
-        }
-        let time = match time {
-            Some(time) => time - self.origin,
-            None => self.rows as f64 * self.dt,
-        };
-        let dt = if first { self.dt } else { time - self.last };
-        if dt < 0.0 {
-            return Err((self.last + self.origin, time + self.origin));
-        }
-        self.rows += 1;
-        self.last = time;
-        Ok((!first, Step { index: self.rows, time, dt }))
     }
 }

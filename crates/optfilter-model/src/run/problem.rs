@@ -1,0 +1,92 @@
+//! A model file as a problem: what `optfilter-run` needs to know, and the filter the file asks for.
+
+use crate::file::{LikelihoodKind, ModelSpec};
+use crate::model::TextModel;
+use optfilter::model::Step;
+use optfilter::model::likelihood::{
+    Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
+};
+use optfilter::optim::Bounds;
+use optfilter_run::{
+    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, build,
+    simulate,
+};
+use std::sync::Arc;
+
+impl ModelSpec {
+    /// The model with its noise, start and bounds.
+    pub fn problem(&self) -> Result<Problem<TextModel>, SpecError> {
+        let bounds = match &self.bounds {
+            None => None,
+            Some(pairs) => {
+                let (lower, upper) = pairs.iter().copied().unzip();
+                Some(Bounds::new(lower, upper).map_err(|e| SpecError::of("bounds", e))?)
+            }
+        };
+        Ok(Problem {
+            model: self.compile(),
+            dt: self.dt,
+            process: self.process_noise.clone(),
+            measurement: self.measurement_cov.clone().map(Covariance::Dense),
+            likelihood: self.likelihood()?,
+            mean: self.initial_mean.clone(),
+            cov: Covariance::Dense(self.initial_cov.clone()),
+            bounds,
+            prior: None,
+        })
+    }
+
+    /// How measurements scatter, where not by a Gaussian.
+    pub(crate) fn likelihood(&self) -> Result<Option<LikelihoodSpec>, SpecError> {
+        if self.likelihoods.iter().all(|l| *l == LikelihoodKind::Gaussian) {
+            return Ok(None);
+        }
+        let wrong = |e: LikelihoodError| SpecError::new(e);
+        let mut components = Vec::new();
+        for (i, kind) in self.likelihoods.iter().enumerate() {
+            let scale = || match &self.measurement_cov {
+                Some(cov) => Ok(cov[(i, i)].sqrt()),
+                None => Err(SpecError::new(format!(
+                    "the likelihood of `{}` needs a scale; add [measurement_noise] std = ...",
+                    self.observations[i]
+                ))),
+            };
+            components.push(match *kind {
+                LikelihoodKind::Gaussian => Component::normal(scale()?).map_err(wrong)?,
+                LikelihoodKind::StudentT { dof } => {
+                    Component::StudentT(StudentT::new(dof, scale()?).map_err(wrong)?)
+                }
+                LikelihoodKind::Huber { delta } => {
+                    Component::Huber(Huber::new(delta, scale()?).map_err(wrong)?)
+                }
+                // Links are compiled into the equations, which give the rate and the probability.
+                LikelihoodKind::Poisson { .. } => {
+                    Component::Poisson(Poisson { link: Link::Identity })
+                }
+                LikelihoodKind::Bernoulli { .. } => {
+                    Component::Bernoulli(Bernoulli { link: Link::Identity })
+                }
+            });
+        }
+        Ok(Some(LikelihoodSpec::Components(components)))
+    }
+
+    /// The filter that `spec` describes, of this model.
+    pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn Runner>, SpecError> {
+        build(spec, &self.problem()?)
+    }
+
+    /// Draws states and observations, row after row, until `visit` returns `false`. The first row is a draw of
+    /// the initial belief, moved by one step if `predict_first`. `inputs` are those of every row.
+    pub fn simulate(
+        &self,
+        rows: usize,
+        (seed, run): (u64, u64),
+        predict_first: bool,
+        inputs: &[f64],
+        visit: impl FnMut(&Step, &[f64], &[f64]) -> bool,
+    ) -> Result<(), SimulationError> {
+        let problem = self.problem()?;
+        simulate(&problem, rows, (seed, run), predict_first, inputs, visit)
+    }
+}

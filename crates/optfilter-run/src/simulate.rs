@@ -1,0 +1,73 @@
+//! Trajectories of a problem and measurements of them.
+
+use crate::model::{Flexible, RunModel};
+use crate::problem::{Covariance, Problem};
+use crate::spec::SpecError;
+use nalgebra::{DMatrix, DVector, Dyn};
+use optfilter::filter::{FilterError, GaussianBelief};
+use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
+use optfilter::rng::Stream;
+use optfilter::simulate::Scene;
+
+/// Why a model cannot be simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SimulationError {
+    /// The model does not say enough.
+    Problem(SpecError),
+    /// The simulation failed on the way.
+    Run(FilterError),
+}
+
+impl From<SpecError> for SimulationError {
+    fn from(error: SpecError) -> Self {
+        Self::Problem(error)
+    }
+}
+
+impl std::fmt::Display for SimulationError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Problem(e) => e.fmt(f),
+            Self::Run(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SimulationError {}
+
+/// Simulates any problem; every random number comes from the stream (seed, run, "simulate").
+pub fn simulate<T: RunModel>(
+    problem: &Problem<T>,
+    rows: usize,
+    (seed, run): (u64, u64),
+    predict_first: bool,
+    inputs: &[f64],
+    visit: impl FnMut(&Step, &[f64], &[f64]) -> bool,
+) -> Result<(), SimulationError> {
+    let model = Flexible(problem.model.clone());
+    let (n, m) = (model.state_dim(), model.output_dim());
+    if problem.likelihood.is_none() && problem.measurement.is_none() {
+        return Err(SpecError::of("R", "to simulate, the model needs measurement noise").into());
+    }
+    if problem.process.is_none() {
+        return Err(SpecError::of("Q", "to simulate, the model needs process noise").into());
+    }
+    let likelihood = problem.likelihood(m, false)?;
+    let unit = Covariance::Scalar(1.0);
+    let noise: GaussianNoise<Dyn, Dyn> = problem.gaussian_noise(n, m, 1.0, Some(&unit))?;
+    let mean = DVector::from_column_slice(&problem.mean);
+    let cov: DMatrix<f64> = problem.cov.dense(n);
+    let start = GaussianBelief::new(mean, cov).map_err(SimulationError::Run)?;
+    let scene = Scene {
+        model: &model,
+        noise: &noise,
+        likelihood: &likelihood,
+        start: &start,
+        bounds: problem.bounds.as_ref(),
+        inputs,
+        dt: problem.dt,
+        predict_first,
+    };
+    let mut stream = Stream::new(seed, run, "simulate");
+    scene.play(rows, &mut stream, visit).map_err(SimulationError::Run)
+}
