@@ -3,7 +3,8 @@
 use nalgebra::Const;
 use optfilter::model::{Dynamics, Growth, Lorenz63, Lorenz96, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
-use optfilter_model::{Fixed, LikelihoodKind, ModelSpec, TextModel, Time};
+use optfilter_model::{LikelihoodKind, ModelSpec, TextModel, Time};
+use optfilter_run::{Fixed, RunModel};
 
 const PENDULUM: &str = r#"name = "Pendulum"
 states = ["theta", "omega"]
@@ -59,7 +60,7 @@ fn a_full_file_is_read() {
     assert_eq!(spec.column("torque"), "torque");
     assert_eq!(spec.time, Time::Discrete);
     let q = &spec.process_noise.as_ref().unwrap().cov;
-    assert_eq!((q[(0, 0)], q[(1, 1)]), (0.0, 0.1 * 0.1));
+    assert_eq!((q.variance(0), q.variance(1)), (0.0, 0.1 * 0.1));
     let model = spec.compile();
     assert!(!model.is_linear());
     let (mut next, mut seen) = ([0.0; 2], [0.0; 2]);

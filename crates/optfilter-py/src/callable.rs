@@ -69,7 +69,7 @@ impl Function {
                 Extra::Inputs => PyArray1::from_slice(py, u).into_any(),
                 Extra::Time => step.time.into_pyobject(py)?.into_any(),
                 Extra::Interval => step.dt.into_pyobject(py)?.into_any(),
-                Extra::Index => step.index.saturating_sub(1).into_pyobject(py)?.into_any(),
+                Extra::Index => step.index.into_pyobject(py)?.into_any(),
             });
         }
         let result = self.function.bind(py).call1(PyTuple::new(py, arguments)?)?;

@@ -1,7 +1,7 @@
 //! Numbers and arrays between NumPy and the library, with errors that name the argument.
 
 use crate::errors::bad;
-use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector, U1, allocator::Allocator};
+use nalgebra::DMatrix;
 use numpy::{
     PyArray, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyUntypedArrayMethods,
 };
@@ -92,22 +92,6 @@ pub(crate) fn matrix(
         return Err(bad(argument, message));
     }
     Ok(DMatrix::from_row_slice(rows, columns, slice(argument, &array)?))
-}
-
-/// A matrix of the library's sizes; the caller has checked that they agree.
-pub(crate) fn sized<R: Dim, C: Dim>(r: R, c: C, values: &DMatrix<f64>) -> OMatrix<f64, R, C>
-where
-    DefaultAllocator: Allocator<R, C>,
-{
-    OMatrix::from_fn_generic(r, c, |i, j| values.get((i, j)).copied().unwrap_or(f64::NAN))
-}
-
-/// A vector of the library's size.
-pub(crate) fn sized_vector<N: Dim>(n: N, values: &[f64]) -> OVector<f64, N>
-where
-    DefaultAllocator: Allocator<N>,
-{
-    OVector::from_fn_generic(n, U1, |i, _| values.get(i).copied().unwrap_or(f64::NAN))
 }
 
 /// A NumPy array that takes over the numbers, without a copy.

@@ -6,20 +6,38 @@
 //! only, so the thread names the call.
 
 use optfilter::filter::FilterError;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     static PENDING: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// The flag of the filter that runs on this thread, raised by an exception.
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Runs a filter whose steps call Python; an exception in one of them raises `stop` for that time.
+pub(crate) fn stopping_at_exceptions<R>(stop: &Arc<AtomicBool>, run: impl FnOnce() -> R) -> R {
+    let before = STOP.with(|cell| cell.replace(Some(stop.clone())));
+    let result = run();
+    STOP.with(|cell| cell.replace(before));
+    stop.store(false, Ordering::Relaxed);
+    result
 }
 
 /// Keeps an exception for the driver; the first one wins.
 pub(crate) fn keep_pending(error: PyErr) {
     PENDING.with(|cell| {
         cell.borrow_mut().get_or_insert(error);
+    });
+    STOP.with(|cell| {
+        if let Some(stop) = &*cell.borrow() {
+            stop.store(true, Ordering::Relaxed);
+        }
     });
 }
 
@@ -45,6 +63,7 @@ fn python_name(name: &str) -> &str {
         "times" => "ts",
         "inputs" => "us",
         "initial mean" | "starts" => "x0",
+        "start" => "t0",
         "initial cov" => "P0",
         "process_cov (Q)" => "Q",
         "measurement_cov (R)" => "R",
@@ -93,6 +112,14 @@ pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<u
             "y",
             format!(
                 "{value} (component {component}, time index {}) is impossible under the likelihood",
+                shown(index)
+            ),
+        ),
+        FilterError::Empty { argument: "watch" } => PyKeyboardInterrupt::new_err(()),
+        FilterError::NothingToDraw { index, component, eta } => bad(
+            "likelihood",
+            format!(
+                "nothing can be drawn at h(x) = {eta} (component {component}, time index {})",
                 shown(index)
             ),
         ),

@@ -3,16 +3,13 @@
 //! Nothing here computes. The Python package `optfilter` (python/optfilter) wraps these classes with
 //! defaults, checks and help; users do not import this module.
 
-mod builder;
 mod callable;
 mod convert;
-mod draw;
-mod engine;
 mod errors;
 mod filter;
-mod likelihood;
 mod model;
 mod optimizer;
+mod problem;
 mod reproduce;
 mod simulate;
 mod theory;
@@ -26,8 +23,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::CoreModel>()?;
     module.add_class::<filter::CoreFilter>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
-    module.add_function(wrap_pyfunction!(optimizer::check_optimizer, module)?)?;
-    module.add_function(wrap_pyfunction!(likelihood::check_likelihood, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::check_likelihood, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::methods, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::parse_times, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(theory::implied_prior, module)?)?;
     module.add_function(wrap_pyfunction!(theory::learning_rate_matrix, module)?)?;

@@ -165,6 +165,21 @@ impl<M: optfilter::model::Model> Problem<M> {
 }
 
 impl<M> Problem<M> {
+    /// The same problem of another model.
+    pub fn with_model<T>(&self, model: T) -> Problem<T> {
+        Problem {
+            model,
+            dt: self.dt,
+            process: self.process.clone(),
+            measurement: self.measurement.clone(),
+            likelihood: self.likelihood.clone(),
+            mean: self.mean.clone(),
+            cov: self.cov.clone(),
+            bounds: self.bounds.clone(),
+            prior: self.prior.clone(),
+        }
+    }
+
     /// Whether every component scatters by a Gaussian.
     pub fn is_gaussian(&self) -> bool {
         match &self.likelihood {

@@ -11,3 +11,4 @@ mod problem;
 pub use dataset::{Dataset, Score};
 pub use layout::Layout;
 pub use linearize::{Linearized, typical_states};
+pub use problem::build_text;

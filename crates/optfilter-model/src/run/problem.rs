@@ -8,8 +8,8 @@ use optfilter::model::likelihood::{
 };
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, build,
-    simulate,
+    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
+    build_with, simulate,
 };
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl ModelSpec {
 
     /// The filter that `spec` describes, of this model.
     pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn Runner>, SpecError> {
-        build(spec, &self.problem()?)
+        build_text(spec, &self.problem()?, None, false)
     }
 
     /// Draws states and observations, row after row, until `visit` returns `false`. The first row is a draw of
@@ -89,4 +89,14 @@ impl ModelSpec {
         let problem = self.problem()?;
         simulate(&problem, rows, (seed, run), predict_first, inputs, visit)
     }
+}
+
+/// [`build_with`] for models written as text, whose machine code is thus made once, here.
+pub fn build_text(
+    spec: &FilterSpec,
+    problem: &Problem<TextModel>,
+    rule: Option<&UserRule>,
+    with_lanes: bool,
+) -> Result<Arc<dyn Runner>, SpecError> {
+    build_with(spec, problem, rule, with_lanes)
 }

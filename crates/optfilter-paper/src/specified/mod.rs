@@ -14,6 +14,7 @@ use crate::systems::{Dynamics as Integrator, System};
 use nalgebra::{Const, SMatrix, SVector};
 use optfilter::Series;
 use optfilter::batch::Batch;
+use optfilter::drive::Run;
 use optfilter::filter::{
     Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Particle, ParticleBelief,
     Resampling, Scheme, SigmaPoints, Unscented,
@@ -284,6 +285,7 @@ impl<M> Case<'_, M> {
             let stream = Stream::new(u64::from(self.seed), run, "particles");
             let mut belief = ParticleBelief::new(&prior, PARTICLES, stream).ok()?;
             let series = Series::new(&simulation.observations, N).ok()?.with_dt(self.dt).ok()?;
+            let series = series.predict_first();
             Some(filter.run(&mut belief, &series).ok()?.means)
         })
     }
@@ -318,7 +320,7 @@ impl<M> Case<'_, M> {
     {
         let runs = || self.data.test.iter().chain(&self.data.tuning);
         let series = runs()
-            .map(|run| Series::new(&run.observations, N)?.with_dt(self.dt))
+            .map(|run| Ok(Series::new(&run.observations, N)?.with_dt(self.dt)?.predict_first()))
             .collect::<Result<Vec<_>, FilterError>>()?;
         let starts = vec![SVector::<f64, N>::repeat(self.start); series.len()];
         let batch = Batch::new(series);

@@ -5,28 +5,32 @@ mod results;
 mod run;
 mod series;
 
-use crate::builder::{Settings, build};
 use crate::convert::{array, fill_vector, matrix};
-use crate::engine::{Report, Runner, Start};
 use crate::errors::{bad, take_pending, to_python};
-use crate::model::CoreModel;
+use crate::model::{AnyModel, CoreModel};
+use crate::problem::{build, covariance, read_problem, read_rule, read_spec};
+use crate::threads;
 use lock::Moving;
-use nalgebra::DMatrix;
 use optfilter::filter::FilterError;
-use optfilter::model::Step;
+use optfilter::model::{Dynamics, Observation, Step};
+use optfilter_run::{
+    Covariance, Estimate, FilterSpec, Live, Method, Problem, ProcessNoise, Runner,
+};
+use optfilter_run::{Start, UserRule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use series::Arrays;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A filter. The classes of `optfilter.filters` derive from it.
 #[pyclass(frozen, subclass, module = "optfilter._core")]
 pub(crate) struct CoreFilter {
-    runner: Arc<dyn Runner>,
-    start: Start,
-    dt: f64,
+    spec: FilterSpec,
+    rule: Option<UserRule>,
+    built: RwLock<Built>,
+    sizes: (usize, usize, usize),
     /// Whether steps call Python: those must stay on the calling thread.
     python: bool,
     /// Whether a step is long enough to let other threads run meanwhile.
@@ -36,10 +40,62 @@ pub(crate) struct CoreFilter {
     owner: AtomicU64,
 }
 
+/// What changes only when the user assigns noise.
+#[derive(Clone)]
+struct Built {
+    problem: Problem<AnyModel>,
+    runner: Arc<dyn Runner>,
+}
+
 impl CoreFilter {
-    /// Runs a step, letting other threads run meanwhile if it is long.
-    fn step<R: Send>(&self, py: Python<'_>, f: impl FnOnce() -> R + Send) -> R {
-        if self.heavy { py.detach(f) } else { f() }
+    fn built(&self) -> Built {
+        self.built.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn runner(&self) -> Arc<dyn Runner> {
+        self.built.read().unwrap_or_else(PoisonError::into_inner).runner.clone()
+    }
+
+    fn start(&self) -> Start {
+        self.runner().default_start().clone()
+    }
+
+    /// Runs a step, letting other threads run meanwhile if it is long, and ending it at a signal.
+    fn step<R: Send>(
+        &self,
+        py: Python<'_>,
+        runner: &dyn Runner,
+        f: impl FnOnce() -> R + Send,
+    ) -> PyResult<R> {
+        if !self.heavy {
+            return Ok(f());
+        }
+        let stop = runner.stop_flag();
+        let result = threads::install(py, &stop, f);
+        stop.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// The filter with other noise, and the belief of `live` in it.
+    fn with_noise(
+        &self,
+        q: Option<Covariance>,
+        r: Option<Covariance>,
+        live: &dyn Live,
+    ) -> PyResult<(Built, Box<dyn Live>)> {
+        let mut problem = self.built().problem;
+        if let Some(cov) = q {
+            let per_time = problem.process.as_ref().is_some_and(|q| q.per_time);
+            problem.process = Some(ProcessNoise { cov, per_time });
+        }
+        if let Some(r) = r {
+            problem.measurement = Some(r);
+        }
+        let runner = build(&self.spec, &problem, self.rule.as_ref())?;
+        let wrong = |e| PyValueError::new_err(format!("{e}"));
+        let bytes = live.save().map_err(wrong)?;
+        let moved = runner.load(&bytes).map_err(wrong)?;
+        Ok((Built { problem, runner }, moved))
     }
 }
 
@@ -52,62 +108,44 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
     }
 }
 
+/// Roughly how many multiplications a step takes.
+fn work(spec: &FilterSpec, n: usize) -> usize {
+    let (steps, particles) = (spec.steps() as usize, spec.particles() as usize);
+    match spec.method() {
+        Method::Imap | Method::Vkf => n.saturating_mul(n).saturating_mul(steps),
+        Method::Iekf => n * n * n * steps,
+        Method::Pf => n.saturating_mul(particles),
+        _ => n * n * n,
+    }
+}
+
 #[pymethods]
 impl CoreFilter {
     #[new]
+    #[pyo3(signature = (model, spec, problem, rule=None))]
     fn new(
-        kind: &str,
         model: &Bound<'_, CoreModel>,
-        dt: f64,
-        x0: &Bound<'_, PyAny>,
-        p0: Option<&Bound<'_, PyAny>>,
-        settings: &Bound<'_, PyDict>,
+        spec: &str,
+        problem: &Bound<'_, PyDict>,
+        rule: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = model.py();
         let model = &model.get().model;
-        if !(dt.is_finite() && dt > 0.0) {
-            return Err(bad("dt", format!("{dt} is not positive and finite")));
-        }
-        let (n, m, inputs) = {
-            use optfilter::model::{Dynamics, Observation};
-            (model.state_dim().0, model.output_dim().0, model.input_dim())
-        };
-        let mut mean = vec![0.0; n];
-        fill_vector("x0", Some(x0), &mut mean)?;
-        // Point estimates have no covariance, and may have too many components for one.
-        let cov = p0.map(|p0| matrix("P0", p0, Some((n, n)))).transpose()?;
-        let cov = cov.unwrap_or_else(|| DMatrix::zeros(0, 0));
-        let start = Start { mean, cov, run: 0, at_first: false };
-        let python = model.is_python();
-        let of = Settings { py, kind, values: settings, sizes: (n, m), python };
-        let runner = build(model, &of)?;
-        let live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
-        let count = |key| -> usize {
-            let value = settings.get_item(key).ok().flatten();
-            value.and_then(|v| v.extract::<usize>().ok()).unwrap_or(1)
-        };
-        let rule_is_python = settings
-            .get_item("optimizer")?
-            .and_then(|spec| spec.get_item(0).ok())
-            .is_some_and(|name| name.extract::<String>().is_ok_and(|name| name == "python"));
-        let python = python || rule_is_python;
-        let work = n * n * count("steps") * count("particles") * count("iterations");
-        let moving = Moving {
-            live,
-            index: 0,
-            time: 0.0,
-            dt,
-            even: true,
-            y: vec![0.0; m],
-            u: vec![0.0; inputs],
-            report: Report::default(),
-        };
+        let spec = read_spec(spec)?;
+        let problem = read_problem(model, problem)?;
+        let rule = read_rule(rule)?;
+        let runner = build(&spec, &problem, rule.as_ref())?;
+        let live = runner.start(runner.default_start()).map_err(|e| to_python(py, e, None))?;
+        let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
+        let python = model.is_python() || matches!(rule, Some(UserRule::Custom(_)));
+        let moving = Moving::new(live, problem.dt, m, inputs);
         Ok(Self {
-            runner,
-            start,
-            dt,
+            heavy: !python && work(&spec, n) > 2000,
+            spec,
+            rule,
+            built: RwLock::new(Built { problem, runner }),
+            sizes: (n, m, inputs),
             python,
-            heavy: !python && work > 2000,
             moving: Mutex::new(moving),
             owner: AtomicU64::new(0),
         })
@@ -121,6 +159,7 @@ impl CoreFilter {
         u: Option<&Bound<'_, PyAny>>,
         dt: Option<f64>,
     ) -> PyResult<()> {
+        let built = self.built();
         let mut guard = self.lock(py)?;
         let moving = &mut *guard.moving;
         match u {
@@ -128,57 +167,104 @@ impl CoreFilter {
             None if moving.u.is_empty() => {}
             None => return Err(bad("u", format!("the model reads {} inputs", moving.u.len()))),
         }
-        let length = dt.unwrap_or(self.dt);
+        let own = built.problem.dt;
+        let length = dt.unwrap_or(own);
         if !(length.is_finite() && length >= 0.0) {
             return Err(bad("dt", format!("{length} is not a length of time")));
         }
-        let index = moving.index + 1;
-        let even = moving.even && length == self.dt;
-        let time = if even { index as f64 * self.dt } else { moving.time + length };
-        let step = Step { index, time, dt: length };
+        let clock = moving.clock.after(length, own);
+        let step = Step { index: clock.index, time: clock.time, dt: length };
         let (live, inputs) = (&mut moving.live, &moving.u);
-        let result = self.step(py, || live.predict(inputs, &step));
+        let result = self.step(py, &*built.runner, || live.predict(inputs, &step))?;
         raise(py, result)?;
-        (moving.index, moving.time, moving.dt, moving.even) = (index, time, length, even);
+        moving.clock = clock;
+        moving.prior = Estimate::default();
+        moving.live.estimate(&mut moving.prior);
         Ok(())
     }
 
-    /// Improves the belief by a measurement; `None` or NaN is a missing one.
-    #[pyo3(signature = (y=None, u=None))]
+    /// Improves the belief by a measurement; `None` or NaN is a missing one. `r` is its own R.
+    #[pyo3(signature = (y=None, u=None, r=None))]
     fn update(
         &self,
         py: Python<'_>,
         y: Option<&Bound<'_, PyAny>>,
         u: Option<&Bound<'_, PyAny>>,
+        r: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let runner = self.runner();
         let mut guard = self.lock(py)?;
         let moving = &mut *guard.moving;
         fill_vector("y", y, &mut moving.y)?;
         if u.is_some() {
             fill_vector("u", u, &mut moving.u)?;
         }
-        let step = Step { index: moving.index, time: moving.time, dt: moving.dt };
+        // A measurement before the first prediction is the first row, at the belief's own time.
+        let clock = moving.clock.at_measurement();
+        let step = Step { index: clock.index, time: clock.time, dt: clock.dt };
+        let other = match r {
+            None => None,
+            Some(r) => {
+                let (other, live) =
+                    self.with_noise(None, Some(covariance("R", r)?), &*moving.live)?;
+                moving.live = live;
+                Some(other.runner)
+            }
+        };
         let (live, report) = (&mut moving.live, &mut moving.report);
         let (measured, inputs) = (&moving.y, &moving.u);
-        let result = self.step(py, || live.update(measured, inputs, &step, report));
-        raise(py, result)
+        let used: &dyn Runner = other.as_deref().unwrap_or(&*runner);
+        let result = self.step(py, used, || live.update(measured, inputs, &step, report));
+        if other.is_some() {
+            let wrong = |e| PyValueError::new_err(format!("{e}"));
+            let bytes = moving.live.save().map_err(wrong)?;
+            moving.live = runner.load(&bytes).map_err(wrong)?;
+        }
+        raise(py, result?)?;
+        moving.clock = clock;
+        moving.seen = true;
+        Ok(())
     }
 
     /// The estimate, a new array of n numbers.
     #[getter]
     fn x<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let mut out = vec![0.0; self.start.mean.len()];
-        self.lock(py)?.moving.live.mean_into(&mut out);
-        let n = out.len();
-        array(py, out, [n])
+        let mut out = Estimate::default();
+        self.lock(py)?.moving.live.estimate(&mut out);
+        array(py, out.mean, [self.sizes.0])
     }
 
     /// The error covariance (n, n), or None for filters that have none.
     #[getter(P)]
     fn cov<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let n = self.start.mean.len();
-        let values = self.lock(py)?.moving.live.cov_values();
-        values.map(|values| array(py, values, [n, n])).transpose()
+        let mut out = Estimate::default();
+        self.lock(py)?.moving.live.estimate(&mut out);
+        self.square(py, out.cov)
+    }
+
+    /// The prediction before the last measurement: mean, and covariance where there is one.
+    #[getter]
+    #[allow(clippy::type_complexity)] // two arrays
+    fn prior<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)>> {
+        let prior = self.lock(py)?.moving.prior.clone();
+        if prior.mean.is_empty() {
+            return Ok(None);
+        }
+        let cov = self.square(py, prior.cov)?;
+        Ok(Some((array(py, prior.mean, [self.sizes.0])?, cov)))
+    }
+
+    /// The last measurement that was given to `update`.
+    #[getter]
+    fn z<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let guard = self.lock(py)?;
+        let (seen, y) = (guard.moving.seen, guard.moving.y.clone());
+        drop(guard);
+        let m = y.len();
+        if seen { array(py, y, [m]).map(Some) } else { Ok(None) }
     }
 
     /// Starts the belief anew at a mean and covariance, keeping the clock.
@@ -188,39 +274,68 @@ impl CoreFilter {
         x: Option<&Bound<'_, PyAny>>,
         p: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let n = self.start.mean.len();
+        let n = self.sizes.0;
+        let (runner, mut start) = (self.runner(), self.start());
         let mut guard = self.lock(py)?;
-        let live = &guard.moving.live;
-        let mut mean = vec![0.0; n];
-        live.mean_into(&mut mean);
+        let mut now = Estimate::default();
+        guard.moving.live.estimate(&mut now);
+        start.mean = now.mean;
         if let Some(x) = x {
-            fill_vector("x", Some(x), &mut mean)?;
+            fill_vector("x", Some(x), &mut start.mean)?;
         }
-        let cov = match (p, live.cov_values()) {
-            (Some(p), _) => matrix("P", p, Some((n, n)))?,
-            (None, Some(values)) => DMatrix::from_column_slice(n, n, &values),
-            (None, None) => self.start.cov.clone(),
-        };
-        let start = Start { mean, cov, run: self.start.run, at_first: false };
-        guard.moving.live = self.runner.start(&start).map_err(|e| to_python(py, e, None))?;
+        if let Some(p) = p {
+            start.cov = Covariance::Dense(matrix("P", p, Some((n, n)))?);
+        } else if !now.cov.is_empty() {
+            start.cov = Covariance::Dense(nalgebra::DMatrix::from_column_slice(n, n, &now.cov));
+        }
+        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
+        Ok(())
+    }
+
+    /// Takes other noise from here on; the belief stays.
+    fn set_noise(
+        &self,
+        py: Python<'_>,
+        q: Option<&Bound<'_, PyAny>>,
+        r: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let q = q.map(|q| covariance("Q", q)).transpose()?;
+        let r = r.map(|r| covariance("R", r)).transpose()?;
+        let mut guard = self.lock(py)?;
+        let (built, live) = self.with_noise(q, r, &*guard.moving.live)?;
+        *self.built.write().unwrap_or_else(PoisonError::into_inner) = built;
+        guard.moving.live = live;
         Ok(())
     }
 
     /// Back to the start, clock and belief.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
+        let built = self.built();
         let mut guard = self.lock(py)?;
-        let live = self.runner.start(&self.start).map_err(|e| to_python(py, e, None))?;
-        let moving = &mut *guard.moving;
-        (moving.live, moving.index, moving.time) = (live, 0, 0.0);
-        (moving.dt, moving.even, moving.report) = (self.dt, true, Report::default());
+        let start = built.runner.default_start();
+        let live = built.runner.start(start).map_err(|e| to_python(py, e, None))?;
+        let (_, m, inputs) = self.sizes;
+        *guard.moving = Moving::new(live, built.problem.dt, m, inputs);
         Ok(())
     }
 
-    /// Steps taken and the time reached.
+    /// Rows so far (predictions, and a measurement before the first) and the time reached.
     #[getter]
     fn clock(&self, py: Python<'_>) -> PyResult<(u64, f64)> {
         let guard = self.lock(py)?;
-        Ok((guard.moving.index, guard.moving.time))
+        Ok((guard.moving.clock.index, guard.moving.clock.time))
+    }
+
+    /// The settings as flags of the command line.
+    #[getter]
+    fn flags(&self) -> String {
+        self.spec.flags()
+    }
+
+    /// Whether the first row of a series is predicted unless a call says otherwise.
+    #[getter]
+    fn predicts_first(&self) -> bool {
+        self.spec.predict_first()
     }
 
     /// The last innovation (m numbers).
@@ -234,22 +349,25 @@ impl CoreFilter {
     /// The covariance of the last innovation (m, m).
     #[getter(S)]
     fn innovation_cov<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let guard = self.lock(py)?;
-        let (values, m) = (guard.moving.report.innovation_cov.clone(), guard.moving.y.len());
-        drop(guard);
+        let values = self.lock(py)?.moving.report.innovation_cov.clone();
+        let m = self.sizes.1;
         if values.is_empty() { Ok(None) } else { array(py, values, [m, m]).map(Some) }
     }
 
     /// The log-likelihood of the last measurement given those before.
     #[getter]
     fn log_likelihood(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        Ok(self.lock(py)?.moving.report.log_likelihood)
+        let guard = self.lock(py)?;
+        let known = guard.moving.seen && self.runner().has_cov();
+        Ok(known.then_some(guard.moving.report.log_likelihood))
     }
 
     /// The last normalised innovation squared.
     #[getter]
     fn nis(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        Ok(self.lock(py)?.moving.report.nis)
+        let guard = self.lock(py)?;
+        let known = guard.moving.seen && self.runner().has_cov();
+        Ok(known.then_some(guard.moving.report.nis))
     }
 
     /// Particles (count, n) and weights (count), or None.
@@ -260,34 +378,31 @@ impl CoreFilter {
         let Some((values, weights)) = self.lock(py)?.moving.live.particles() else {
             return Ok(None);
         };
-        let (n, count) = (self.start.mean.len(), weights.len());
+        let (n, count) = (self.sizes.0, weights.len());
         Ok(Some((array(py, values, [count, n])?, array(py, weights, [count])?)))
     }
 
     /// The belief and the clock, for pickling.
-    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, u64, f64, f64, bool)> {
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, lock::SavedClock)> {
         let guard = self.lock(py)?;
-        let moving = &guard.moving;
-        let bytes = moving.live.to_bytes().map_err(PyValueError::new_err)?;
-        Ok((PyBytes::new(py, &bytes), moving.index, moving.time, moving.dt, moving.even))
+        let bytes = guard.moving.live.save().map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok((PyBytes::new(py, &bytes), guard.moving.clock.save()))
     }
 
     /// The inverse of `save`.
-    fn load(&self, py: Python<'_>, saved: (Vec<u8>, u64, f64, f64, bool)) -> PyResult<()> {
-        let (bytes, index, time, dt, even) = saved;
-        let live = self.runner.load(&bytes).map_err(PyValueError::new_err)?;
+    fn load(&self, py: Python<'_>, saved: (Vec<u8>, lock::SavedClock)) -> PyResult<()> {
+        let (bytes, clock) = saved;
+        let live = self.runner().load(&bytes).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let mut guard = self.lock(py)?;
-        let moving = &mut *guard.moving;
-        (moving.live, moving.index, moving.time, moving.dt, moving.even) =
-            (live, index, time, dt, even);
+        guard.moving.live = live;
+        guard.moving.clock = lock::StepClock::load(clock);
         Ok(())
     }
 
     /// Runs whole series. `ys` is (T, m) or (B, T, m); `ts` is (T,) or (B, T); `us` is (T, p) or (B, T, p); `x0` is
     /// (n,) or (B, n); `p0` is (n, n) or (B, n, n). Trajectory b draws from the stream of run `first_run + b`.
-    /// With `at_first` the first measurement is not preceded by a prediction. Returns a dictionary of arrays, and the
-    /// failures that `lenient` lets pass as (trajectory, exception).
-    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, at_first=false))]
+    /// Returns a dictionary of arrays, and the failures that `lenient` lets pass as (trajectory, exception).
+    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, predict_first=false, covariances=true))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
     fn run<'py>(
         &self,
@@ -300,14 +415,15 @@ impl CoreFilter {
         t0: Option<f64>,
         lenient: bool,
         first_run: u64,
-        at_first: bool,
+        predict_first: bool,
+        covariances: bool,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
-        self.run_series(py, &arrays, t0, (first_run, at_first), lenient)
+        self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, covariances))
     }
 
     /// The innovations (B, T, m) of estimates (B, T, n) that `run` returned without them.
-    #[pyo3(signature = (means, ys, ts=None, us=None, x0=None, t0=None))]
+    #[pyo3(signature = (means, ys, ts=None, us=None, x0=None, t0=None, predict_first=false))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
     fn innovations_of<'py>(
         &self,
@@ -318,8 +434,21 @@ impl CoreFilter {
         us: Option<&Bound<'py, PyAny>>,
         x0: Option<&Bound<'py, PyAny>>,
         t0: Option<f64>,
+        predict_first: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let arrays = Arrays::new(ys, ts, us, x0, None)?;
-        self.later_innovations(py, &arrays, means, t0)
+        self.later_innovations(py, &arrays, means, (t0, predict_first))
+    }
+}
+
+impl CoreFilter {
+    /// An n x n array, or None where there are no values.
+    fn square<'py>(
+        &self,
+        py: Python<'py>,
+        values: Vec<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let n = self.sizes.0;
+        if values.is_empty() { Ok(None) } else { array(py, values, [n, n]).map(Some) }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::series::Many;
 use crate::convert::check_memory;
-use crate::engine::{Rows, Runner};
 use crate::errors::bad;
 use numpy::{IxDyn, PyArray, PyArrayMethods};
+use optfilter_run::{Results as Rows, Runner};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,18 +12,20 @@ use pyo3::types::PyDict;
 type Quantity<'py> = (&'static str, Bound<'py, PyArray<f64, IxDyn>>);
 
 /// Arrays of zeros for everything that a filter reports.
-pub(super) struct Results<'py> {
+pub(super) struct ResultArrays<'py> {
     quantities: Vec<Quantity<'py>>,
     count: usize,
 }
 
-impl<'py> Results<'py> {
-    /// For `many` trajectories of `runner`; `innovations` may be left for later.
+impl<'py> ResultArrays<'py> {
+    /// For `many` trajectories of `runner`; `innovations` may be left for later, and
+    /// covariances out.
     pub(super) fn new(
         py: Python<'py>,
         runner: &dyn Runner,
         many: &Many<'_>,
         innovations: bool,
+        covariances: bool,
     ) -> PyResult<Self> {
         let (n, m, _) = runner.dims();
         let (count, len) = many.shape();
@@ -40,8 +42,10 @@ impl<'py> Results<'py> {
             add("innovations", &[m])?;
         }
         if runner.has_cov() {
-            add("covariances", &[n, n])?;
-            add("innovation_covariances", &[m, m])?;
+            if covariances {
+                add("covariances", &[n, n])?;
+                add("innovation_covariances", &[m, m])?;
+            }
             add("log_likelihoods", &[])?;
             add("nis", &[])?;
         }

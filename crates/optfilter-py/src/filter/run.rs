@@ -1,17 +1,17 @@
 //! Whole series: on this thread, on all, or as lanes.
 
 use super::CoreFilter;
-use super::results::Results;
+use super::results::ResultArrays;
 use super::series::{Arrays, Many};
 use crate::convert::{array, as_array, slice};
-use crate::engine::{Rows, Watch};
-use crate::errors::{bad, is_pending, take_pending, to_python};
+use crate::errors::{bad, is_pending, stopping_at_exceptions, take_pending, to_python};
 use crate::threads;
 use optfilter::filter::FilterError;
+use optfilter_run::{Results as Rows, Runner, Watch};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// How a trajectory ended.
 type Ended = Result<(), FilterError>;
@@ -28,14 +28,15 @@ impl CoreFilter {
         &self,
         py: Python<'py>,
         arrays: &Arrays<'py>,
-        t0: Option<f64>,
-        first: (u64, bool),
-        lenient: bool,
+        begin: (Option<f64>, bool),
+        first_run: u64,
+        (lenient, covariances): (bool, bool),
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
-        let many = arrays.many(py, self, t0, first)?;
-        let lanes = !self.python && many.series.len() > 1 && !first.1 && self.runner.has_lanes();
-        let mut results = Results::new(py, &*self.runner, &many, !lanes)?;
-        let ended = self.run_into(py, &many, results.rows()?, lanes);
+        let runner = self.runner();
+        let many = arrays.many(py, self, begin, first_run)?;
+        let lanes = !self.python && many.series.len() > 1 && runner.lanes().is_some();
+        let mut results = ResultArrays::new(py, &*runner, &many, !lanes, covariances)?;
+        let ended = self.run_into(py, &*runner, &many, results.rows()?, lanes);
         if let Some(error) = take_pending() {
             return Err(error);
         }
@@ -59,76 +60,37 @@ impl CoreFilter {
     fn run_into(
         &self,
         py: Python<'_>,
+        runner: &dyn Runner,
         many: &Many<'_>,
         mut rows: Vec<Rows<'_>>,
         lanes: bool,
     ) -> PyResult<Vec<Ended>> {
         if self.python {
-            return Ok(self.run_python(many, rows));
+            return Ok(run_python(runner, many, rows));
         }
-        let stride = if self.heavy { 1 } else { STRIDE };
-        if let ([series], [start], [rows]) =
-            (many.series.as_slice(), many.starts.as_slice(), rows.as_mut_slice())
+        if let ([series], [start], [rows], false) =
+            (many.series.as_slice(), many.starts.as_slice(), rows.as_mut_slice(), self.heavy)
         {
             let run = |stop: &dyn Fn() -> bool| {
-                self.runner.run(start, series, rows, &Watch { stride, stop })
+                runner.run(start, series, rows, &Watch { stride: STRIDE, stop })
             };
             return Ok(vec![threads::run_here(py, run)?]);
         }
-        let stop = AtomicBool::new(false);
+        // The flag also ends a descent of many steps.
+        let stop = runner.stop_flag();
         let watch = || stop.load(Ordering::Relaxed);
-        threads::install(py, &stop, || {
+        let ended = threads::install(py, &stop, || {
             if lanes {
-                return self.run_lanes(many, rows, &watch);
+                return run_lanes(runner, many, rows, &watch);
             }
             (many.series.par_iter().zip(&many.starts).zip(rows))
                 .map(|((series, start), mut rows)| {
-                    self.runner.run(start, series, &mut rows, &Watch { stride, stop: &watch })
+                    runner.run(start, series, &mut rows, &Watch { stride: STRIDE, stop: &watch })
                 })
                 .collect()
-        })
-    }
-
-    /// On this thread, which holds the interpreter's lock; ends at the first exception.
-    fn run_python(&self, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<Ended> {
-        let watch = Watch { stride: 1, stop: &is_pending };
-        let mut out = Vec::with_capacity(rows.len());
-        for ((series, start), mut rows) in many.series.iter().zip(&many.starts).zip(rows) {
-            out.push(self.runner.run(start, series, &mut rows, &watch));
-            if is_pending() {
-                break;
-            }
-        }
-        out
-    }
-
-    /// As lanes, on all threads.
-    fn run_lanes(
-        &self,
-        many: &Many<'_>,
-        mut rows: Vec<Rows<'_>>,
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Vec<Ended> {
-        let groups = many.series.par_chunks(LANES).zip(many.starts.par_chunks(LANES));
-        let ended = groups.zip(rows.par_chunks_mut(LANES)).map(|((series, starts), rows)| {
-            if stop() {
-                return vec![Ok(()); rows.len()];
-            }
-            let watch = Watch { stride: STRIDE, stop: &stop };
-            let estimates = self.runner.run_lanes(starts, series).and_then(Result::ok);
-            let each = rows.iter_mut().enumerate().map(|(b, rows)| {
-                match estimates.as_ref().and_then(|e| e.trajectory(b)) {
-                    Some(Ok(means)) if means.len() == rows.means.len() => {
-                        rows.means.copy_from_slice(&means);
-                        Ok(())
-                    }
-                    // Once more alone, to have the estimates before the failure.
-                    _ => self.runner.run(&starts[b], &series[b], rows, &watch),
-                }
-            });
-            each.collect()
         });
-        ended.collect::<Vec<Vec<Ended>>>().concat()
+        stop.store(false, Ordering::Relaxed);
+        ended
     }
 
     /// The innovations of estimates that came from lanes.
@@ -137,24 +99,69 @@ impl CoreFilter {
         py: Python<'py>,
         arrays: &Arrays<'py>,
         means: &Bound<'py, PyAny>,
-        t0: Option<f64>,
+        begin: (Option<f64>, bool),
     ) -> PyResult<Bound<'py, PyAny>> {
-        let many = arrays.many(py, self, t0, (0, false))?;
+        let runner = self.runner();
+        let many = arrays.many(py, self, begin, 0)?;
         let means = as_array("means", means)?;
         let means = slice("means", &means)?;
-        let (n, m, _) = self.runner.dims();
+        let (n, m, _) = self.sizes;
         let (count, len) = many.shape();
         let size = len * n;
         if means.len() != count * size {
             return Err(bad("means", "does not fit ys"));
         }
+        let Some(lanes) = runner.lanes() else {
+            return Err(bad("means", "this filter reports its innovations"));
+        };
         let mut out = Vec::with_capacity(count * len * m);
-        let both = many.series.iter().zip(&many.starts);
-        for (b, (series, start)) in both.enumerate() {
-            let means = &means[b * size..(b + 1) * size];
-            let part: Option<Vec<f64>> = self.runner.innovations(&start.mean, series, means);
-            out.extend(part.ok_or_else(|| bad("means", "this filter reports its innovations"))?);
+        for (b, (series, start)) in many.series.iter().zip(&many.starts).enumerate() {
+            out.extend(lanes.innovations(&start.mean, series, &means[b * size..(b + 1) * size]));
         }
         array(py, out, [count, len, m])
     }
+}
+
+/// On this thread, which holds the interpreter's lock; ends at the first exception.
+fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<Ended> {
+    let watch = Watch { stride: 1, stop: &is_pending };
+    let stop = runner.stop_flag();
+    let mut out = Vec::with_capacity(rows.len());
+    for ((series, start), mut rows) in many.series.iter().zip(&many.starts).zip(rows) {
+        // An exception ends a descent of many steps, too.
+        out.push(stopping_at_exceptions(&stop, || runner.run(start, series, &mut rows, &watch)));
+        if is_pending() {
+            break;
+        }
+    }
+    out
+}
+
+/// As lanes, on all threads.
+fn run_lanes(
+    runner: &dyn Runner,
+    many: &Many<'_>,
+    mut rows: Vec<Rows<'_>>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Vec<Ended> {
+    let groups = many.series.par_chunks(LANES).zip(many.starts.par_chunks(LANES));
+    let ended = groups.zip(rows.par_chunks_mut(LANES)).map(|((series, starts), rows)| {
+        if stop() {
+            return vec![Ok(()); rows.len()];
+        }
+        let watch = Watch { stride: STRIDE, stop: &stop };
+        let estimates = runner.lanes().and_then(|lanes| lanes.run(starts, series).ok());
+        let each = rows.iter_mut().enumerate().map(|(b, rows)| {
+            match estimates.as_ref().and_then(|e| e.trajectory(b)) {
+                Some(Ok(means)) if means.len() == rows.means.len() => {
+                    rows.means.copy_from_slice(&means);
+                    Ok(())
+                }
+                // Once more alone, to have the estimates before the failure.
+                _ => runner.run(&starts[b], &series[b], rows, &watch),
+            }
+        });
+        each.collect()
+    });
+    ended.collect::<Vec<Vec<Ended>>>().concat()
 }

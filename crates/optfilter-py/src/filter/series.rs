@@ -2,12 +2,12 @@
 
 use super::CoreFilter;
 use crate::convert::{as_array, slice};
-use crate::engine::Start;
 use crate::errors::{bad, to_python};
 use nalgebra::DMatrix;
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter::Series;
 use optfilter::filter::FilterError;
+use optfilter_run::{Covariance, Start};
 use pyo3::prelude::*;
 
 /// The arrays of a call, kept alive while the library reads them.
@@ -67,10 +67,11 @@ impl<'py> Arrays<'py> {
         &self,
         py: Python<'py>,
         filter: &CoreFilter,
-        t0: Option<f64>,
-        (first_run, at_first): (u64, bool),
+        (t0, predict_first): (Option<f64>, bool),
+        first_run: u64,
     ) -> PyResult<Many<'_>> {
-        let (n, m, inputs) = filter.runner.dims();
+        let (n, m, inputs) = filter.sizes;
+        let (dt, default) = (filter.built().problem.dt, filter.start());
         let (count, len, columns, single) = match *self.ys.shape() {
             [len, columns] => (1, len, columns, true),
             [count, len, columns] => (count, len, columns, false),
@@ -97,13 +98,17 @@ impl<'py> Arrays<'py> {
         for b in 0..count {
             let fail = |e: FilterError| to_python(py, e, Some(b));
             let mut one = Series::new(&ys[b * len * m..(b + 1) * len * m], m)
-                .and_then(|s| s.with_dt(filter.dt))
+                .and_then(|s| s.with_dt(dt))
                 .map_err(fail)?;
             if let Some(ts) = ts {
                 let times = part(ts, b, count, len)
                     .ok_or_else(|| misfit("ts", format!("({len},) or ({count}, {len})")))?;
-                let start = t0.unwrap_or_else(|| times.first().map_or(0.0, |t| t - filter.dt));
-                one = one.with_times(start, times).map_err(fail)?;
+                one = one.with_times(times).map_err(fail)?;
+            }
+            if let Some(t0) = t0 {
+                one = one.start_at(t0).map_err(fail)?;
+            } else if predict_first {
+                one = one.predict_first();
             }
             if let Some(us) = us {
                 let rows = part(us, b, count, len * inputs).ok_or_else(|| {
@@ -112,22 +117,22 @@ impl<'py> Arrays<'py> {
                 one = one.with_inputs(rows, inputs).map_err(fail)?;
             }
             let mean = match x0 {
-                None => filter.start.mean.clone(),
+                None => default.mean.clone(),
                 Some(x0) => part(x0, b, count, n)
                     .ok_or_else(|| misfit("x0", format!("({n},) or ({count}, {n})")))?
                     .to_vec(),
             };
             let cov = match p0 {
-                None => filter.start.cov.clone(),
+                None => default.cov.clone(),
                 Some(p0) => {
                     let values = part(p0, b, count, n * n).ok_or_else(|| {
                         misfit("P0", format!("({n}, {n}) or ({count}, {n}, {n})"))
                     })?;
-                    DMatrix::from_row_slice(n, n, values)
+                    Covariance::Dense(DMatrix::from_row_slice(n, n, values))
                 }
             };
             series.push(one);
-            starts.push(Start { mean, cov, run: first_run + b as u64, at_first });
+            starts.push(Start { mean, cov, run: first_run + b as u64 });
         }
         Ok(Many { series, starts, single })
     }

@@ -6,10 +6,11 @@ use crate::convert::{array, array_of_matrix, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
 use nalgebra::{DVector, Dyn};
 use optfilter::model::{
-    Dynamics, Growth, Integrated, Linear, Lorenz63, Lorenz96, Method, Observation, RandomWalk,
+    Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
     Step, linearize_observation, linearize_transition,
 };
 use optfilter_model::{LikelihoodKind, ModelSpec};
+use optfilter_run::RunModel;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ pub(crate) struct CoreModel {
     pub(crate) model: AnyModel,
 }
 
-fn method(name: &str) -> PyResult<Method> {
+fn integrator(name: &str) -> PyResult<Integrator> {
     match name {
-        "rk4" => Ok(Method::Rk4),
-        "euler" => Ok(Method::Euler),
+        "rk4" => Ok(Integrator::Rk4),
+        "euler" => Ok(Integrator::Euler),
         _ => Err(bad("method", format!("{name:?} is not known; there are \"rk4\" and \"euler\""))),
     }
 }
@@ -32,7 +33,7 @@ fn integrated<D>(drift: D, name: &str, substeps: u32) -> PyResult<Integrated<D>>
     if substeps == 0 {
         return Err(bad("substeps", "must be at least 1"));
     }
-    Ok(Integrated { drift, method: method(name)?, substeps })
+    Ok(Integrated { drift, method: integrator(name)?, substeps })
 }
 
 #[pymethods]
@@ -214,7 +215,7 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("x0", array(py, spec.initial_mean.clone(), [spec.initial_mean.len()])?)?;
     about.set_item("P0", array_of_matrix(py, &spec.initial_cov)?)?;
     if let Some(noise) = &spec.process_noise {
-        about.set_item("Q", array_of_matrix(py, &noise.cov)?)?;
+        about.set_item("Q", array_of_matrix(py, &noise.cov.dense(Dyn(spec.states.len())))?)?;
         about.set_item("Q_per_time", noise.per_time)?;
     }
     if let Some(r) = &spec.measurement_cov {
@@ -223,14 +224,15 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     if let Some(bounds) = &spec.bounds {
         about.set_item("bounds", bounds.clone())?;
     }
-    let settings = PyDict::new(py);
-    settings.set_item("method", &spec.settings.method)?;
-    settings.set_item("optimizer", &spec.settings.optimizer)?;
-    settings.set_item("steps", spec.settings.steps)?;
-    settings.set_item("lr", spec.settings.lr)?;
-    settings.set_item("decay", spec.settings.decay)?;
-    settings.set_item("particles", spec.settings.particles)?;
-    about.set_item("filter", settings)?;
+    let filter = serde_json::to_string(&spec.filter).unwrap_or_default();
+    about.set_item("filter", filter)?;
+    about.set_item("state_angles", &spec.state_angles)?;
+    about.set_item("observation_angles", &spec.observation_angles)?;
+    about.set_item("time_column", &spec.time_column)?;
+    about.set_item("seconds_per_unit", spec.seconds_per_unit)?;
+    let named = spec.inputs.iter().chain(&spec.observations);
+    let columns: Vec<(&str, &str)> = named.map(|n| (n.as_str(), spec.column(n))).collect();
+    about.set_item("columns", columns)?;
     // Links are compiled into the equations.
     let likelihoods: Vec<(&str, f64)> = spec
         .likelihoods

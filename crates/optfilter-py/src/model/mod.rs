@@ -1,7 +1,6 @@
 //! One type for every model that Python can name: built-in systems, text, callables.
 //!
-//! Sizes are known at run time only. The two systems of the paper also have filters of fixed size
-//! ([`crate::builder`]), which allocate nothing.
+//! Sizes are known at run time only; small ones also have filters of fixed size, which allocate nothing.
 
 mod class;
 
@@ -9,13 +8,13 @@ pub(crate) use class::{CoreModel, built_in_systems};
 
 use crate::callable::{CallableModel, Differentiable};
 use nalgebra::Dyn;
-use optfilter::derivative::{self, VectorFunction};
 use optfilter::model::{
-    Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
-    Step,
+    Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,
+    RandomWalk, Step,
 };
 use optfilter::scalar::Scalar;
 use optfilter_model::TextModel;
+use optfilter_run::{RunModel, Size};
 use std::sync::Arc;
 
 /// A model of any kind.
@@ -34,15 +33,6 @@ impl AnyModel {
     /// Whether a step of the model runs Python code.
     pub(crate) fn is_python(&self) -> bool {
         matches!(self, Self::Callable(_))
-    }
-
-    /// Whether the model is known to be linear in the state.
-    pub(crate) fn is_linear(&self) -> bool {
-        match self {
-            Self::Linear(_) | Self::RandomWalk(_) => true,
-            Self::Text(model) => model.is_linear(),
-            _ => false,
-        }
     }
 }
 
@@ -97,7 +87,6 @@ impl Dynamics for AnyModel {
 
 impl Observation for AnyModel {
     type Output = Dyn;
-    const HAS_PULL_BACK: bool = true;
     fn output_dim(&self) -> Dyn {
         use nalgebra::Dim;
         each!(self, m => Dyn(m.output_dim().value()), c => Dyn(c.outputs))
@@ -118,20 +107,20 @@ impl Observation for AnyModel {
             c => write_jacobian(&c.observation, x, u, step, c.outputs, out)
         )
     }
-    fn pull_back<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
-        match self {
-            Self::Growth(m) => m.pull_back(x, u, step, r, out),
-            Self::Lorenz63(m) => m.pull_back(x, u, step, r, out),
-            Self::Lorenz96(m) => m.pull_back(x, u, step, r, out),
-            Self::RandomWalk(m) => m.pull_back(x, u, step, r, out),
-            Self::Linear(m) => m.pull_back(x, u, step, r, out),
-            Self::Callable(c) => c.observation.pull_back(x, u, step, r, out),
-            Self::Text(model) => {
-                let (n, m) = (Dyn(x.len()), Dyn(r.len()));
-                let at = TextObservation { model, u, step };
-                derivative::pull_back(&at, x, n, m, |_, target| target.copy_from_slice(r), out);
-            }
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        // A model of text has none, and is filtered as what it is, not as this.
+        if matches!(self, Self::Text(_)) {
+            return None;
         }
+        Some(|model, x, u, step, r, out| match model {
+            Self::Growth(m) => apply(m, x, u, step, r, out),
+            Self::Lorenz63(m) => apply(m, x, u, step, r, out),
+            Self::Lorenz96(m) => apply(m, x, u, step, r, out),
+            Self::RandomWalk(m) => apply(m, x, u, step, r, out),
+            Self::Linear(m) => apply(&**m, x, u, step, r, out),
+            Self::Callable(c) => c.observation.pull_back(x, u, step, r, out),
+            Self::Text(_) => {}
+        })
     }
     fn is_angle(&self, component: usize) -> bool {
         each!(
@@ -142,16 +131,30 @@ impl Observation for AnyModel {
     }
 }
 
-/// A text model's observation at a given input and step.
-struct TextObservation<'a> {
-    model: &'a TextModel,
-    u: &'a [f64],
-    step: &'a Step,
+/// A model's own pull-back.
+fn apply<M: Observation, S: Scalar>(
+    model: &M,
+    x: &[S],
+    u: &[f64],
+    step: &Step,
+    r: &[S],
+    out: &mut [S],
+) {
+    if let Some(pull_back) = model.pull_back() {
+        pull_back(model, x, u, step, r, out);
+    }
 }
 
-impl VectorFunction for TextObservation<'_> {
-    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
-        self.model.observe(x, self.u, self.step, out);
+impl RunModel for AnyModel {
+    /// The two systems of the paper, which allocate nothing.
+    const SIZES: &'static [Size] = &[(1, 1, true), (3, 3, true)];
+
+    fn is_linear(&self) -> bool {
+        match self {
+            Self::Linear(_) | Self::RandomWalk(_) => true,
+            Self::Text(model) => model.is_linear(),
+            _ => false,
+        }
     }
 }
 

@@ -1,0 +1,188 @@
+//! What is to be filtered, read from a dictionary, with errors that name the argument.
+
+use crate::convert::{as_array, check_memory, fill_vector, matrix, slice};
+use crate::errors::bad;
+use crate::model::AnyModel;
+use crate::optimizer::PythonRule;
+use nalgebra::DMatrix;
+use numpy::PyUntypedArrayMethods;
+use optfilter::model::likelihood::{
+    Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
+};
+use optfilter::model::{Dynamics, Observation};
+use optfilter::optim::Bounds;
+use optfilter_model::run::build_text;
+use optfilter_run::{
+    Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
+    UserRule, build_with,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// An error of the engine as a `ValueError` whose text begins with the argument's name.
+pub(crate) fn spec_error(error: SpecError) -> PyErr {
+    let name = match error.key {
+        "" => return pyo3::exceptions::PyValueError::new_err(error.message),
+        "beta1" => "b1",
+        "beta2" => "b2",
+        "accumulator" => "initial_accumulator_value",
+        key => key,
+    };
+    bad(name, error.message)
+}
+
+/// The settings of a filter, from the JSON text that Python made of its arguments.
+pub(crate) fn read_spec(text: &str) -> PyResult<FilterSpec> {
+    let spec: FilterSpec =
+        serde_json::from_str(text).map_err(|e| bad("settings", e.to_string()))?;
+    spec.validate().map_err(spec_error)?;
+    Ok(spec)
+}
+
+/// Raises what is wrong with settings, if anything is; otherwise returns them as flags of the command line.
+#[pyfunction]
+pub(crate) fn check_spec(text: &str) -> PyResult<String> {
+    let spec = read_spec(text)?;
+    if spec.method().optimizes() {
+        spec.rule().map_err(spec_error)?;
+    }
+    Ok(spec.flags())
+}
+
+/// The names of all filters.
+#[pyfunction]
+pub(crate) fn methods() -> Vec<&'static str> {
+    Method::NAMES.to_vec()
+}
+
+/// Calendar times as seconds since 1970, as tables are read; an error names the first that is none.
+#[pyfunction]
+pub(crate) fn parse_times(texts: Vec<String>) -> PyResult<Vec<f64>> {
+    let parse = |text: &String| {
+        optfilter_model::table::parse_time(text)
+            .ok_or_else(|| bad("ts", format!("{text:?} is not a time")))
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// A covariance as it was given: one variance, variances, or a matrix.
+pub(crate) fn covariance(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Covariance> {
+    let array = as_array(name, object)?;
+    let values = slice(name, &array)?;
+    Ok(match *array.shape() {
+        [] => Covariance::Scalar(values[0]),
+        [_] => Covariance::Diagonal(values.to_vec()),
+        [rows, columns] => Covariance::Dense(DMatrix::from_row_slice(rows, columns, values)),
+        _ => return Err(bad(name, "must be a number, a vector of variances or a matrix")),
+    })
+}
+
+/// Reads the tuple by which `optfilter.likelihoods` describes a likelihood.
+pub(crate) fn likelihood(spec: &Bound<'_, PyAny>) -> PyResult<LikelihoodSpec> {
+    let name: String = spec.get_item(0)?.extract()?;
+    match name.as_str() {
+        "squared" => Ok(LikelihoodSpec::Squared),
+        "gaussian" => Ok(LikelihoodSpec::Gaussian(covariance("R", &spec.get_item(1)?)?)),
+        "independent" => {
+            let parts: Vec<(String, f64, f64, bool)> = spec.get_item(1)?.extract()?;
+            let components = parts.iter().map(component).collect::<PyResult<_>>()?;
+            Ok(LikelihoodSpec::Components(components))
+        }
+        _ => Err(bad("likelihood", format!("there is no likelihood called {name:?}"))),
+    }
+}
+
+/// One component: kind, shape (degrees of freedom, delta), scale, canonical link.
+fn component((kind, shape, scale, canonical): &(String, f64, f64, bool)) -> PyResult<Component> {
+    let link = if *canonical { Link::Canonical } else { Link::Identity };
+    let named = |e: LikelihoodError| bad(e.name, &e);
+    Ok(match kind.as_str() {
+        "gaussian" => Component::normal(*scale).map_err(named)?,
+        "student_t" => Component::StudentT(StudentT::new(*shape, *scale).map_err(named)?),
+        "huber" => Component::Huber(Huber::new(*shape, *scale).map_err(named)?),
+        "poisson" => Component::Poisson(Poisson { link }),
+        "bernoulli" => Component::Bernoulli(Bernoulli { link }),
+        _ => return Err(bad("likelihood", format!("there is no likelihood called {kind:?}"))),
+    })
+}
+
+/// Raises what is wrong with a likelihood, if anything is.
+#[pyfunction]
+pub(crate) fn check_likelihood(spec: &Bound<'_, PyAny>) -> PyResult<()> {
+    likelihood(spec).map(|_| ())
+}
+
+/// The problem of a dictionary: dt, x0, P0, Q, Q_per_time, R, likelihood, bounds, prior_cov.
+pub(crate) fn read_problem(
+    model: &AnyModel,
+    values: &Bound<'_, PyDict>,
+) -> PyResult<Problem<AnyModel>> {
+    let get = |key: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
+        Ok(values.get_item(key)?.filter(|value| !value.is_none()))
+    };
+    let cov = |key: &str| get(key)?.map(|object| covariance(key, &object)).transpose();
+    let n = model.state_dim().0;
+    let dt: f64 = get("dt")?.map_or(Ok(1.0), |dt| dt.extract())?;
+    if !(dt.is_finite() && dt > 0.0) {
+        return Err(bad("dt", format!("{dt} is not positive and finite")));
+    }
+    let mut mean = vec![0.0; n];
+    if let Some(x0) = get("x0")? {
+        fill_vector("x0", Some(&x0), &mut mean)?;
+    }
+    let per_time = get("Q_per_time")?.map_or(Ok(false), |v| v.extract())?;
+    let bounds = match get("bounds")? {
+        None => None,
+        Some(pair) => {
+            let (lower, upper): (Vec<f64>, Vec<f64>) = pair.extract()?;
+            Some(Bounds::new(lower, upper).map_err(|e| bad("bounds", e))?)
+        }
+    };
+    Ok(Problem {
+        model: model.clone(),
+        dt,
+        process: cov("Q")?.map(|cov| ProcessNoise { cov, per_time }),
+        measurement: cov("R")?,
+        likelihood: get("likelihood")?.map(|l| likelihood(&l)).transpose()?,
+        mean,
+        cov: cov("P0")?.unwrap_or(Covariance::Scalar(1.0)),
+        bounds,
+        prior: cov("prior_cov")?,
+    })
+}
+
+/// An optimizer that the settings cannot name: a matrix or a callable.
+pub(crate) fn read_rule(rule: Option<&Bound<'_, PyAny>>) -> PyResult<Option<UserRule>> {
+    let Some(rule) = rule else { return Ok(None) };
+    let kind: String = rule.get_item(0)?.extract()?;
+    Ok(Some(match kind.as_str() {
+        "matrix" => UserRule::Matrix(matrix("M", &rule.get_item(1)?, None)?),
+        _ => UserRule::Custom(Arc::new(PythonRule(rule.get_item(1)?.unbind()))),
+    }))
+}
+
+/// The filter of a problem. Models written as text are filtered by the same machine code as from the command
+/// line.
+pub(crate) fn build(
+    spec: &FilterSpec,
+    problem: &Problem<AnyModel>,
+    rule: Option<&UserRule>,
+) -> PyResult<Arc<dyn Runner>> {
+    let (n, m) = (problem.model.state_dim().0, problem.model.output_dim().0);
+    match spec.method() {
+        Method::Imap => {}
+        Method::Pf => check_memory(&[4, spec.particles() as usize, n.max(m)])?,
+        _ => check_memory(&[6, n.max(m), n.max(m)])?,
+    }
+    let angles = (0..n).any(|i| problem.model.is_state_angle(i));
+    // Lanes of Python code would be no faster; lanes leave angles as they are.
+    let lanes = !angles && !problem.model.is_python();
+    let built = match &problem.model {
+        AnyModel::Text(text) => {
+            build_text(spec, &problem.with_model((**text).clone()), rule, lanes)
+        }
+        _ => build_with(spec, problem, rule, lanes),
+    };
+    built.map_err(spec_error)
+}
