@@ -136,7 +136,7 @@ impl StripChart {
         }
         for strip in &self.outputs {
             let measured = Mark::points(strip.measured.points()).color(GREY).named("measured");
-            let predicted = Mark::line(strip.predicted.line()).color(VERMILION).size(1.2);
+            let predicted = Mark::line(strip.predicted.line()).color(VERMILION).size(1.2).loose();
             let mut panel =
                 panel(&strip.name).with(measured).with(predicted.named("predicted one row ahead"));
             if !strip.outliers.is_empty() {

@@ -229,16 +229,22 @@ fn darkened(svg: &str, colors: &BTreeMap<u32, u32>) -> String {
     out
 }
 
-/// Lines through the pieces between points that are not finite; `alone` is added to pieces of one point.
+/// Lines through the pieces between points that are not finite, each from the point before, which is half as long as
+/// the points themselves; `alone` is added to pieces of one point.
 fn path(points: &[Pixel], alone: &str) -> String {
     // A tenth of a pixel is enough for data; smooth curves of few points deserve more.
-    let digits = if points.len() > 600 { 1 } else { 2 };
+    let unit = if points.len() > 600 { 10.0 } else { 100.0 };
     let mut d = String::new();
     for piece in points.split(|(x, y)| !(x.is_finite() && y.is_finite())) {
+        let mut before = (0.0, 0.0);
         for (i, (x, y)) in piece.iter().enumerate() {
-            // Far outside is cut off anyway, and viewers compute in single precision.
-            let [x, y] = [x, y].map(|v| v.clamp(-1e5, 1e5));
-            let _ = write!(d, "{}{x:.digits$} {y:.digits$}", if i == 0 { 'M' } else { 'L' });
+            // Far outside is cut off anyway, and viewers compute in single precision. Differences of whole units add up
+            // to the points without error.
+            let [x, y] = [x, y].map(|v| (v.clamp(-1e5, 1e5) * unit).round());
+            let (dx, dy) = ((x - before.0) / unit, (y - before.1) / unit);
+            let (letter, space) = (if i == 0 { 'M' } else { 'l' }, if dy < 0.0 { "" } else { " " });
+            let _ = write!(d, "{letter}{dx}{space}{dy}");
+            before = (x, y);
         }
         if piece.len() == 1 {
             d.push_str(alone);

@@ -34,23 +34,22 @@ impl Panel {
         self
     }
 
-    /// The values that decide the vertical range. Bands do so only as far as the other values spread or the band is
-    /// usually wide, so that a wide initial belief does not flatten the picture.
+    /// The values that decide the vertical range. Bands, and marks that are loose, do so only as far as the other values
+    /// spread or a band is usually wide, so that a wide initial belief does not flatten the picture.
     fn heights(&self) -> Vec<f64> {
-        let others = || self.marks.iter().flat_map(Mark::ys).filter(|v| v.is_finite());
-        let spans: Vec<(f64, f64)> = self.marks.iter().flat_map(Mark::spans).collect();
-        let mut widths: Vec<f64> = spans.iter().map(|s| s.1 - s.0).collect();
+        let (mut firm, mut loose) = (Vec::new(), Vec::new());
+        for (spans, full_say) in self.marks.iter().map(Mark::spans) {
+            if full_say { &mut firm } else { &mut loose }.extend(spans);
+        }
+        let mut widths: Vec<f64> = loose.iter().map(|s: &(f64, f64)| s.1 - s.0).collect();
         widths.sort_by(f64::total_cmp);
         let usual = widths.get(widths.len() / 2).copied().unwrap_or(0.0);
-        let (low, high) = extent(others());
-        let limits = if low <= high {
-            let reach = (high - low).max(usual);
-            (low - reach, high + reach)
-        } else {
-            (f64::NEG_INFINITY, f64::INFINITY)
-        };
-        let limited = |v: f64| v.clamp(limits.0, limits.1);
-        others().chain(spans.iter().flat_map(|s| [limited(s.0), limited(s.1)])).collect()
+        let mut values: Vec<f64> = firm.into_iter().flat_map(|s: (f64, f64)| [s.0, s.1]).collect();
+        let (low, high) = extent(values.iter().copied());
+        let reach = if low <= high { (high - low).max(usual) } else { f64::INFINITY };
+        let (low, high) = if low <= high { (low - reach, high + reach) } else { (-reach, reach) };
+        values.extend(loose.iter().flat_map(|s| [s.0.clamp(low, high), s.1.clamp(low, high)]));
+        values
     }
 }
 
@@ -214,7 +213,7 @@ impl Figure {
             canvas.text((x + 26.0, y + 13.0), &mark.name, Lettering::new(TEXT, Anchor::Start));
             x += width + 20.0;
         }
-        if named.is_empty() { y } else { y + LINE }
+        if named.is_empty() { y } else { y + LINE + 5.0 }
     }
 }
 
@@ -236,7 +235,9 @@ impl Panel {
             }
             for (line, text) in text.lines().enumerate() {
                 let down = 15.0 + 13.0 * line as f64;
-                canvas.text((at, bottom + down), text, small(Anchor::Middle));
+                let half = font::width(text, 10.5, false) / 2.0 + 1.0;
+                let inside = at.min(right + RIGHT - half).max(left - room(self, y) + half);
+                canvas.text((inside, bottom + down), text, small(Anchor::Middle));
                 below = below.max(down + 3.0);
             }
         }
@@ -346,7 +347,7 @@ mod tests {
         let svg = one(vec![Mark::line(gap).color(Color::fixed(0x010203))]).svg(Theme::Light);
         let d = path_of(&svg, "rgb(1,2,3)");
         assert_eq!(
-            (d.matches('M').count(), d.matches("h0").count(), d.matches('L').count()),
+            (d.matches('M').count(), d.matches("h0").count(), d.matches('l').count()),
             (3, 1, 26)
         );
     }
@@ -367,6 +368,10 @@ mod tests {
             scale.low > 6.3 && scale.low < 6.5 && scale.high > 7.5 && scale.high < 7.7,
             "{scale:?}"
         );
+        // A line that begins far away and is said to be loose.
+        let far = constant().map(|(x, y)| (x, if x == 0.0 { -1e9 } else { y }));
+        let loose = one(vec![Mark::points(constant()), Mark::line(far).loose()]).scales()[0].1;
+        assert!(loose.low > 6.0 && loose.high < 8.0, "{loose:?}");
         // Without a band, and even without values.
         let alone = one(vec![Mark::line(constant())]).scales()[0].1;
         assert!(alone.low < 7.0 && alone.low > 5.0 && alone.high > 7.0 && alone.high < 9.0);

@@ -2,7 +2,7 @@
 
 use crate::axis::Scale;
 use crate::canvas::{Anchor, Canvas, Lettering, Pen, Pixel};
-use crate::color::{BLUE, Color, GREY, INK, VERMILION};
+use crate::color::{BLUE, Color, GREY, INK, PURPLE};
 
 /// Something drawn in the coordinates of a panel, with its look and its name in the legend.
 ///
@@ -16,6 +16,7 @@ pub struct Mark {
     size: f64,
     opacity: f64,
     dashed: bool,
+    loose: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ pub struct Cell {
 
 impl Mark {
     fn new(shape: Shape, color: Color, size: f64) -> Self {
-        Self { shape, name: String::new(), color, size, opacity: 1.0, dashed: false }
+        Self { shape, name: String::new(), color, size, opacity: 1.0, dashed: false, loose: false }
     }
 
     /// A line through points.
@@ -76,9 +77,9 @@ impl Mark {
         Self::new(Shape::Rings(points.into_iter().collect()), INK, 3.6)
     }
 
-    /// Rings in the colour of a warning, about points that are drawn as well.
+    /// Rings, in a colour that nothing beside them has, about points that are drawn as well.
     pub fn outliers(points: impl IntoIterator<Item = (f64, f64)>) -> Self {
-        Self::rings(points).color(VERMILION).size(4.5).named("outlier")
+        Self::rings(points).color(PURPLE).size(4.5).named("outlier")
     }
 
     /// Cells of a heat map.
@@ -139,6 +140,14 @@ impl Mark {
         self
     }
 
+    /// With less say in the vertical range: only as far as the other marks spread, as bands have. For what may begin
+    /// far away or leave, and is not what the panel is about.
+    #[must_use]
+    pub fn loose(mut self) -> Self {
+        self.loose = true;
+        self
+    }
+
     pub(crate) fn xs(&self) -> Box<dyn Iterator<Item = f64> + '_> {
         match &self.shape {
             Shape::Line(p) | Shape::Area(p) | Shape::Points(p) | Shape::Rings(p) => {
@@ -150,22 +159,18 @@ impl Mark {
         }
     }
 
-    /// All heights but those of bands.
-    pub(crate) fn ys(&self) -> Box<dyn Iterator<Item = f64> + '_> {
-        match &self.shape {
+    /// Lower and upper heights; whether they have a full say in the range.
+    pub(crate) fn spans(&self) -> (Vec<(f64, f64)>, bool) {
+        let spans: Vec<(f64, f64)> = match &self.shape {
             Shape::Line(p) | Shape::Area(p) | Shape::Points(p) | Shape::Rings(p) => {
-                Box::new(p.iter().map(|p| p.1))
+                p.iter().map(|p| (p.1, p.1)).collect()
             }
-            Shape::Band(_) => Box::new(core::iter::empty()),
-            Shape::Cells(c) => Box::new(c.iter().flat_map(|c| [c.y.0, c.y.1])),
-            Shape::Text(at, ..) => Box::new(core::iter::once(at.1)),
-        }
-    }
-
-    /// Lower and upper heights of a band.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = (f64, f64)> {
-        let band = if let Shape::Band(band) = &self.shape { band.as_slice() } else { &[] };
-        band.iter().map(|b| (b.1, b.2)).filter(|b| b.0.is_finite() && b.1.is_finite())
+            Shape::Band(b) => b.iter().map(|b| (b.1, b.2)).collect(),
+            Shape::Cells(c) => c.iter().map(|c| c.y).collect(),
+            Shape::Text(at, ..) => vec![(at.1, at.1)],
+        };
+        let finite = spans.into_iter().filter(|s| s.0.is_finite() && s.1.is_finite());
+        (finite.collect(), !(self.loose || matches!(self.shape, Shape::Band(_))))
     }
 
     fn pen(&self) -> Pen {

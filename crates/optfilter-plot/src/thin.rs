@@ -115,12 +115,14 @@ impl Thinner {
     /// A band as (x, lowest, highest); `(x, NaN, NaN)` marks a gap.
     pub fn band(&self) -> Vec<(f64, f64, f64)> {
         let mut out = Vec::new();
-        for bin in self.columns() {
+        let columns = self.columns();
+        for (i, bin) in columns.iter().enumerate() {
             if bin.gap {
                 out.push((bin.from, f64::NAN, f64::NAN));
             }
             out.push((bin.from, bin.low.1, bin.high.1));
-            if bin.to > bin.from {
+            // The next one begins where this one ends, unless there is a gap or nothing more.
+            if bin.to > bin.from && columns.get(i + 1).is_none_or(|next| next.gap) {
                 out.push((bin.to, bin.low.1, bin.high.1));
             }
         }

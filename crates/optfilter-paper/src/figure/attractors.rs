@@ -79,14 +79,11 @@ fn faces(named: bool) -> Vec<Mark> {
     let mut marks =
         vec![Mark::area(floor).color(FRAME).opacity(0.1), Mark::line(edges).color(FRAME).size(0.6)];
     if named {
-        let name = |a: (f64, f64), b: (f64, f64), right: f64, text: &str, anchor: Anchor| {
-            let middle = ((a.0 + b.0) / 2.0 + right, (a.1 + b.1) / 2.0 - 0.09);
-            Mark::text(middle, text, anchor).color(SOFT).size(8.5)
-        };
+        let name = |at, text, anchor| Mark::text(at, text, anchor).color(SOFT).size(8.5);
         marks.extend([
-            name(floor[0], floor[1], -0.02, "x₁: −25…25", Anchor::End),
-            name(floor[1], floor[2], 0.03, "x₂: −30…30", Anchor::Start),
-            name(floor[2], corner(1, 1, 1), -0.03, "x₃: 0…55", Anchor::End),
+            name((-0.72, -0.7), "x₁: −25…25", Anchor::Start),
+            name((0.7, -0.7), "x₂: −30…30", Anchor::End),
+            name((-0.7, 0.56), "x₃: 0…55", Anchor::Start),
         ]);
     }
     marks

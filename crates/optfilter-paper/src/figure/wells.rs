@@ -53,11 +53,11 @@ pub fn picture(seed: u32) -> Picture {
         let x = Axis::linear("x").range(-LIMIT, LIMIT);
         let mut panel = Panel::new(heading, x, Axis::linear("loss").range(-0.25 * high, high));
         panel.marks.extend([
-            Mark::line(scaled).color(SKY).size(1.1).dashed().named("its gradient (own scale)"),
             Mark::line(grid().map(|x| (x, loss(x))))
                 .color(GREY)
                 .size(1.7)
                 .named("loss (y − h(x))² / 2"),
+            Mark::line(scaled).color(SKY).size(1.1).dashed().named("its gradient (own scale)"),
             Mark::line([(truth, -high), (truth, high)]).color(INK).size(1.0).named("true state"),
             Mark::line([from, to]).color(GREEN).size(1.4),
             Mark::rings([from]).color(GREEN),
