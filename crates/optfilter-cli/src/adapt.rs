@@ -226,7 +226,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         files::print(&summary(&runs, stream.labels()))?;
     }
     if let Some(path) = &args.csv {
-        files::write(path, &csv(&runs, stream.labels()))?;
+        files::write(path, csv(&runs, stream.labels()))?;
     }
     let (samples, steps) = (stream.len(), stream.steps());
     let note =

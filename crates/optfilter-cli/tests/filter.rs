@@ -325,7 +325,6 @@ fn pictures_are_drawn() {
         ok(&[&["filter", &model, &data, "--plot", &png, "-o", &out, "-q"], flags].concat());
         assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
     }
-    fails(&["filter", &model, &data, "--dark"], 2, "--plot");
 }
 
 /// Measurements in a picture: lines without length in grey.

@@ -2,39 +2,11 @@
 
 const DAY: f64 = 86_400.0;
 
-/// Distances between labels, in seconds...
-const SECONDS: [f64; 31] = [
-    1e-3,
-    2e-3,
-    5e-3,
-    1e-2,
-    2e-2,
-    5e-2,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-    2.0,
-    5.0,
-    10.0,
-    15.0,
-    30.0,
-    60.0,
-    120.0,
-    300.0,
-    600.0,
-    900.0,
-    1800.0,
-    3600.0,
-    7200.0,
-    10_800.0,
-    21_600.0,
-    43_200.0,
-    DAY,
-    2.0 * DAY,
-    5.0 * DAY,
-    7.0 * DAY,
-    14.0 * DAY,
+/// Distances between labels, in milliseconds (up to two weeks)...
+const MILLIS: [u32; 31] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000,
+    300000, 600000, 900000, 1800000, 3600000, 7200000, 10800000, 21600000, 43200000, 86400000,
+    172800000, 432000000, 604800000, 1209600000,
 ];
 /// ... and in months.
 const MONTHS: [i64; 14] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000];
@@ -43,11 +15,11 @@ const MONTHS: [i64; 14] = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 2400, 60
 /// is too short or too far away to be one of the calendar.
 pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
     let within = |t: &(f64, String)| t.0 >= low && t.0 <= high;
-    if !(low.abs() < 2.5e11 && high.abs() < 2.5e11 && low < high) || high - low < SECONDS[0] {
+    if !(low.abs() < 2.5e11 && high.abs() < 2.5e11 && low < high) || high - low < 1e-3 {
         return Vec::new();
     }
     let enough = |step: f64| (high - low) / step <= most as f64;
-    if let Some(&step) = SECONDS.iter().find(|s| enough(**s)) {
+    if let Some(step) = MILLIS.into_iter().map(|s| f64::from(s) / 1e3).find(|s| enough(*s)) {
         let mut day = String::new();
         // Weeks begin on Mondays, as 1970-01-05 was one.
         let begin = if step % (7.0 * DAY) == 0.0 { 4.0 * DAY } else { 0.0 };
@@ -62,16 +34,13 @@ pub(crate) fn ticks(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
     let step = MONTHS.into_iter().find(|m| enough(month * *m as f64)).unwrap_or(120_000);
     let (year, first, _) = date((low / DAY).floor() as i64);
     let begin = (12 * year + first - 1).div_euclid(step) * step;
-    (0..=most as i64 + 2)
-        .map(|i| (begin + i * step).div_euclid(12))
-        .zip((0..).map(|i| (begin + i * step).rem_euclid(12) + 1))
-        .map(|(year, month)| {
-            let text =
-                if step % 12 == 0 { format!("{year}") } else { format!("{year}-{month:02}") };
-            (days(year, month) as f64 * DAY, text)
-        })
-        .filter(within)
-        .collect()
+    let month = |i: i64| {
+        let (year, month) =
+            ((begin + i * step).div_euclid(12), (begin + i * step).rem_euclid(12) + 1);
+        let text = if step % 12 == 0 { format!("{year}") } else { format!("{year}-{month:02}") };
+        (days(year, month) as f64 * DAY, text)
+    };
+    (0..=most as i64 + 2).map(month).filter(within).collect()
 }
 
 /// The time of day, and below it the day where that is another one than before; the day alone for steps of days.
@@ -84,12 +53,10 @@ fn label(t: f64, step: f64, before: &mut String) -> String {
         return day;
     }
     let (hour, minute, second) = (millis / 3_600_000, millis / 60_000 % 60, millis % 60_000);
-    let time = if step >= 60.0 {
-        format!("{hour:02}:{minute:02}")
-    } else if step >= 1.0 {
-        format!("{hour:02}:{minute:02}:{:02}", second / 1000)
-    } else {
-        format!("{hour:02}:{minute:02}:{:02}.{:03}", second / 1000, second % 1000)
+    let time = match step {
+        _ if step >= 60.0 => format!("{hour:02}:{minute:02}"),
+        _ if step >= 1.0 => format!("{hour:02}:{minute:02}:{:02}", second / 1000),
+        _ => format!("{hour:02}:{minute:02}:{:02}.{:03}", second / 1000, second % 1000),
     };
     if *before == day {
         return time;

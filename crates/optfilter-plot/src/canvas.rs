@@ -59,19 +59,12 @@ pub(crate) struct Canvas {
     colors: BTreeMap<u32, u32>,
     glyphs: BTreeSet<(bool, char)>,
     clips: usize,
-    /// Characters without an outline are left to the viewer's fonts, or drawn as boxes where there are none.
-    viewer_has_fonts: bool,
 }
 
 impl Canvas {
-    pub(crate) fn new(viewer_has_fonts: bool) -> Self {
-        Self {
-            body: String::new(),
-            colors: BTreeMap::from([(PAPER.light, PAPER.dark)]),
-            glyphs: BTreeSet::new(),
-            clips: 0,
-            viewer_has_fonts,
-        }
+    pub(crate) fn new() -> Self {
+        let colors = BTreeMap::from([(PAPER.light, PAPER.dark)]);
+        Self { body: String::new(), colors, glyphs: BTreeSet::new(), clips: 0 }
     }
 
     fn color(&mut self, color: Color) -> String {
@@ -156,18 +149,16 @@ impl Canvas {
         );
         let mut at = 0.0;
         for c in text.chars() {
-            let known = font::glyph(style.bold, c).is_some();
-            if !known && self.viewer_has_fonts {
+            if font::glyph(style.bold, c).is_some() {
+                self.glyphs.insert((style.bold, c));
+                let id = glyph_id(style.bold, c);
+                let _ = write!(self.body, r##"<use href="#{id}" x="{at:.0}"/>"##);
+            } else {
                 let c = crate::escape(c.encode_utf8(&mut [0; 4]));
                 let _ = write!(
                     self.body,
                     r#"<text x="{at:.0}" transform="scale(1 -1)" font-family="sans-serif" font-size="2048">{c}</text>"#
                 );
-            } else {
-                let drawn = if known { c } else { font::BOX };
-                self.glyphs.insert((style.bold, drawn));
-                let id = glyph_id(style.bold, drawn);
-                let _ = write!(self.body, r##"<use href="#{id}" x="{at:.0}"/>"##);
             }
             at += font::advance(style.bold, c);
         }
@@ -180,15 +171,17 @@ impl Canvas {
             r#"<svg xmlns="http://www.w3.org/2000/svg" id="{NAME}" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img"><title>{}</title>"#,
             crate::escape(title)
         );
-        if theme == Theme::Auto {
-            out.push_str("<style>@media(prefers-color-scheme:dark){");
+        if theme != Theme::Light {
+            let when = ["@media(prefers-color-scheme:dark){", "}"];
+            let [begin, end] = if theme == Theme::Auto { when } else { [""; 2] };
+            let _ = write!(out, "<style>{begin}");
             for (light, dark) in &self.colors {
                 for what in ["fill", "stroke"] {
                     let _ =
                         write!(out, r##"#{NAME} [{what}="#{light:06x}"]{{{what}:#{dark:06x}}}"##);
                 }
             }
-            out.push_str("}</style>");
+            let _ = write!(out, "{end}</style>");
         }
         out.push_str("<defs>");
         for &(bold, c) in &self.glyphs {
@@ -199,34 +192,12 @@ impl Canvas {
         let _ = writeln!(out, "</defs>\n<path d=\"M0 0h{w}v{h}h-{w}Z\" fill=\"{}\"/>", PAPER.svg());
         out.push_str(&self.body);
         out.push_str("</svg>\n");
-        if theme == Theme::Dark {
-            out = darkened(&out, &self.colors);
-        }
         // Figures on one page must not share identifiers unless they are the same (FNV-1a).
         let hash = out.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
             (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
         });
         out.replace(NAME, &format!("f{:08x}", hash >> 32))
     }
-}
-
-/// Every colour `"#light"` replaced by its `"#dark"`, in one pass: a dark colour may be another one's light.
-fn darkened(svg: &str, colors: &BTreeMap<u32, u32>) -> String {
-    let mut pieces = svg.split("\"#");
-    let mut out = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        out.push_str("\"#");
-        let hex = piece.split_at_checked(6).filter(|(_, rest)| rest.starts_with('"'));
-        let dark = hex
-            .and_then(|(hex, rest)| Some((colors.get(&u32::from_str_radix(hex, 16).ok()?)?, rest)));
-        match dark {
-            Some((dark, rest)) => {
-                let _ = write!(out, "{dark:06x}{rest}");
-            }
-            None => out.push_str(piece),
-        }
-    }
-    out
 }
 
 /// Lines through the pieces between points that are not finite, each from the point before, which is half as long as

@@ -5,9 +5,6 @@ use std::sync::LazyLock;
 
 /// Units of the outlines per font size.
 pub(crate) const UNITS: f64 = 2048.0;
-/// Stands for a character that has no outline.
-pub(crate) const BOX: char = '□';
-
 pub(crate) struct Glyph {
     pub(crate) advance: f64,
     pub(crate) path: &'static str,

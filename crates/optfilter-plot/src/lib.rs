@@ -26,7 +26,7 @@
 //! - **Nothing of optfilter is needed**: numbers come in as iterators of pairs. A series too long to be kept goes
 //!   through a [`Thinner`], which keeps its extremes in constant memory.
 //! - **Text is outlines**, of Latin and Greek characters: a figure looks the same everywhere, and pixels need no font.
-//!   Other characters are left to the viewer's fonts; pixels show a box for them.
+//!   Other characters are left to the viewer's fonts; pixels do not show them.
 //! - **Colours are pairs** ([`Color`]). Figures carry both and a style sheet that asks what the reader prefers.
 //! - **It is not** for interaction, for three dimensions (project first), or for millions of marks (thin first).
 

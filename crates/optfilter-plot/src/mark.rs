@@ -16,7 +16,7 @@ pub struct Mark {
     size: f64,
     opacity: f64,
     dashed: bool,
-    loose: bool,
+    pub(crate) loose: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl Mark {
 
     /// The room between a lower and an upper line: (x, lower, upper).
     pub fn band(band: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
-        Self::new(Shape::Band(band.into_iter().collect()), BLUE, 1.0).opacity(0.2)
+        Self::new(Shape::Band(band.into_iter().collect()), BLUE, 1.0).opacity(0.2).loose()
     }
 
     /// The inside of an outline.
@@ -148,29 +148,18 @@ impl Mark {
         self
     }
 
-    pub(crate) fn xs(&self) -> Box<dyn Iterator<Item = f64> + '_> {
+    /// What decides the ranges of the axes: x, and lower and upper height.
+    pub(crate) fn spans(&self) -> Vec<(f64, f64, f64)> {
         match &self.shape {
             Shape::Line(p) | Shape::Area(p) | Shape::Points(p) | Shape::Rings(p) => {
-                Box::new(p.iter().map(|p| p.0))
+                p.iter().map(|p| (p.0, p.1, p.1)).collect()
             }
-            Shape::Band(b) => Box::new(b.iter().map(|b| b.0)),
-            Shape::Cells(c) => Box::new(c.iter().flat_map(|c| [c.x.0, c.x.1])),
-            Shape::Text(at, ..) => Box::new(core::iter::once(at.0)),
+            Shape::Band(b) => b.clone(),
+            Shape::Cells(c) => {
+                c.iter().flat_map(|c| [(c.x.0, c.y.0, c.y.1), (c.x.1, c.y.0, c.y.1)]).collect()
+            }
+            Shape::Text(at, ..) => vec![(at.0, at.1, at.1)],
         }
-    }
-
-    /// Lower and upper heights; whether they have a full say in the range.
-    pub(crate) fn spans(&self) -> (Vec<(f64, f64)>, bool) {
-        let spans: Vec<(f64, f64)> = match &self.shape {
-            Shape::Line(p) | Shape::Area(p) | Shape::Points(p) | Shape::Rings(p) => {
-                p.iter().map(|p| (p.1, p.1)).collect()
-            }
-            Shape::Band(b) => b.iter().map(|b| (b.1, b.2)).collect(),
-            Shape::Cells(c) => c.iter().map(|c| c.y).collect(),
-            Shape::Text(at, ..) => vec![(at.1, at.1)],
-        };
-        let finite = spans.into_iter().filter(|s| s.0.is_finite() && s.1.is_finite());
-        (finite.collect(), !(self.loose || matches!(self.shape, Shape::Band(_))))
     }
 
     fn pen(&self) -> Pen {
