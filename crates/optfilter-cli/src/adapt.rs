@@ -5,7 +5,8 @@
 //! the stream; `--follow` goes on with JSON lines from standard input, one answer per line.
 
 use crate::failure::Failure;
-use crate::{files, plot, style};
+use crate::plot::PlotFlags;
+use crate::{files, style};
 use clap::ValueEnum;
 use optfilter_nn::adapt::{
     AdaptError, CsvOptions, Follower, Labels, Method, Prediction, Score, Setup, Stream, Tuned,
@@ -13,6 +14,8 @@ use optfilter_nn::adapt::{
 };
 use optfilter_nn::filter::Memory;
 use optfilter_nn::safetensors;
+use optfilter_plot::color::PALETTE;
+use optfilter_plot::{Axis, Figure, Mark, Panel};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
@@ -90,9 +93,8 @@ pub struct Args {
     /// Write the scores of every time step here (CSV).
     #[arg(long)]
     csv: Option<PathBuf>,
-    /// Draw the scores over time here (.svg or .html).
-    #[arg(long)]
-    plot: Option<PathBuf>,
+    #[command(flatten)]
+    plot: PlotFlags,
     /// For initial weights and particles.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -144,6 +146,7 @@ struct Run {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    args.plot.check()?;
     let stream = read(&args)?;
     let method = match args.method {
         MethodName::Imap => Method::ImplicitMap { steps: args.steps },
@@ -223,16 +226,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         files::print(&summary(&runs, stream.labels()))?;
     }
     if let Some(path) = &args.csv {
-        files::write(path, &csv(&runs, stream.labels()))?;
+        files::write(path, csv(&runs, stream.labels()))?;
     }
-    if let Some(path) = &args.plot {
-        let note = format!(
-            "{} samples in {} time steps; predicted first, learnt afterwards.",
-            stream.len(),
-            stream.steps()
-        );
-        plot::write(&picture(&runs, stream.labels(), &args), &note, path)?;
-    }
+    let (samples, steps) = (stream.len(), stream.steps());
+    let note =
+        format!("{samples} samples in {steps} time steps; predicted first, learnt afterwards.");
+    args.plot.write(&note, || figure(&runs, stream.labels(), &args))?;
     if let Some(path) = &args.save {
         safetensors::save(follower.network(), follower.weights(), path).map_err(Failure::other)?;
     }
@@ -384,28 +383,21 @@ fn csv(runs: &[Run], labels: &Labels) -> String {
 }
 
 /// A running score over about a fiftieth of the stream, so that the curve shows the drift and not the noise.
-fn picture(runs: &[Run], labels: &Labels, args: &Args) -> plot::Figure {
-    let marks = runs.iter().zip(plot::PALETTE.iter().cycle()).map(|(run, colour)| {
-        let width = (run.scores.len() / 50).max(1);
-        let points = (width..=run.scores.len())
-            .step_by((run.scores.len() / 1000).max(1))
-            .map(|end| (run.scores[end - 1].time, level(&run.scores[end - width..end], labels)))
-            .collect();
-        plot::Mark::Line(points, run.name.clone(), colour)
-    });
+fn figure(runs: &[Run], labels: &Labels, args: &Args) -> Figure {
     let what = match labels {
         Labels::Classes { .. } => "accuracy, percent (running)",
         Labels::Values(_) => "root mean squared error (running)",
     };
-    let title =
-        args.data.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let panel = plot::Panel { title: what.into(), marks: marks.collect() };
-    plot::Figure {
-        title: format!("{title}: {}", args.network),
-        panels: vec![panel],
-        x_label: "time".into(),
-        calendar: None,
+    let mut panel = Panel::new(what, Axis::linear("time"), Axis::linear(""));
+    for (run, color) in runs.iter().zip(PALETTE.into_iter().cycle()) {
+        let width = (run.scores.len() / 50).max(1);
+        let points = (width..=run.scores.len())
+            .step_by((run.scores.len() / 1000).max(1))
+            .map(|end| (run.scores[end - 1].time, level(&run.scores[end - width..end], labels)));
+        panel.marks.push(Mark::line(points).color(color).named(run.name.as_str()));
     }
+    let data = args.data.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    Figure::new(format!("{data}: {}", args.network)).with(panel)
 }
 
 /// Answers each line of standard input: the prediction, and then the labels are learnt from.

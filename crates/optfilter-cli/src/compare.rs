@@ -2,12 +2,14 @@
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
-use crate::plot::{Figure, Mark, PALETTE, Panel};
+use crate::plot::{PlotFlags, time_axis};
 use crate::settings::FilterFlags;
-use crate::{plot, style};
+use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Score};
 use optfilter_run::{FilterSpec, Method, Session};
+use optfilter_plot::color::PALETTE;
+use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -40,9 +42,8 @@ pub struct Args {
     /// Format of the data [default: by its name, else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
-    /// Draw the estimates of every filter: FILE.svg or FILE.html
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    #[command(flatten)]
+    plot: PlotFlags,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -55,9 +56,9 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let outputs: Vec<_> = args.plot.iter().map(|p| ("--plot", p.as_path())).collect();
+    let outputs: Vec<_> = args.plot.path.iter().map(|p| ("--plot", p.as_path())).collect();
     files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    plot::check(args.plot.as_deref())?;
+    args.plot.check()?;
     let (_, spec) = files::model(&args.model)?;
     let truth = crate::tune::truth_columns(&spec, &args.truth)?;
     let data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
@@ -95,9 +96,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         });
     }
     let text = report(&spec, &rows, !truth.is_empty());
-    if let Some(path) = &args.plot {
-        plot::write(&figure(&spec, &data, &rows), &text, path)?;
-    }
+    args.plot.write(&text, || figure(&spec, &data, &rows))?;
     if args.json {
         return files::print(&format!("{}\n", json(&rows)));
     }
@@ -166,36 +165,31 @@ fn json(rows: &[Row]) -> serde_json::Value {
 /// One panel for each state, a line for each filter.
 fn figure(spec: &ModelSpec, data: &Dataset, rows: &[Row]) -> Figure {
     let n = spec.states.len();
-    let every = data.len().div_ceil(2000).max(1);
-    let mut panels: Vec<Panel> =
-        spec.states.iter().map(|name| Panel { title: name.clone(), marks: Vec::new() }).collect();
+    let axis = || time_axis(data.origin.map(|_| spec.seconds_per_unit));
+    let mut figure = Figure::new(format!("{}: every filter", spec.name));
+    figure.shared_x = true;
+    figure.panels =
+        spec.states.iter().map(|name| Panel::new(name, axis(), Axis::linear(""))).collect();
     if !data.truth.is_empty() {
-        for (i, panel) in panels.iter_mut().enumerate() {
-            let points =
-                (0..data.len()).step_by(every).map(|r| (data.time(r), data.truth[r * n + i]));
-            panel.marks.push(Mark::Dots(points.collect(), "truth".into(), plot::GREY));
+        for (i, panel) in figure.panels.iter_mut().enumerate() {
+            let mut truth = Thinner::default();
+            truth.extend((0..data.len()).map(|r| (data.time(r), data.truth[r * n + i])));
+            panel.marks.push(Mark::points(truth.points()).named("truth"));
         }
     }
-    for (k, row) in rows.iter().filter(|r| r.result.is_ok()).enumerate() {
-        let mut lines: Vec<Vec<(f64, f64)>> = vec![Vec::new(); n];
+    for (row, color) in rows.iter().filter(|r| r.result.is_ok()).zip(PALETTE.into_iter().cycle()) {
+        let mut lines = vec![Thinner::default(); n];
         let done = data.run(spec, &row.filter, data.len(), |r, estimate| {
-            if r % every == 0 {
-                for i in 0..n {
-                    lines[i].push((data.time(r), estimate.mean[i]));
-                }
+            for (line, mean) in lines.iter_mut().zip(&estimate.mean) {
+                line.push(data.time(r), *mean);
             }
         });
         if matches!(done, Ok(Ok(()))) {
-            for (panel, line) in panels.iter_mut().zip(lines) {
-                let name = row.filter.method().name().to_owned();
-                panel.marks.push(Mark::Line(line, name, PALETTE[k % PALETTE.len()]));
+            for (panel, line) in figure.panels.iter_mut().zip(lines) {
+                let mark = Mark::line(line.line()).color(color).size(1.3);
+                panel.marks.push(mark.named(row.filter.method().name()));
             }
         }
     }
-    Figure {
-        title: format!("{}: every filter", spec.name),
-        panels,
-        x_label: "time".into(),
-        calendar: data.origin.map(|_| spec.seconds_per_unit),
-    }
+    figure
 }

@@ -170,11 +170,12 @@ pub fn backwards(name: &str, row: u64, before: f64, after: f64) -> Failure {
 }
 
 /// Writes a whole file (or standard output).
-pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let bytes = content.as_ref();
     let done = if is_standard(path) {
-        io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush())
+        io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
     } else {
-        std::fs::write(path, text)
+        std::fs::write(path, bytes)
     };
     done.map_err(|e| Failure::write(&path.display().to_string(), &e))
 }

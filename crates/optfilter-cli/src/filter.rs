@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::pipeline::{self, Job, Outcome};
+use crate::plot::PlotFlags;
 use crate::settings::FilterFlags;
-use crate::{plot, style};
+use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Format;
@@ -42,9 +43,8 @@ pub struct Args {
     /// Format of the data [default: by its name, else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
-    /// Draw the estimates: FILE.svg or FILE.html
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
+    #[command(flatten)]
+    plot: PlotFlags,
     /// Column with the time; it may be irregular [default: the model file's]
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
@@ -78,12 +78,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let outputs = [
         ("--out", Some(args.out.as_path())),
-        ("--plot", args.plot.as_deref()),
+        ("--plot", args.plot.path.as_deref()),
         ("--checkpoint", args.checkpoint.as_deref()),
     ];
     let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
     files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    plot::check(args.plot.as_deref())?;
+    args.plot.check()?;
     let (_, spec) = files::model(&args.model)?;
     let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
@@ -111,14 +111,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         checkpoint: args.checkpoint.clone(),
         checkpoint_every: args.checkpoint_every,
         skip_done: args.skip_done,
-        plot: args.plot.is_some(),
+        plot: args.plot.path.is_some(),
     };
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
     let text = describe(&spec, &filter, &outcome, seconds);
-    if let (Some(path), Some(thinned)) = (&args.plot, &outcome.plot) {
-        plot::write(&thinned.figure(), &text, path)?;
+    if let Some(chart) = &outcome.plot {
+        args.plot.write(&text, || chart.figure())?;
     }
     if args.json {
         let json = json(&spec, &filter, &outcome, seconds).to_string() + "\n";

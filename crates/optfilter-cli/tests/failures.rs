@@ -38,7 +38,8 @@ fn nothing_that_is_there_is_written_over_by_mistake() {
     fails(&["filter", &model, &data, "-o", &plot, "--plot", &plot], 2, "written twice");
     fails(&["filter", &model, &data, "-o", &old, "--checkpoint", &old], 2, "written twice");
     fails(&["compare", &model, &data, "--plot", &model], 2, "is read by this command");
-    fails(&["filter", &model, &data, "--plot", &folder.name("p.png")], 2, ".svg or .html");
+    fails(&["filter", &model, &data, "--plot", &folder.name("p.jpg")], 2, ".svg, .html or .png");
+    fails(&["filter", &model, &data, "--dark"], 2, "--plot");
     fails(&["tune", &model, &data, "--save", &old], 2, "is there already");
     fails(&["tune", &model, &data, "--save", "-"], 2, "--save needs the name of a file");
     let inline = folder.write("i.toml", "filter = { method = \"kf\" }\nsystem = \"local-level\"\n");

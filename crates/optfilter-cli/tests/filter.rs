@@ -317,8 +317,50 @@ fn pictures_are_drawn() {
     ok(&["compare", &model, &data, "--plot", &html]);
     let svg = folder.read("p.svg");
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert!(svg.contains("<polygon") && svg.matches("<circle").count() == 100);
+    assert!(svg.contains("prefers-color-scheme") && dots(&svg) == 100);
     assert!(folder.read("p.html").contains("every filter"));
+    let (model, out) = (example("nile.toml"), folder.name("o.csv"));
+    for (name, flags) in [("p.png", &[][..]), ("d.png", &["--dark"])] {
+        let png = folder.name(name);
+        ok(&[&["filter", &model, &data, "--plot", &png, "-o", &out, "-q"], flags].concat());
+        assert!(std::fs::read(png).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+/// Measurements in a picture: lines without length in grey.
+fn dots(svg: &str) -> usize {
+    let lines = svg.lines().filter(|l| l.contains("stroke=\"#777777\""));
+    // One of them is the legend's.
+    lines.map(|l| l.matches("h0").count()).sum::<usize>() - 1
+}
+
+#[test]
+fn pictures_of_long_runs_keep_spikes_and_sparse_measurements() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", "system = \"local-level\"\n[filter]\nmethod = \"kf\"\n");
+    let picture = |name: &str, rows: String| {
+        let (data, svg) = (folder.write(name, &format!("t,y\n{rows}")), folder.name("p.svg"));
+        let out = folder.name("o.csv");
+        ok(&["filter", &model, &data, "--time", "t", "--plot", &svg, "-o", &out, "-q"]);
+        folder.read("p.svg")
+    };
+    // Three spikes of 200 among 20,000 rows are outliers, and the axis reaches them.
+    let rows = (0..20_000).map(|i| {
+        let spike = [3_333, 10_001, 17_777].contains(&i);
+        format!("{i},{}\n", if spike { 200.0 } else { (f64::from(i) / 1000.0).sin() })
+    });
+    let svg = picture("spikes.csv", rows.collect());
+    let tops = svg.lines().filter(|l| l.contains("<circle"));
+    let heights: Vec<f64> =
+        tops.filter_map(|l| l.split("cy=\"").nth(1)?.split('"').next()?.parse().ok()).collect();
+    let top = heights[1..].iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(heights[1..].iter().filter(|h| **h < top + 1.0).count(), 3, "{heights:?}");
+    // 571 fixes among 60,000 rows are 571 dots.
+    let rows = (0..60_000).map(|i| match i % 105 == 0 && i / 105 < 571 {
+        true => format!("{i},{}\n", (f64::from(i) / 6000.0).sin()),
+        false => format!("{i},\n"),
+    });
+    assert_eq!(dots(&picture("sparse.csv", rows.collect())), 571);
 }
 
 #[test]

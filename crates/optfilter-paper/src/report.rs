@@ -2,8 +2,7 @@
 
 use crate::cells::Verdict;
 use crate::conclusions::conclusions;
-use crate::figure::Figure;
-use crate::figure::canvas::escape;
+use crate::figure::Picture;
 use crate::grid::Method;
 use crate::published::quirks::QUIRKS;
 use crate::row::Row;
@@ -11,6 +10,7 @@ use crate::runner::{Cell, Options, Outcome, Protocol, SystemRows};
 use crate::stats::Summary;
 use crate::text::{self, TABLES};
 use core::fmt::Write;
+use optfilter_plot::{Theme, escape};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -45,7 +45,7 @@ pub(crate) fn with_appendix(page: &str, section: &str) -> String {
 }
 
 /// The page.
-pub fn page(options: &Options, outcome: &Outcome, figures: &[Figure]) -> String {
+pub fn page(options: &Options, outcome: &Outcome, figures: &[Picture]) -> String {
     let mut out = begin();
     header(&mut out, options, outcome);
     summary_of_cells(&mut out, options, outcome);
@@ -370,14 +370,14 @@ fn exceptions(out: &mut String, options: &Options, outcome: &Outcome) {
 /// The paper's numbers 1 to 5; 6 to 8 are its Yearbook figures, so ours have letters.
 const NUMBERS: [&str; 7] = ["1", "2", "3", "4", "5", "A", "B"];
 
-fn figure_section(out: &mut String, figures: &[Figure]) {
+fn figure_section(out: &mut String, figures: &[Picture]) {
     out.push_str("<section><h2>Figures</h2>");
     for (i, figure) in figures.iter().enumerate() {
         let _ = write!(
             out,
             "<figure id=\"figure-{0}\">{1}<figcaption><b>Figure {0}.</b> {2}</figcaption></figure>",
             NUMBERS[i.min(NUMBERS.len() - 1)],
-            figure.svg,
+            figure.figure.svg(Theme::Auto),
             escape(&figure.caption)
         );
     }

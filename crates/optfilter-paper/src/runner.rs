@@ -2,7 +2,7 @@
 
 use crate::cells::{self, DataError, Judge, Printed, Verdict};
 use crate::control::{Control, Event, Phase, Stopped};
-use crate::figure::{self, Figure};
+use crate::figure::{self, Picture};
 use crate::grid::Method;
 use crate::published::effects::{self, Effect};
 use crate::published::{self, Quirks, simulate};
@@ -11,6 +11,7 @@ use crate::row::Row;
 use crate::specified::{self, SpecifiedError};
 use crate::store::{Store, write_whole};
 use crate::systems::{Dynamics, System};
+use optfilter_plot::Theme;
 use rayon::prelude::*;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -493,12 +494,14 @@ pub(crate) fn save(path: &Path, content: &[u8]) -> Result<(), RunError> {
     write_whole(path, content).map_err(wrap)
 }
 
-pub(crate) fn save_figure(out: &Path, figure: &Figure) -> Result<(), RunError> {
-    let png = figure::png(&figure.svg)
-        .map_err(|reason| RunError::Figure { name: figure.name.into(), reason })?;
+pub(crate) fn save_figure(out: &Path, picture: &Picture) -> Result<(), RunError> {
+    let svg = picture.figure.svg(Theme::Auto);
+    let png = picture.figure.png(Theme::Light, 2.0);
+    let png =
+        png.map_err(|e| RunError::Figure { name: picture.name.into(), reason: e.to_string() })?;
     let folder = out.join("figures");
-    save(&folder.join(format!("{}.svg", figure.name)), figure.svg.as_bytes())?;
-    save(&folder.join(format!("{}.png", figure.name)), &png)
+    save(&folder.join(format!("{}.svg", picture.name)), svg.as_bytes())?;
+    save(&folder.join(format!("{}.png", picture.name)), &png)
 }
 
 fn tuning_csv(grid: &[SystemRows]) -> String {

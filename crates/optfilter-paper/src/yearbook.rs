@@ -4,12 +4,12 @@
 //! module only takes its numbers and adds them to a finished folder: [`add_to_report`].
 
 use crate::cells::{Verdict, printed};
-use crate::figure::Figure;
-use crate::figure::axes::{Mark, Panel, Scale, legend_row};
-use crate::figure::canvas::{Canvas, PALETTE, escape};
+use crate::figure::{Picture, untitled};
 use crate::report;
 use crate::runner::{RunError, save, save_figure};
 use core::fmt::Write;
+use optfilter_plot::color::PALETTE;
+use optfilter_plot::{Axis, Mark, Panel, Theme, escape};
 use std::path::Path;
 
 /// Mean and half-width of a cell, percent.
@@ -73,7 +73,7 @@ impl Results {
 
 /// Adds table, figures and cells to the folder of a run; what an earlier call added is replaced.
 pub fn add_to_report(out: &Path, results: &Results) -> Result<(), RunError> {
-    let figures: Vec<Figure> = results.figures.iter().map(draw).collect();
+    let figures: Vec<Picture> = results.figures.iter().map(picture).collect();
     for figure in &figures {
         save_figure(out, figure)?;
     }
@@ -125,7 +125,7 @@ fn cells(old: &str, results: &Results) -> Result<String, RunError> {
 }
 
 /// The section of the page.
-fn section(results: &Results, figures: &[Figure]) -> String {
+fn section(results: &Results, figures: &[Picture]) -> String {
     let mut out =
         String::from("<section id=\"yearbook\"><h2>Yearbook: network weights as the state</h2>");
     let made_up = if results.generated {
@@ -179,7 +179,7 @@ fn section(results: &Results, figures: &[Figure]) -> String {
         let _ = write!(
             out,
             "<figure>{}<figcaption>{}</figcaption></figure>",
-            figure.svg,
+            figure.figure.svg(Theme::Auto),
             escape(&figure.caption)
         );
     }
@@ -188,31 +188,16 @@ fn section(results: &Results, figures: &[Figure]) -> String {
 }
 
 /// Accuracy against the year, one curve per configuration.
-fn draw(curves: &Curves) -> Figure {
+fn picture(curves: &Curves) -> Picture {
     let title = format!("Figure {}: {} ({})", curves.number, curves.title, curves.protocol);
-    let points = || curves.lines.iter().flat_map(|(_, points)| points);
-    let low = points().fold(100.0_f64, |low, p| low.min(p.1));
-    let years =
-        points().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
-    let mut canvas = Canvas::new(920.0, 420.0, &title);
-    let panel = Panel {
-        x: 62.0,
-        y: 34.0,
-        w: 838.0,
-        h: 300.0,
-        sx: Scale::linear(years.0 - 1.0, years.1 + 1.0),
-        sy: Scale::linear((low - 3.0).max(0.0), 101.0),
-    };
-    panel.draw(&mut canvas, &title, "year", "accuracy on test images, %");
-    let mut entries = Vec::new();
-    for (i, (label, points)) in curves.lines.iter().enumerate() {
-        let color = PALETTE[i % PALETTE.len()];
-        canvas.polyline(&panel.curve(points.iter().copied()), color, 1.6, "");
-        entries.push((label.as_str(), color, Mark::Line));
+    let low =
+        curves.lines.iter().flat_map(|(_, points)| points).fold(100.0_f64, |low, p| low.min(p.1));
+    let y = Axis::linear("accuracy on test images, %").range((low - 3.0).max(0.0), 101.0);
+    let mut panel = Panel::new(&title, Axis::linear("year"), y);
+    for ((label, points), color) in curves.lines.iter().zip(PALETTE.into_iter().cycle()) {
+        panel.marks.push(Mark::line(points.iter().copied()).color(color).size(1.6).named(label));
     }
-    for (row, entries) in entries.chunks(5).enumerate() {
-        legend_row(&mut canvas, 480.0, 390.0 + 20.0 * row as f64, entries);
-    }
+    let figure = untitled(&title, 1, 300.0).with(panel);
     let name = match (curves.number, curves.protocol.as_str()) {
         (6, "published") => "figure-6-yearbook-imap",
         (6, _) => "figure-6-yearbook-imap-specified",
@@ -221,11 +206,7 @@ fn draw(curves: &Curves) -> Figure {
         (_, "published") => "figure-8-yearbook-variational",
         _ => "figure-8-yearbook-variational-specified",
     };
-    Figure {
-        name,
-        caption: format!("{title}. Mean over the seeds for each year."),
-        svg: canvas.finish(),
-    }
+    Picture { name, caption: format!("{title}. Mean over the seeds for each year."), figure }
 }
 
 #[cfg(test)]

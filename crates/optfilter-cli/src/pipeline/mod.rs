@@ -19,7 +19,7 @@ pub use tally::Tally;
 
 use crate::failure::Failure;
 use crate::files;
-use crate::plot::Thinned;
+use crate::plot::StripChart;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, Rows, TableReader};
@@ -64,7 +64,7 @@ pub struct Job<'a> {
 /// What a run leaves behind.
 pub struct Outcome {
     pub tally: Tally,
-    pub plot: Option<Thinned>,
+    pub plot: Option<StripChart>,
     pub resumed_at: u64,
 }
 

@@ -3,7 +3,7 @@
 use super::{Job, Saved, Tally};
 use crate::failure::Failure;
 use crate::files;
-use crate::plot::Thinned;
+use crate::plot::StripChart;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Rows;
@@ -18,7 +18,7 @@ pub(super) struct Worker<'a> {
     /// NIS above this, by observed components, is an outlier.
     gates: Vec<f64>,
     full: bool,
-    pub(super) plot: Option<Thinned>,
+    pub(super) plot: Option<StripChart>,
     pub(super) data_name: String,
     pub(super) fingerprint: u64,
     row: Vec<f64>,
@@ -35,7 +35,7 @@ impl<'a> Worker<'a> {
             tally: Tally::new(spec.observations.len()),
             gates: (0..=spec.observations.len()).map(chi_square_999).collect(),
             full: job.full,
-            plot: job.plot.then(|| Thinned::new(spec)),
+            plot: job.plot.then(|| StripChart::new(spec)),
             data_name: files::display(job.data),
             fingerprint: super::fingerprint(job),
             row: Vec::new(),
@@ -63,7 +63,7 @@ impl<'a> Worker<'a> {
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
-                plot.push(time, y, &self.session.estimate);
+                plot.push(time, y, &self.session.estimate, flag == 3);
             }
         }
         Ok(())

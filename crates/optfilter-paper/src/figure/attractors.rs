@@ -1,12 +1,12 @@
 //! Figure 5: eight Lorenz trajectories in three dimensions with the estimates of gradient descent.
 
-use super::Figure;
-use super::axes::{Mark, legend_row};
-use super::canvas::{Anchor, Canvas, PALETTE, Text};
+use super::{Picture, untitled};
 use crate::grid::{Optimizer, Rule};
 use crate::published::model::Lorenz;
 use crate::published::{Quirks, imap, simulate};
 use crate::systems::{Dynamics, STEPS};
+use optfilter_plot::color::{BLUE, FRAME, SOFT, VERMILION};
+use optfilter_plot::{Anchor, Axis, Mark, Panel};
 
 const RUNS: usize = 8;
 const GD: Optimizer = Optimizer { rule: Rule::Gd, steps: 3, lr: Some(0.05), decay: None };
@@ -23,77 +23,68 @@ fn view(p: [f64; 3]) -> (f64, f64) {
     (right, tilt * u[2] + lift * away)
 }
 
-/// Draw it.
-pub fn draw(seed: u32) -> Figure {
+/// The figure with its caption.
+pub fn picture(seed: u32) -> Picture {
     let quirks = Quirks::PUBLISHED;
     let data = simulate::lorenz(&[10], RUNS, seed, &quirks).swap_remove(0);
     let model = Lorenz::new(Dynamics::Rk4, &quirks);
     let title = "Figure 5: eight Lorenz trajectories and implicit MAP estimates";
-    let mut canvas = Canvas::new(920.0, 548.0, title);
+    let mut figure = untitled(title, 4, 212.0);
     for run in 0..RUNS {
-        let center = (122.0 + 226.0 * (run % 4) as f64, 140.0 + 242.0 * (run / 4) as f64);
-        let place = |p: [f64; 3]| {
-            let (x, y) = view(p);
-            (center.0 + 142.0 * x, center.1 - 160.0 * y)
-        };
-        draw_box(&mut canvas, &place, run == 0);
-        let truth: Vec<(f64, f64)> = (0..STEPS)
-            .map(|t| place(core::array::from_fn(|c| data.x[data.at(t, c, run)])))
-            .collect();
+        let axis = || Axis::hidden().range(-0.72, 0.72);
+        let mut panel = Panel::new(format!("run {run}"), axis(), axis());
+        panel.marks = faces(run == 0);
+        let truth = (0..STEPS).map(|t| view(core::array::from_fn(|c| data.x[data.at(t, c, run)])));
         let estimates = imap::estimates(model, &data, GD, run, &quirks);
-        let estimates: Vec<(f64, f64)> = estimates.into_iter().map(place).collect();
-        canvas.polyline(&truth, PALETTE[0], 1.5, r#"stroke-opacity="0.8""#);
-        canvas.polyline(&estimates, PALETTE[3], 1.0, r#"stroke-opacity="0.9""#);
-        let heading = format!("run {run}");
-        canvas.text((center.0, center.1 - 118.0), &heading, &Text::new(11.5).bold());
+        panel.marks.extend([
+            Mark::line(truth).color(BLUE).opacity(0.8).named("true trajectory"),
+            Mark::line(estimates.into_iter().map(view))
+                .color(VERMILION)
+                .size(1.0)
+                .opacity(0.9)
+                .named("implicit MAP, gradient descent (3, 0.05)"),
+        ]);
+        figure.panels.push(panel);
     }
-    legend_row(
-        &mut canvas,
-        460.0,
-        532.0,
-        &[
-            ("true trajectory", PALETTE[0], Mark::Line),
-            ("implicit MAP, gradient descent (3, 0.05)", PALETTE[3], Mark::Line),
-        ],
-    );
-    Figure {
+    Picture {
         name: "figure-5-attractors",
         caption: "Eight runs of the Lorenz system with alpha = 10 and the estimates of the implicit MAP filter with three steps of gradient descent and RK4; published protocol."
             .into(),
-        svg: canvas.finish(),
+        figure,
     }
 }
 
 /// The three back faces of the box, with names and ranges of the axes.
-fn draw_box(canvas: &mut Canvas, place: &impl Fn([f64; 3]) -> (f64, f64), named: bool) {
+fn faces(named: bool) -> Vec<Mark> {
     let corner = |x: usize, y: usize, z: usize| {
         let pick = |c: usize, high: usize| if high == 1 { HIGH[c] } else { LOW[c] };
-        place([pick(0, x), pick(1, y), pick(2, z)])
+        view([pick(0, x), pick(1, y), pick(2, z)])
     };
     let floor = [corner(0, 0, 0), corner(1, 0, 0), corner(1, 1, 0), corner(0, 1, 0)];
-    canvas.polygon(&floor, "#f6f6f6", "");
-    for (a, b) in [
-        ((0, 0, 0), (1, 0, 0)),
-        ((0, 0, 0), (0, 1, 0)),
-        ((0, 1, 0), (1, 1, 0)),
-        ((1, 0, 0), (1, 1, 0)),
-        ((0, 0, 0), (0, 0, 1)),
-        ((0, 1, 0), (0, 1, 1)),
-        ((1, 1, 0), (1, 1, 1)),
-        ((0, 0, 1), (0, 1, 1)),
-        ((0, 1, 1), (1, 1, 1)),
-    ] {
-        canvas.line(corner(a.0, a.1, a.2), corner(b.0, b.1, b.2), "#c8c8c8", 0.8);
-    }
+    let gap = (f64::NAN, f64::NAN);
+    let edges = [
+        floor[0],
+        floor[1],
+        floor[2],
+        floor[3],
+        floor[0],
+        corner(0, 0, 1),
+        corner(0, 1, 1),
+        corner(1, 1, 1),
+        floor[2],
+        gap,
+        floor[3],
+        corner(0, 1, 1),
+    ];
+    let mut marks =
+        vec![Mark::area(floor).color(FRAME).opacity(0.1), Mark::line(edges).color(FRAME).size(0.6)];
     if named {
-        let small = Text::new(8.5);
-        let between = |a: (f64, f64), b: (f64, f64)| ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0);
-        let (x, y) = between(corner(0, 0, 0), corner(1, 0, 0));
-        canvas.text((x - 3.0, y + 12.0), "x₁: −25…25", &small.at(Anchor::End));
-        let (x, y) = between(corner(1, 0, 0), corner(1, 1, 0));
-        canvas.text((x + 4.0, y + 12.0), "x₂: −30…30", &small.at(Anchor::Start));
-        let (x, y) = between(corner(1, 1, 0), corner(1, 1, 1));
-        let upwards = Text { upwards: true, ..small };
-        canvas.text((x + 10.0, y), "x₃: 0…55", &upwards);
+        let name = |at, text, anchor| Mark::text(at, text, anchor).color(SOFT).size(8.5);
+        marks.extend([
+            name((-0.72, -0.7), "x₁: −25…25", Anchor::Start),
+            name((0.7, -0.7), "x₂: −30…30", Anchor::End),
+            name((-0.7, 0.56), "x₃: 0…55", Anchor::Start),
+        ]);
     }
+    marks
 }

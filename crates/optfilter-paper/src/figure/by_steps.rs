@@ -1,13 +1,13 @@
 //! Figure A: RMSE against the number of steps K, for every optimizer.
 
-use super::Figure;
-use super::axes::{Mark, Panel, Scale, legend_row};
-use super::canvas::{Anchor, Canvas, PALETTE, Text};
+use super::{Picture, untitled};
 use crate::cells::best;
 use crate::grid::{Method, Rule, STEP_COUNTS};
 use crate::row::Row;
 use crate::runner::{Protocol, SystemRows};
 use crate::systems::{Dynamics, System};
+use optfilter_plot::color::{BLUE, GREEN, GREY, ORANGE, PURPLE, SOFT, VERMILION};
+use optfilter_plot::{Anchor, Axis, Color, Mark, Panel};
 
 /// The systems shown, where they were run.
 const SYSTEMS: [(System, &str); 4] = [
@@ -16,16 +16,16 @@ const SYSTEMS: [(System, &str); 4] = [
     (System::Lorenz { alpha: 10, dynamics: Dynamics::Euler }, "Lorenz, α = 10, Euler"),
     (System::Lorenz { alpha: 10, dynamics: Dynamics::Grw }, "Lorenz, α = 10, random walk"),
 ];
-const COLORS: [(Rule, &str); 5] = [
-    (Rule::Adam, PALETTE[3]),
-    (Rule::RmsProp, PALETTE[0]),
-    (Rule::Gd, PALETTE[2]),
-    (Rule::Adagrad, PALETTE[1]),
-    (Rule::Adadelta, PALETTE[4]),
+const COLORS: [(Rule, Color); 5] = [
+    (Rule::Adam, VERMILION),
+    (Rule::RmsProp, BLUE),
+    (Rule::Gd, GREEN),
+    (Rule::Adagrad, ORANGE),
+    (Rule::Adadelta, PURPLE),
 ];
 
-/// Draw it; `None` if none of its systems was run.
-pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
+/// The figure with its caption; `None` if none of its systems was run.
+pub fn picture(grid: &[SystemRows]) -> Option<Picture> {
     let found: Vec<(&[Row], &str)> = SYSTEMS
         .iter()
         .filter_map(|(system, name)| {
@@ -37,11 +37,8 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
     if found.is_empty() {
         return None;
     }
-    let title = "Figure A: RMSE against the number of steps";
-    let lines = found.len().div_ceil(2);
-    let height = 300.0 * lines as f64 + 40.0;
-    let mut canvas = Canvas::new(920.0, height, title);
-    for (i, (rows, name)) in found.iter().enumerate() {
+    let mut figure = untitled("Figure A: RMSE against the number of steps", 2, 216.0);
+    for (rows, name) in found {
         let value = |method: Method| {
             let row = rows.iter().find(|row| row.method == method)?;
             row.summary.in_search().then_some(row.summary.rmse)
@@ -53,53 +50,29 @@ pub fn draw(grid: &[SystemRows]) -> Option<Figure> {
             };
             STEP_COUNTS.iter().map(|&k| (f64::from(k), of_steps(k))).collect()
         };
-        let curves: Vec<_> = COLORS.iter().map(|(rule, color)| (curve(*rule), *color)).collect();
-        let references =
-            [("EKF", value(Method::Ekf)), ("UKF", value(Method::Ukf)), ("PF", value(Method::Pf))];
-        let all = curves.iter().flat_map(|(c, _)| c.iter().map(|p| p.1));
-        let all: Vec<f64> =
-            all.chain(references.iter().filter_map(|r| r.1)).filter(|v| v.is_finite()).collect();
-        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = all.iter().copied().fold(0.0, f64::max);
-        let panel = Panel {
-            x: 62.0 + 452.0 * (i % 2) as f64,
-            y: 34.0 + 300.0 * (i / 2) as f64,
-            w: 376.0,
-            h: 216.0,
-            sx: Scale::log(0.9, 112.0),
-            sy: Scale::log(0.85 * low, 1.18 * high),
-        };
-        panel.draw_with(
-            &mut canvas,
-            name,
-            "steps K per measurement",
-            "RMSE, best rate and decay",
-            &STEP_COUNTS.map(f64::from),
-        );
-        for (name, value) in references {
-            let Some(value) = value else { continue };
-            let ends = [panel.at(0.9, value), panel.at(112.0, value)];
-            canvas.polyline(&ends, "#888888", 1.0, r#"stroke-dasharray="4 3""#);
-            let style = Text { color: "#666666", ..Text::new(9.5) };
-            canvas.text((ends[1].0 - 3.0, ends[1].1 - 3.0), name, &style.at(Anchor::End));
+        let steps = Axis::log("steps K per measurement").range(0.9, 112.0);
+        let steps = steps.ticks(STEP_COUNTS.map(|k| (f64::from(k), k.to_string())));
+        let mut panel = Panel::new(name, steps, Axis::log("RMSE, best rate and decay"));
+        for (name, method) in [("EKF", Method::Ekf), ("UKF", Method::Ukf), ("PF", Method::Pf)] {
+            let Some(value) = value(method) else { continue };
+            let line = Mark::line([(0.9, value), (112.0, value)]).color(GREY).size(1.0).dashed();
+            let text = Mark::text((110.0, value), name, Anchor::End).color(SOFT).size(9.5);
+            panel.marks.extend([line.named("classical filters"), text]);
         }
-        for (curve, color) in curves {
-            let points = panel.curve(curve);
-            canvas.polyline(&points, color, 1.8, "");
-            for point in points.into_iter().filter(|p| p.1.is_finite()) {
-                canvas.dot(point, 3.0, color, "");
-            }
+        for (rule, color) in COLORS {
+            let curve = curve(rule);
+            let dots = Mark::points(curve.clone()).color(color).size(3.0);
+            panel
+                .marks
+                .extend([Mark::line(curve).color(color).size(1.8).named(rule.method()), dots]);
         }
+        figure.panels.push(panel);
     }
-    let names = COLORS.map(|(rule, color)| (rule.method(), color, Mark::Line));
-    let mut entries = names.to_vec();
-    entries.push(("classical filters", "#888888", Mark::Dashes));
-    legend_row(&mut canvas, 460.0, height - 14.0, &entries);
-    Some(Figure {
+    Some(Picture {
         name: "figure-a-rmse-by-steps",
         caption: "Mean RMSE over the runs against the number of steps, for each optimizer with the best learning rate and decay at that number of steps (published \
                   protocol). Configurations that diverge are left out, as in the paper's search."
             .into(),
-        svg: canvas.finish(),
+        figure,
     })
 }

@@ -1,11 +1,11 @@
 //! Figure 3: filtering densities of a particle filter with 100,000 particles, and the implicit MAP estimates.
 
-use super::Figure;
-use super::axes::{Mark, Panel, Scale, legend_row};
-use super::canvas::{Canvas, INK, PALETTE};
 use super::trajectory::{ADAM, Q, R};
+use super::{Picture, untitled};
 use crate::published::model::Toy;
 use crate::published::{Quirks, imap, particle, simulate};
+use optfilter_plot::color::{BLUE, GRID, INK, PAPER, VERMILION};
+use optfilter_plot::{Axis, Mark, Panel};
 
 const PARTICLES: usize = 100_000;
 const LIMIT: f64 = 32.0;
@@ -14,8 +14,8 @@ const BINS: usize = 128;
 const ROW: usize = 50;
 const ROWS: usize = 2;
 
-/// Draw it.
-pub fn draw(seed: u32) -> Figure {
+/// The figure with its caption.
+pub fn picture(seed: u32) -> Picture {
     let quirks = Quirks::PUBLISHED;
     let model = Toy::new(&quirks);
     let data = simulate::toy(Q, R, 1, seed, &quirks);
@@ -38,59 +38,44 @@ pub fn draw(seed: u32) -> Figure {
     };
     particle::run_until(&[(filter, &data)], 0, seed, PARTICLES, shown, &quirks, collect);
 
-    let title = "Figure 3: filtering densities and implicit MAP estimates";
-    let mut canvas = Canvas::new(920.0, 590.0, title);
+    let mut figure = untitled("Figure 3: filtering densities and implicit MAP estimates", 1, 212.0);
     for row in 0..ROWS {
         let first = row * ROW;
-        let panel = Panel {
-            x: 56.0,
-            y: 30.0 + 264.0 * row as f64,
-            w: 844.0,
-            h: 212.0,
-            sx: Scale::linear(first as f64 + 0.5, (first + ROW) as f64 + 2.5),
-            sy: Scale::linear(-LIMIT, LIMIT),
-        };
+        let x = Axis::linear("time step").range(first as f64 + 0.5, (first + ROW) as f64 + 2.5);
         let heading = if row == 0 { "Filtering densities every other step" } else { "" };
-        panel.draw(&mut canvas, heading, "time step", "state");
-        panel.clip(&mut canvas);
+        let mut panel = Panel::new(heading, x, Axis::linear("state").range(-LIMIT, LIMIT));
+        let (mut truth, mut found) = (Vec::new(), Vec::new());
         for (t, bins) in histograms.iter().filter(|(t, _)| t / ROW == row) {
             let most = bins.iter().fold(0.0_f64, |a, &b| a.max(b));
             let at = (*t + 1) as f64;
-            let mut outline = vec![panel.at(at, -LIMIT)];
-            for (b, count) in bins.iter().enumerate() {
+            let outline = bins.iter().enumerate().map(|(b, count)| {
                 let state = -LIMIT + (b as f64 + 0.5) / BINS as f64 * 2.0 * LIMIT;
-                outline.push(panel.at(at + 1.8 * count / most, state));
-            }
-            outline.push(panel.at(at, LIMIT));
-            canvas.polygon(&outline, PALETTE[0], r#"fill-opacity="0.55""#);
-            canvas.line(panel.at(at, -LIMIT), panel.at(at, LIMIT), "#cfd8e0", 0.6);
+                (at + 1.8 * count / most, state)
+            });
+            let ends = [(at, -LIMIT), (at, LIMIT)];
+            let outline = ends[..1].iter().copied().chain(outline).chain(ends[1..].iter().copied());
+            let density = Mark::area(outline).color(BLUE).opacity(0.55);
+            panel.marks.push(density.named("density, 100,000 particles"));
+            panel.marks.push(Mark::line(ends).color(GRID).size(0.6));
             let x = data.x[*t];
-            let (px, py) = panel.at(at, x);
-            canvas.line((px - 4.0, py), (px + 4.0, py), INK, 1.8);
-            canvas.dot(
-                panel.at(at, estimates[*t][0]),
-                3.2,
-                PALETTE[3],
-                r##"stroke="#ffffff" stroke-width="0.7""##,
-            );
+            truth.extend([(at - 0.25, x), (at + 0.25, x), (f64::NAN, f64::NAN)]);
+            found.push((at, estimates[*t][0]));
         }
-        canvas.end_clip();
+        panel.marks.extend([
+            Mark::line(truth).color(INK).size(1.8).named("true state"),
+            Mark::points(found.clone()).color(PAPER).size(3.9),
+            Mark::points(found)
+                .color(VERMILION)
+                .size(3.2)
+                .named("implicit MAP, Adam (50, 0.1, 0.1)"),
+        ]);
+        figure.panels.push(panel);
     }
-    legend_row(
-        &mut canvas,
-        478.0,
-        574.0,
-        &[
-            ("density, 100,000 particles", PALETTE[0], Mark::Patch),
-            ("implicit MAP, Adam (50, 0.1, 0.1)", PALETTE[3], Mark::Dot),
-            ("true state", INK, Mark::Line),
-        ],
-    );
-    Figure {
+    Picture {
         name: "figure-3-densities",
         caption: "Filtering distribution of a particle filter with 100,000 particles (each scaled to its own height) at every other step, with the implicit MAP \
                   estimate and the true state; toy system, Q = 3, R = 2, first run. The estimate sits on a mode at most steps, on the wrong one around some crossings of zero."
             .into(),
-        svg: canvas.finish(),
+        figure,
     }
 }

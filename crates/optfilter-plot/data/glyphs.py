@@ -9,7 +9,9 @@ import sys
 from fontTools.pens.svgPathPen import SVGPathPen
 from fontTools.ttLib import TTFont
 
-CHARACTERS = [chr(c) for c in range(32, 127)] + list("±×−–αβγημσρλθ·…²₀₁₂₃ℓ∂≥≤′→*")
+BLOCKS = [range(32, 127), range(0xA0, 0x100), range(0x391, 0x3A2), range(0x3A3, 0x3CA)]  # ASCII, Latin-1, Greek
+CHARACTERS = [chr(c) for block in BLOCKS for c in block]
+CHARACTERS += list("−–—‘’“”…⁰⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ℓ∂≥≤≈∞′→←↑↓√∑□")
 for style, path in zip("rb", sys.argv[1:]):
     font = TTFont(path)
     glyphs, names = font.getGlyphSet(), font.getBestCmap()
