@@ -103,9 +103,8 @@ impl StripChart {
 
     /// The next row; an outlier is marked at all of its measurements.
     pub fn push(&mut self, time: f64, y: &[f64], estimate: &Estimate, outlier: bool) {
-        for (strip, (mean, std)) in
-            self.states.iter_mut().zip(estimate.mean.iter().zip(&estimate.std))
-        {
+        for (i, (strip, mean)) in self.states.iter_mut().zip(&estimate.mean).enumerate() {
+            let std = estimate.std(i);
             strip.mean.push(time, *mean);
             strip.band.push_band(time, mean - 2.0 * std, mean + 2.0 * std);
         }
