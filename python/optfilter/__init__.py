@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from . import likelihoods, models, optimizers
+from . import filters, likelihoods, models, optimizers
 from ._core import __version__
 from ._errors import Divergence
 from ._model import Model, TextModel
@@ -65,6 +65,7 @@ __all__ = [
     "YearbookReproduction",
     "__version__",
     "default_grid",
+    "filters",
     "implied_prior",
     "largest_learning_rate",
     "learning_rate_matrix",

@@ -2,59 +2,50 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from . import _core
-from ._arrays import (
-    Array,
-    compact,
-    covariance,
-    duration,
-    optional_covariance,
-    to_float_array,
-    vector,
-    whole,
-)
+from . import _core, likelihoods, optimizers
+from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
+from ._frames import read
 from ._model import Model
 from ._result import FilterResult
+
+#: Arguments that say of what, not which filter.
+_PROBLEM = ("Q", "R", "x0", "P0", "dt", "likelihood", "bounds", "prior_cov")
 
 
 class Filter(_core.CoreFilter):
     """What all filters share. ``Q``, ``R``, ``x0``, ``P0`` and ``dt`` are the model's unless given.
 
-    ``f.x`` and ``f.P`` are fresh arrays; assigning to them starts the belief anew there.
+    ``f.x`` and ``f.P`` are fresh arrays; assigning to them starts the belief anew there. Assigning to ``f.Q`` or
+    ``f.R`` changes the noise from then on. Any other name that a filter does not have is an error.
     """
+
+    __slots__ = ("__weakref__", "_arguments", "model")
 
     model: Model
     _arguments: dict[str, Any]
-    #: Which filter of the extension it is.
-    _kind: ClassVar[str] = ""
+    #: The name of the filter in model files and on the command line.
+    method: ClassVar[str] = ""
 
     @classmethod
-    def _make(
-        cls, model: Any, arguments: dict[str, Any], settings: dict[str, Any], point: bool = False
-    ) -> Any:
+    def _make(cls, model: Any, arguments: dict[str, Any]) -> Any:
+        """A filter from its arguments: settings of the engine, and the parts of the problem."""
         if not isinstance(model, Model):
             raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
         given = {key: value for key, value in arguments.items() if value is not None}
-        dt = duration("dt", given.get("dt", model.dt))
-        x0 = vector("x0", given.get("x0", model.x0), model.n)
-        noise = {key: given.get(key, value) for key, value in model._compact.items()}
-        for key, size in (("Q", model.n), ("R", model.m), ("P0", model.n)):
-            if noise[key] is not None:
-                compact(key, noise[key], size)
-        P0 = None
-        if not point:  # a point estimate needs neither, and may have no room for them
-            P0 = covariance("P0", noise["P0"], model.n)
-            settings = {
-                "Q": optional_covariance("Q", noise["Q"], model.n),
-                "R": optional_covariance("R", noise["R"], model.m),
-                "Q_per_time": model.Q_per_time and "Q" not in given,
-                **settings,
-            }
-        self = super().__new__(cls, cls._kind, model._core, dt, x0, P0, settings)
+        settings = {key: value for key, value in given.items() if key not in _PROBLEM}
+        if cls.method:
+            settings["method"] = cls.method
+        rule = None
+        if "optimizer" in settings:
+            named, rule = optimizers.spec(settings.pop("optimizer"))
+            settings.update(named)
+        text = _json(settings)
+        self = super().__new__(cls, model._core, text, _problem(model, given), rule)
         self.model = model
         self._arguments = given
         return self
@@ -80,19 +71,73 @@ class Filter(_core.CoreFilter):
         self.set_belief(None, covariance("P", value, self.model.n))
 
     @property
+    def Q(self) -> Optional[Array]:
+        """The process noise (n, n) in use; None if there is none."""
+        value = self._arguments.get("Q", self.model._compact["Q"])
+        return None if value is None else covariance("Q", value, self.model.n)
+
+    @Q.setter
+    def Q(self, value: Any) -> None:
+        value = compact("Q", value, self.model.n)
+        self.set_noise(value, None)
+        self._arguments = {**self._arguments, "Q": value}
+
+    @property
+    def R(self) -> Optional[Array]:
+        """The measurement noise (m, m) in use; None if there is none."""
+        value = self._arguments.get("R", self.model._compact["R"])
+        return None if value is None else covariance("R", value, self.model.m)
+
+    @R.setter
+    def R(self, value: Any) -> None:
+        value = compact("R", value, self.model.m)
+        self.set_noise(None, value)
+        self._arguments = {**self._arguments, "R": value}
+
+    def update(self, y: Any = None, u: Any = None, R: Any = None) -> None:
+        """Improves the belief by a measurement; None or NaN is a missing one. ``R`` is this measurement's own."""
+        _core.CoreFilter.update(self, y, u, None if R is None else compact("R", R, self.model.m))
+
+    @property
     def t(self) -> float:
         """The time reached by ``predict``."""
         return self.clock[1]
 
     @property
     def k(self) -> int:
-        """The number of steps taken by ``predict``."""
+        """The number of the row reached, from 1; 0 before the first."""
         return self.clock[0]
 
     @property
     def y(self) -> Optional[Array]:
         """The last innovation, measurement less prediction, under filterpy's name."""
         return self.innovation
+
+    @property
+    def x_prior(self) -> Optional[Array]:
+        """The estimate after the last ``predict``; None before the first."""
+        prior = self.prior
+        return None if prior is None else prior[0]
+
+    @property
+    def P_prior(self) -> Optional[Array]:
+        """The covariance after the last ``predict``; None before the first, or if there is none."""
+        prior = self.prior
+        return None if prior is None else prior[1]
+
+    @property
+    def K(self) -> Optional[Array]:
+        """The gain (n, m) of the last update: for filters that linearise, P_prior H' S^-1; None for others."""
+        S, P, x = self.S, self.P_prior, self.x_prior
+        if self.method not in ("kf", "ekf", "iekf") or S is None or P is None or x is None:
+            return None
+        seen = ~np.isnan(np.diagonal(S))
+        H = self.model.h_jacobian(x, t=self.t, k=max(self.k, 1)) if not self.model.inputs else None
+        if H is None:
+            return None
+        gain = np.zeros((self.model.n, self.model.m))
+        gain[:, seen] = np.linalg.solve(S[np.ix_(seen, seen)], H[seen] @ P).T
+        return gain
 
     # ---- whole series
 
@@ -107,34 +152,38 @@ class Filter(_core.CoreFilter):
         t0: Optional[float] = None,
         errors: str = "raise",
         first_run: int = 0,
-        predict_first: bool = True,
+        predict_first: Optional[bool] = None,
+        covariances: bool = True,
     ) -> FilterResult:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
 
-        Each measurement is preceded by a prediction. The state that ``predict`` and ``update`` move is
-        neither read nor changed, so any number of threads may call this at once. A batch runs on all
-        cores without holding the interpreter's lock.
+        The initial belief is of the first measurement's own time, so nothing is predicted before it, unless
+        ``predict_first`` or ``t0`` says otherwise. The state that ``predict`` and ``update`` move is neither read nor
+        changed, so any number of threads may call this at once. A batch runs on all cores without holding the
+        interpreter's lock.
 
         Parameters
         ----------
-        ys : array_like
-            Measurements; NaN or None is a missing number. With m = 1, ``(T,)`` will do.
+        ys : array_like or data frame
+            Measurements; NaN or None is a missing number. With m = 1, ``(T,)`` will do. The columns of a frame (pandas,
+            polars, Arrow) are found by the model's names.
         ts : array_like, optional
-            Times ``(T,)`` or ``(B, T)``, not decreasing; steps of ``dt`` otherwise.
+            Times ``(T,)`` or ``(B, T)``, not decreasing: numbers, or times of a calendar; steps of ``dt`` otherwise.
         us : array_like, optional
             Control inputs ``(T, p)`` or ``(B, T, p)``.
         x0, P0 : array_like, optional
             Where to start: one for all, or one per trajectory.
         t0 : float, optional
-            The time of ``x0``; one step of ``dt`` before the first measurement otherwise.
+            The time of ``x0``, not after the first measurement, which is then predicted.
         errors : {"raise", "nan"}
             Whether a trajectory that diverges raises :class:`optfilter.Divergence`, or has NaN from there
             on and is listed in ``result.failures``.
         first_run : int
             The number of the first trajectory, which names the random streams of a particle filter.
-        predict_first : bool
-            Whether a prediction precedes the first measurement too. With False, ``x0`` and ``P0`` are of the
-            first measurement's own time (0 without ``ts``), as in the command line's ``filter``.
+        predict_first : bool, optional
+            Whether a prediction precedes the first measurement too; the filter's own setting unless given.
+        covariances : bool
+            Whether the result holds covariances, which take most of its memory.
 
         Examples
         --------
@@ -149,7 +198,7 @@ class Filter(_core.CoreFilter):
             raise ValueError(f"errors: must be 'raise' or 'nan', not {errors!r}")
         model = self.model
         n, m = model.n, model.m
-        ys = to_float_array("ys", ys)
+        ys, ts, us, shown, index = read(model, ys, ts, us)
         if m == 1 and ys.ndim == 1:
             ys = ys[:, None]
         if ys.ndim not in (2, 3) or ys.shape[-1] != m:
@@ -174,21 +223,21 @@ class Filter(_core.CoreFilter):
             P0 = to_float_array("P0", P0)
             P0 = covariance("P0", P0, n) if P0.ndim < 2 else P0
             P0 = _fitting("P0", P0, lead, (n, n))
-        dt = self._arguments.get("dt", model.dt)
-        if not predict_first and ts is None:
-            ts = np.arange(length, dtype=np.float64) * dt
         first_run = whole("first_run", first_run, 0)
+        first = self.predicts_first if predict_first is None else bool(predict_first)
         arrays, failures = self.run(
-            ys, ts, us, x0, P0, t0, errors == "nan", first_run, not predict_first
+            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances)
         )
         later = None
         if "innovations" not in arrays:
             means = arrays["means"]
 
             def later() -> Array:
-                return self.innovations_of(means, ys, ts, us, x0, t0)
+                return self.innovations_of(means, ys, ts, us, x0, t0, first)
 
-        return FilterResult(model, arrays, failures, ts, dt, later)
+        dt = self._arguments.get("dt", model.dt)
+        start = dt if first and t0 is None else 0.0
+        return FilterResult(model, arrays, failures, ts, (start, dt), later, shown, index, ys)
 
     # ---- pickling, copying, showing
 
@@ -211,6 +260,51 @@ class Filter(_core.CoreFilter):
         return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
 
 
+def _json(settings: dict[str, Any]) -> str:
+    """Settings for the engine, which knows their names, ranges and defaults."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (bool, str)) or value is None:
+            return value
+        if hasattr(value, "__index__"):
+            return int(value)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return repr(value)
+
+    for key in ("steps", "particles", "seed"):
+        if key in settings:
+            settings = {**settings, key: whole(key, settings[key], 0, 2**64 - 1)}
+    try:
+        return json.dumps({key: plain(value) for key, value in settings.items()}, allow_nan=False)
+    except ValueError:
+        key = next(k for k, v in settings.items() if isinstance(v, float) and not np.isfinite(v))
+        raise ValueError(f"{key}: must be finite, not {settings[key]}") from None
+
+
+def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:
+    """What is to be filtered: the model's own noise and start, unless given."""
+    parts = {key: given.get(key, value) for key, value in model._compact.items()}
+    for key, size in (("Q", model.n), ("R", model.m), ("P0", model.n)):
+        if parts[key] is not None:
+            parts[key] = compact(key, parts[key], size)
+    likelihood = given.get("likelihood", model.likelihood)
+    if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
+        raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+    sides = box(given.get("bounds", model.bounds), model.n)
+    prior = given.get("prior_cov")
+    return {
+        **parts,
+        "Q_per_time": model.Q_per_time,
+        "dt": duration("dt", given.get("dt", model.dt)),
+        "x0": vector("x0", given.get("x0", model.x0), model.n),
+        "likelihood": None if likelihood is None else likelihood._spec(model.m),
+        "bounds": sides and tuple(side.tolist() for side in sides),
+        "prior_cov": None if prior is None else compact("prior_cov", prior, model.n),
+    }
+
+
 def _short(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=4, threshold=6, separator=", ").replace("\n", "")
@@ -218,7 +312,7 @@ def _short(value: Any) -> str:
 
 
 def _rebuild(kind: Any, model: Model, arguments: dict[str, Any], saved: Any) -> Any:
-    made = kind(model, **arguments)
+    made = kind._make(model, arguments)
     made.load(saved)
     return made
 

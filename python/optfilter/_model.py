@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, Optional, Union
@@ -33,7 +34,7 @@ def _extras(name: str, function: Callable[..., Any]) -> list[str]:
         elif parameter.default is parameter.empty:
             raise ValueError(
                 f"{name}: unknown parameter {parameter.name!r}; besides the state a callable may take "
-                "u (inputs), t (time), dt (length of the step) and k (index of the step)"
+                "u (inputs), t (time), dt (length of the step) and k (number of the row, from 1)"
             )
         else:
             break
@@ -54,7 +55,7 @@ class Model:
 
     ``x_t = f(x_{t-1}) + noise`` and ``y_t = h(x_t) + noise``. Both take the state as an array of ``n``
     numbers and, if they name them, ``u`` (inputs), ``t`` (time), ``dt`` (length of the step) and ``k``
-    (index of the step). A JAX-jitted function works as it is.
+    (number of the row, from 1). A JAX-jitted function works as it is.
 
     Callables are the slow way: expressions (:meth:`from_expressions`, :meth:`from_toml`) and the systems of
     :mod:`optfilter.models` run without Python in the loop.
@@ -74,11 +75,13 @@ class Model:
     Q, R : array_like, optional
         Covariances of process and measurement noise: a matrix, a vector of variances, or one variance.
     x0, P0 : array_like, optional
-        Mean and covariance of the state before the first step; 0 and I by default.
+        Mean and covariance of the state at the first measurement; 0 and I by default.
     state_angles, angles : sequence of int
         Components of the state and of the measurement that are angles in radians.
     likelihood : optfilter.likelihoods.Likelihood, optional
         How measurements scatter, where not by a Gaussian with R.
+    state_names, observation_names, input_names : sequence of str
+        Names, by which the columns of data frames are found.
 
     Examples
     --------
@@ -107,6 +110,13 @@ class Model:
     observation_names: tuple[str, ...]
     input_names: tuple[str, ...]
     parameters: Mapping[str, float]
+    #: Whether measurements have names of their own.
+    has_names: bool
+    #: Which states are angles.
+    state_angles: tuple[bool, ...]
+    #: The ``[filter]`` table of a model file.
+    filter_settings: Mapping[str, Any] = {}
+    _columns: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -128,6 +138,9 @@ class Model:
         angles: Sequence[int] = (),
         likelihood: Optional[likelihoods.Likelihood] = None,
         bounds: Any = None,
+        state_names: Sequence[str] = (),
+        observation_names: Sequence[str] = (),
+        input_names: Sequence[str] = (),
         name: str = "Model",
     ) -> None:
         n, m, inputs = whole("n", n), whole("m", m), whole("inputs", inputs, 0)
@@ -156,8 +169,13 @@ class Model:
             inputs=inputs,
             state_angles=tuple(state_angles),
             angles=tuple(angles),
+            state_names=tuple(state_names),
+            observation_names=tuple(observation_names),
+            input_names=tuple(input_names),
         )
-        self._finish(core, dt, Q, R, Q_per_time, x0, P0, likelihood, bounds, name)
+        names = (state_names, observation_names, input_names)
+        self._finish(core, dt, Q, R, Q_per_time, x0, P0, likelihood, bounds, name, names)
+        self.state_angles = tuple(_flags("state_angles", state_angles, n))
 
     def _finish(
         self,
@@ -191,6 +209,15 @@ class Model:
         self.bounds = box(bounds, self.n)
         self.name = name
         states, observations, inputs = names
+        for label, given, size in (
+            ("state_names", states, self.n),
+            ("observation_names", observations, self.m),
+            ("input_names", inputs, self.inputs),
+        ):
+            if given and len(given) != size:
+                raise ValueError(f"{label}: {size} names are needed, {len(given)} were given")
+        self.has_names = bool(observations)
+        self.state_angles: tuple[bool, ...] = (False,) * self.n
         self.state_names = tuple(states) or tuple(f"x{i}" for i in range(self.n))
         self.observation_names = tuple(observations) or tuple(f"y{i}" for i in range(self.m))
         self.input_names = tuple(inputs) or tuple(f"u{i}" for i in range(self.inputs))
@@ -250,12 +277,13 @@ class Model:
         R: Any = 1.0,
         x0: Any = 0.0,
         P0: Any = 1.0,
+        state_angles: Sequence[str] = (),
         **changes: Any,
     ) -> TextModel:
         """A model of expressions, compiled in Rust with exact derivatives.
 
         Keys of ``dynamics`` are the states, or ``"dx/dt"`` for a differential equation; keys of
-        ``observation`` name the measurements.
+        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians.
 
         >>> import optfilter
         >>> model = optfilter.Model.from_expressions(
@@ -283,6 +311,8 @@ class Model:
         if rates:
             lines += ["[integrator]", f"method = {_quote(integrator)}", f"substeps = {int(substeps)}"]
         lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
+        if state_angles:
+            lines += ["[angles]", *(f"{_quote(name)} = true" for name in state_angles)]
         lines += ["[process_noise]", "var = 1", "[measurement_noise]", "var = 1"]
         lines += ["[initial]", "mean = 0", "std = 1", "[time]", f"dt = {float(dt)!r}"]
         text = "\n".join(lines) + "\n"
@@ -299,25 +329,51 @@ class Model:
 
     # ---- use
 
-    def f(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+    def filter(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
+        """Filters measurements by the filter that the model file asks for, or by implicit MAP.
+
+        ``settings`` are those of a ``[filter]`` table (``method``, ``steps``, ``lr``, ...) and of
+        :meth:`optfilter.Filter.filter` (``predict_first``, ``errors``, ``covariances``, ...). The numbers are those of
+        ``optfilter filter`` on the same file and table, to the bit.
+
+        >>> import optfilter
+        >>> model = optfilter.Model.from_toml('system = "local-level"')
+        >>> model.filter([1.0, None, 2.0], method="kf").means.shape
+        (3, 1)
+        """
+        from .filters import make
+
+        known = ("x0", "P0", "t0", "errors", "first_run", "covariances")
+        call = {key: settings.pop(key) for key in known if key in settings}
+        of_file = dict(self.filter_settings)
+        # Settings of another method in the file mean nothing for the one asked for.
+        if settings.get("method") not in (None, of_file.get("method")) and "method" in of_file:
+            of_file = {key: value for key, value in of_file.items() if key == "predict_first"}
+        return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
+
+    def column(self, name: str) -> str:
+        """The column of a table that holds a measurement or an input."""
+        return self._columns.get(name, name)
+
+    def f(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 1) -> Array:
         """The transition: the expected state one step after ``x``; ``t`` is the time it ends at."""
         return self._core.evaluate("f", x, u, self._step(t, k), False)
 
-    def h(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+    def h(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 1) -> Array:
         """The observation: the expected measurement at ``x``."""
         return self._core.evaluate("h", x, u, self._step(t, k), False)
 
-    def f_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+    def f_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 1) -> Array:
         """The Jacobian (n, n) of the transition."""
         return self._core.evaluate("f", x, u, self._step(t, k), True)
 
-    def h_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 0) -> Array:
+    def h_jacobian(self, x: Any, u: Any = None, *, t: Optional[float] = None, k: int = 1) -> Array:
         """The Jacobian (m, n) of the observation."""
         return self._core.evaluate("h", x, u, self._step(t, k), True)
 
     def _step(self, t: Optional[float], k: int) -> tuple[int, float, float]:
-        k = whole("k", k, 0)
-        return (k + 1, (k + 1) * self.dt if t is None else float(t), self.dt)
+        k = whole("k", k)
+        return (k, k * self.dt if t is None else float(t), self.dt)
 
     @property
     def is_linear(self) -> bool:
@@ -375,8 +431,6 @@ class TextModel(Model):
     """A model of expressions; see :meth:`Model.from_toml` and :meth:`Model.from_expressions`."""
 
     text: str
-    #: The ``[filter]`` table of the file.
-    filter_settings: Mapping[str, Any]
 
     def __init__(self, text: str, label: str = "model", **changes: Any) -> None:
         core, about = _core.CoreModel.text(label, text)
@@ -400,6 +454,10 @@ class TextModel(Model):
             known = ", ".join(settings)
             raise ValueError(f"{', '.join(sorted(unknown))}: not a setting of a model; there are {known}")
         settings.update(changes)
-        self.filter_settings = about["filter"]
+        self.filter_settings = json.loads(about["filter"])
+        self._columns = dict(about["columns"])
+        self.time_column: Optional[str] = about["time_column"]
+        self.seconds_per_unit: float = about["seconds_per_unit"]
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
+        self.state_angles = tuple(about["state_angles"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -22,16 +23,16 @@ class FilterResult:
     covariances : (T, n, n) array or None
         Their error covariances, if the filter has them.
     innovations : (T, m) array
-        Measurements less predictions, 0 where missing.
+        Measurements less predictions, NaN where missing.
     innovation_covariances : (T, m, m) array or None
     log_likelihoods : (T,) array or None
-        Of each measurement given those before.
+        Of each measurement given those before; 0 where it is missing.
     log_likelihood : float, (B,) array or None
         Of the whole series.
     nis : (T,) array or None
-        Normalised innovations squared.
+        Normalised innovations squared, NaN where missing; ``mean_nis`` leaves those out.
     ts : (T,) array
-        Times of the measurements.
+        Times of the measurements, as they were given.
     failures : list of (trajectory, Divergence)
         Trajectories that diverged, if the filter was asked not to raise.
     """
@@ -42,8 +43,11 @@ class FilterResult:
         arrays: dict[str, Any],
         failures: list[tuple[int, Divergence]],
         ts: Optional[Array],
-        dt: float,
+        clock: tuple[float, float],
         later: Optional[Callable[[], Array]] = None,
+        shown: Any = None,
+        index: Any = None,
+        ys: Optional[Array] = None,
     ) -> None:
         self.failures = failures
         self.model = model
@@ -54,14 +58,18 @@ class FilterResult:
         self.nis: Optional[Array] = arrays.get("nis")
         self._innovations: Optional[Array] = arrays.get("innovations")
         self._later = later
-        self._ts = ts
-        self._dt = dt
+        self._ts = ts if shown is None else shown
+        self._clock = clock
+        #: The index of the pandas frame that was filtered, if it was one.
+        self.index = index
+        self._observed = None if ys is None else np.sum(~np.isnan(ys), axis=-1)
 
     @property
     def ts(self) -> Array:
         """The times of the measurements."""
         if self._ts is None:
-            self._ts = np.arange(1, len(self) + 1, dtype=np.float64) * self._dt
+            start, dt = self._clock
+            self._ts = np.arange(len(self), dtype=np.float64) * dt + start
         return self._ts
 
     @property
@@ -87,24 +95,44 @@ class FilterResult:
             return None
         return np.sqrt(np.diagonal(self.covariances, axis1=-2, axis2=-1))
 
-    def rmse(self, truth: Any) -> Any:
-        """Root mean squared error against the true states; one number per trajectory."""
+    def _errors(self, truth: Any) -> Array:
+        """Estimates less the truth, on the circle where a state is an angle."""
         truth = to_float_array("truth", truth)
         if truth.shape != self.means.shape:
             raise ValueError(f"truth: must have shape {self.means.shape}, not {truth.shape}")
-        value = np.sqrt(np.mean((self.means - truth) ** 2, axis=(-2, -1)))
+        errors = self.means - truth
+        for i, angle in enumerate(self.model.state_angles):
+            if angle:
+                errors[..., i] -= 2 * np.pi * np.round(errors[..., i] / (2 * np.pi))
+        return errors
+
+    def rmse(self, truth: Any) -> Any:
+        """Root mean squared error against the true states; one number per trajectory. Angles are compared on the circle."""
+        value = np.sqrt(np.mean(self._errors(truth) ** 2, axis=(-2, -1)))
         return float(value) if value.ndim == 0 else value
 
     def nees(self, truth: Any) -> Array:
         """Normalised estimation errors squared, chi-square with n degrees of freedom if P is honest."""
         if self.covariances is None:
-            raise ValueError("covariances: this filter has none, so its errors cannot be normalised")
-        error = (self.means - to_float_array("truth", truth))[..., None]
+            raise ValueError("covariances: this result has none, so its errors cannot be normalised")
+        error = self._errors(truth)[..., None]
         return (np.swapaxes(error, -1, -2) @ np.linalg.solve(self.covariances, error))[..., 0, 0]
 
+    @property
+    def mean_nis(self) -> float:
+        """The mean of ``nis`` over the rows that were measured; m if the filter is consistent and no component missing."""
+        if self.nis is None:
+            raise ValueError("nis: this filter has none")
+        return float(np.nanmean(self.nis))
+
     def nis_band(self) -> tuple[float, float]:
-        """The interval that holds the mean of ``nis`` with 95 % probability if the filter is consistent."""
-        return _core.chi_square_band(self.model.m, self.means.shape[-2])
+        """The interval that holds ``mean_nis`` with 95 % probability if the filter is consistent."""
+        if self._observed is None:
+            total, rows = self.model.m * len(self), len(self)
+        else:
+            total, rows = int(self._observed.sum()), int(np.sum(self._observed > 0))
+        low, high = _core.chi_square_band(total, 1)
+        return low / rows, high / rows
 
     def __len__(self) -> int:
         return int(self.means.shape[-2])
@@ -120,6 +148,16 @@ class FilterResult:
         if self.failures:
             parts.append(f"{len(self.failures)} diverged")
         return f"FilterResult({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: where the series ends, state by state."""
+        stds = self.stds
+        last = (0,) * (self.means.ndim - 2) + (-1,)
+        rows = []
+        for i, name in enumerate(self.model.state_names[:20]):
+            spread = "" if stds is None else f" ± {stds[last][i]:.4g}"
+            rows.append(f"<tr><th>{escape(name)}</th><td>{self.means[last][i]:.6g}{spread}</td></tr>")
+        return f"<p>{escape(repr(self))}</p><table><caption>last row</caption>{''.join(rows)}</table>"
 
     def __getstate__(self) -> dict[str, Any]:
         self.innovations  # a pickle cannot compute them later
@@ -154,7 +192,10 @@ class FilterResult:
             columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
         if self.nis is not None:
             columns["nis"] = self.nis.reshape(-1)
-        return _frame(columns, library)
+        frame = _frame(columns, library)
+        if self.index is not None and not batch and hasattr(frame, "set_axis"):
+            frame = frame.set_axis(self.index, axis=0)
+        return frame
 
     def plot(self, truth: Any = None, ax: Any = None, trajectory: int = 0) -> Any:
         """Draws every state with its 95 % band; returns the matplotlib axes, one per state."""

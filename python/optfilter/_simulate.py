@@ -7,8 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _core, likelihoods
-from ._arrays import Array, covariance, to_float_array, vector, whole
+from . import _core
+from ._arrays import Array, to_float_array, whole
+from ._filter import _problem
 from ._model import Model
 
 
@@ -39,8 +40,9 @@ def simulate(
     x0: Any = None,
     P0: Any = None,
     dt: Optional[float] = None,
+    predict_first: bool = False,
 ) -> Simulation:
-    """Simulates ``steps`` steps from a draw of N(x0, P0).
+    """Simulates ``steps`` rows; the first is a draw of N(x0, P0), moved by a step if ``predict_first``.
 
     The state scatters by Q and stays within the model's bounds, if it has any. Measurements are drawn from
     the model's likelihood: N(h(x), R) unless it has another. ``StudentT`` and ``Huber`` add noise of their
@@ -86,20 +88,9 @@ def simulate(
     steps = whole("steps", steps)
     count = 1 if batch is None else whole("batch", batch)
     lead = () if batch is None else (count,)
-    n, m, p = model.n, model.m, model.inputs
-    Q_per_time = model.Q_per_time and Q is None
-    Q = model.Q if Q is None else Q
-    if Q is None:
-        raise ValueError("Q: simulation needs it")
-    if model.likelihood is None:
-        R = model.R if R is None else R
-        if R is None:
-            raise ValueError("R: simulation needs it")
-        scatter = likelihoods.Gaussian(covariance("R", R, m))._spec(m)
-    elif R is not None:
+    p = model.inputs
+    if R is not None and model.likelihood is not None:
         raise ValueError(f"R: the model's likelihood {model.likelihood!r} says how measurements scatter")
-    else:
-        scatter = model.likelihood._spec(m)
     if us is None:
         if p:
             raise ValueError(f"us: the model reads {p} inputs")
@@ -114,22 +105,19 @@ def simulate(
             raise ValueError(f"us: must have shape {shapes}, not {us.shape}")
         if not np.all(np.isfinite(us)):
             raise ValueError("us: has an entry that is not a finite number")
-    dt = model.dt if dt is None else float(dt)
-    bounds = None if model.bounds is None else tuple(side.tolist() for side in model.bounds)
+    given = {key: value for key, value in (("Q", Q), ("R", R), ("x0", x0), ("P0", P0), ("dt", dt)) if value is not None}
+    problem = _problem(model, given)
     states, observations = _core.simulate(
         model._core,
-        (covariance("Q", Q, n), scatter, Q_per_time),
-        vector("x0", model.x0 if x0 is None else x0, n),
-        covariance("P0", model.P0 if P0 is None else P0, n),
+        problem,
         us,
-        bounds,
-        dt,
+        bool(predict_first),
         steps,
         count,
         whole("seed", seed, 0),
         whole("first_run", first_run, 0),
     )
-    ts = np.arange(1, steps + 1, dtype=np.float64) * dt
+    ts = (np.arange(steps, dtype=np.float64) + bool(predict_first)) * problem["dt"]
     if batch is None:
         return Simulation(ts, states[0], observations[0], us)
     return Simulation(ts, states, observations, us)

@@ -35,7 +35,7 @@ def default_grid() -> list[dict[str, Any]]:
     rules += [SGD(lr) for lr in _RATES]
     rules += [Adagrad(lr) for lr in _RATES]
     rules += [Adadelta()]
-    return [dict(optimizer=rule, steps=steps) for rule in rules for steps in _STEPS]
+    return [dict(optimizer=rule, steps=steps, loss="squared", error_bars=False) for rule in rules for steps in _STEPS]
 
 
 def expand(grid: Union[Mapping[str, Sequence[Any]], Iterable[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -129,7 +129,9 @@ def _score(result: Any, truth: Optional[Array], metric: str) -> Array:
         if result.log_likelihood is None:
             raise ValueError("metric: this filter has no log-likelihood")
         return result.log_likelihood
-    return np.sqrt(np.mean(result.innovations**2, axis=(-2, -1)))
+    with np.errstate(invalid="ignore"):
+        squares = result.innovations**2
+        return np.sqrt(np.nansum(squares, axis=(-2, -1)) / np.sum(~np.isnan(squares), axis=(-2, -1)))
 
 
 def _tune_shard(shard: dict[str, Any]) -> list[tuple[float, float, int]]:
@@ -139,6 +141,7 @@ def _tune_shard(shard: dict[str, Any]) -> list[tuple[float, float, int]]:
         filter = shard["kind"](shard["model"], **configuration)
         result = filter.filter(shard["ys"], shard["ts"], shard["us"], errors="nan", **shard["start"])
         scores = _score(result, shard["truth"], shard["metric"])
+        scores[[trajectory for trajectory, _ in result.failures]] = np.nan
         half = 1.96 * float(np.std(scores)) / float(np.sqrt(len(scores)))
         out.append((float(np.mean(scores)), half, len(result.failures)))
     return out

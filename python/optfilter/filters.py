@@ -1,5 +1,7 @@
 """Filters: step by step (``predict``, ``update``, ``x``, ``P``) or over whole series (``filter``).
 
+What is left out has the default of the engine, which is the command line's and Rust's too.
+
 >>> import optfilter
 >>> model = optfilter.models.Growth(Q=3.0, R=2.0)
 >>> f = optfilter.ImplicitMAP(model, optimizer=optfilter.Adam(lr=0.1), steps=50)
@@ -12,10 +14,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from . import likelihoods, optimizers
-from ._arrays import Array, box, covariance, whole
+from ._arrays import Array
 from ._filter import Filter
 from ._model import Model
 
@@ -30,23 +32,24 @@ __all__ = [
     "VariationalKF",
 ]
 
-# Counts that the extension holds in 32 bits.
-_MOST = 2**32 - 1
-_DEFAULT_OPTIMIZER = optimizers.Adam(lr=0.1)
+
+def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in arguments.items() if key not in ("cls", "model", "__class__")}
 
 
 class KalmanFilter(Filter):
-    """The Kalman filter of :class:`optfilter.models.Linear`, exact there.
+    """The Kalman filter of a linear model with Gaussian measurements, exact there.
 
     >>> import optfilter
     >>> model = optfilter.models.Linear(F=1.0, H=1.0, Q=0.1, R=1.0)
     >>> f = optfilter.KalmanFilter(model)
     >>> f.predict(); f.update(2.0)
-    >>> f.x.round(3), f.P.round(3)
-    (array([1.048]), array([[0.524]]))
+    >>> f.x.round(3), f.P.round(3), f.K.round(3)
+    (array([1.048]), array([[0.524]]), array([[0.524]]))
     """
 
-    _kind = "KalmanFilter"
+    __slots__ = ()
+    method = "kf"
 
     def __new__(
         cls,
@@ -57,14 +60,17 @@ class KalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        return cls._make(model, dict(Q=Q, R=R, x0=x0, P0=P0, dt=dt), {})
+        return cls._make(model, _given(locals()))
 
 
 class ExtendedKalmanFilter(Filter):
     """The extended Kalman filter: the model linearised at the estimate, by exact derivatives."""
 
-    _kind = "ExtendedKalmanFilter"
+    __slots__ = ()
+    method = "ekf"
 
     def __new__(
         cls,
@@ -75,105 +81,91 @@ class ExtendedKalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        return cls._make(model, dict(Q=Q, R=R, x0=x0, P0=P0, dt=dt), {})
+        return cls._make(model, _given(locals()))
 
 
 class IteratedEKF(Filter):
-    """The iterated extended Kalman filter: ``iterations`` linearisations per measurement."""
+    """The iterated extended Kalman filter: ``steps`` linearisations per measurement (5 unless given)."""
 
-    _kind = "IteratedEKF"
+    __slots__ = ()
+    method = "iekf"
 
     def __new__(
         cls,
         model: Model,
-        iterations: int = 5,
+        steps: Optional[int] = None,
         *,
         Q: Any = None,
         R: Any = None,
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        arguments = dict(iterations=whole("iterations", iterations, most=_MOST), Q=Q, R=R, x0=x0, P0=P0, dt=dt)
-        return cls._make(model, arguments, {"iterations": arguments["iterations"]})
+        return cls._make(model, _given(locals()))
 
 
 class UnscentedKF(Filter):
     """The unscented Kalman filter, with van der Merwe's ``alpha``, ``beta``, ``kappa``.
 
-    The defaults are Julier's points, ``alpha = 1``, ``beta = 0``, ``kappa = 3 - n``.
+    The defaults are ``alpha = 1``, ``beta = 1``, ``kappa = 2 - n``: right to fourth order for sums of squares, and
+    never with a covariance that is not one.
     """
 
-    _kind = "UnscentedKF"
+    __slots__ = ()
+    method = "ukf"
 
     def __new__(
         cls,
         model: Model,
         *,
-        alpha: float = 1.0,
-        beta: float = 0.0,
+        alpha: Optional[float] = None,
+        beta: Optional[float] = None,
         kappa: Optional[float] = None,
         Q: Any = None,
         R: Any = None,
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        n = getattr(model, "n", 1)
-        spread = 3.0 - n if kappa is None else float(kappa)
-        arguments = dict(alpha=alpha, beta=beta, kappa=kappa, Q=Q, R=R, x0=x0, P0=P0, dt=dt)
-        return cls._make(model, arguments, {"points": (float(alpha), float(beta), spread)})
+        return cls._make(model, _given(locals()))
 
 
 class ParticleFilter(Filter):
     """The bootstrap particle filter.
 
-    ``resampling`` is "systematic", "stratified", "residual" or "multinomial", after every measurement or,
-    with ``threshold``, when the effective sample size falls below that fraction of the particles. The
+    ``resampling`` is "systematic", "stratified", "residual" or "multinomial", when the effective sample size falls
+    below the fraction ``threshold`` of the particles (0.5 unless given; 1 resamples after every measurement). The
     result depends on ``seed`` and on nothing else.
     """
 
-    _kind = "ParticleFilter"
+    __slots__ = ()
+    method = "pf"
 
     def __new__(
         cls,
         model: Model,
-        particles: int = 1000,
+        particles: Optional[int] = None,
         *,
-        seed: int = 0,
-        resampling: str = "systematic",
+        seed: Optional[int] = None,
+        resampling: Optional[str] = None,
         threshold: Optional[float] = None,
-        likelihood: Union[likelihoods.Likelihood, str, None] = None,
+        likelihood: Optional[likelihoods.Likelihood] = None,
         Q: Any = None,
         R: Any = None,
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        if not isinstance(model, Model):
-            raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
-        arguments = dict(
-            particles=whole("particles", particles, most=_MOST),
-            seed=whole("seed", seed, 0),
-            resampling=resampling,
-            threshold=threshold,
-            likelihood=likelihood,
-            Q=Q,
-            R=R,
-            x0=x0,
-            P0=P0,
-            dt=dt,
-        )
-        seen = likelihood or model.likelihood or "gaussian"
-        settings = dict(
-            particles=arguments["particles"],
-            seed=arguments["seed"],
-            resampling=resampling,
-            threshold=threshold,
-            likelihood=likelihoods.coerce(seen, model.R if R is None else R, model.m),
-        )
-        return cls._make(model, arguments, settings)
+        return cls._make(model, _given(locals()))
 
     @property
     def particles(self) -> Array:
@@ -194,30 +186,38 @@ class ImplicitMAP(Filter):
     """The implicit MAP filter: an optimizer and a number of steps are the filter.
 
     Each measurement is followed by ``steps`` steps of ``optimizer`` on its negative log-likelihood, started
-    at the prediction. Neither Q nor R is read, unless ``error_bars`` asks for a covariance.
+    at the prediction. Q is not read, and R only up to a factor that the learning rate makes up for, except where
+    an error covariance is carried.
 
     Parameters
     ----------
     model : Model
     optimizer : optfilter.optimizers.Optimizer or callable
-        A callable is ``rule(x, gradient, state) -> (x, state)``; an optax transformation works too.
+        Adam(lr=0.1) unless given. A callable is ``rule(x, gradient, state) -> (x, state)``; an optax transformation
+        works too.
     steps : int
-        Steps per measurement.
-    likelihood : optfilter.likelihoods.Likelihood, "squared" or "gaussian", optional
-        The model's own, or else the squared error of the paper (R = I).
+        Steps per measurement; 50 unless given.
+    loss : {"likelihood", "squared"}, optional
+        What is descended: the model's likelihood where it has one or R is given, else the squared error of the paper.
+    likelihood : optfilter.likelihoods.Likelihood, optional
+        In place of the model's own.
     carry : bool
         Whether the optimizer's state is carried from one measurement to the next; the paper restarts it.
     bounds : (lower, upper), optional
         A box that the state is kept in.
-    error_bars : bool
-        Also carry an error covariance, by differentiating through the optimizer's steps.
+    error_bars : bool, optional
+        Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
+        and R are given, the optimizer can be differentiated and is restarted, and the state has at most 100 numbers.
+    strict : bool
+        Whether a covariance that grows without bound is an error; otherwise it is given up (NaN), and the
+        estimates go on.
 
     Examples
     --------
     >>> import optfilter
     >>> model = optfilter.models.Lorenz63(dt=0.02)
     >>> data = optfilter.simulate(model, 200, seed=3)
-    >>> f = optfilter.ImplicitMAP(model, optimizer=optfilter.SGD(lr=0.05), steps=5, error_bars=True)
+    >>> f = optfilter.ImplicitMAP(model, optimizer=optfilter.SGD(lr=0.2), steps=5)
     >>> result = f.filter(data.observations)
     >>> bool(result.rmse(data.states) < 2.0)
     True
@@ -225,92 +225,84 @@ class ImplicitMAP(Filter):
     (200, 3, 3)
     """
 
-    _kind = "ImplicitMAP"
+    __slots__ = ()
+    method = "imap"
 
     def __new__(
         cls,
         model: Model,
-        optimizer: optimizers.OptimizerLike = _DEFAULT_OPTIMIZER,
-        steps: int = 50,
+        optimizer: optimizers.OptimizerLike = None,
+        steps: Optional[int] = None,
         *,
-        likelihood: Union[likelihoods.Likelihood, str, None] = None,
-        carry: bool = False,
+        loss: Optional[str] = None,
+        likelihood: Optional[likelihoods.Likelihood] = None,
+        carry: Optional[bool] = None,
         bounds: Any = None,
-        error_bars: bool = False,
+        error_bars: Optional[bool] = None,
+        strict: Optional[bool] = None,
         Q: Any = None,
         R: Any = None,
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        if not isinstance(model, Model):
-            raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
-        arguments = dict(
-            optimizer=optimizer,
-            steps=whole("steps", steps, most=_MOST),
-            likelihood=likelihood,
-            carry=carry or None,
-            bounds=bounds,
-            error_bars=error_bars or None,
-            Q=Q,
-            R=R,
-            x0=x0,
-            P0=P0,
-            dt=dt,
-        )
-        sides = box(model.bounds if bounds is None else bounds, model.n)
-        settings = dict(
-            optimizer=optimizers.spec(optimizer),
-            steps=arguments["steps"],
-            likelihood=likelihoods.coerce(
-                likelihood or model.likelihood, model._compact["R"] if R is None else R, model.m
-            ),
-            carry=bool(carry),
-            bounds=sides and tuple(side.tolist() for side in sides),
-            error_bars=bool(error_bars),
-        )
-        return cls._make(model, arguments, settings, point=not error_bars)
+        return cls._make(model, _given(locals()))
 
 
 class VariationalKF(Filter):
     """The variational Kalman filter: like the implicit one, with an explicit prior around each prediction.
 
-    ``prior_cov`` is that prior's covariance: a matrix, a vector of variances or one variance.
+    ``prior_cov`` is that prior's covariance: a matrix, a vector of variances or one variance; Q unless given.
     """
 
-    _kind = "VariationalKF"
+    __slots__ = ()
+    method = "vkf"
 
     def __new__(
         cls,
         model: Model,
-        prior_cov: Any = 1.0,
-        optimizer: optimizers.OptimizerLike = _DEFAULT_OPTIMIZER,
-        steps: int = 200,
+        prior_cov: Any = None,
+        optimizer: optimizers.OptimizerLike = None,
+        steps: Optional[int] = None,
         *,
-        likelihood: Union[likelihoods.Likelihood, str, None] = None,
+        loss: Optional[str] = None,
+        likelihood: Optional[likelihoods.Likelihood] = None,
+        Q: Any = None,
         R: Any = None,
         x0: Any = None,
         dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
     ) -> Any:
-        if not isinstance(model, Model):
-            raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
-        arguments = dict(
-            prior_cov=prior_cov,
-            optimizer=optimizer,
-            steps=whole("steps", steps, most=_MOST),
-            likelihood=likelihood,
-            R=R,
-            x0=x0,
-            dt=dt,
-        )
-        settings = dict(
-            prior_cov=covariance("prior_cov", prior_cov, model.n),
-            optimizer=optimizers.spec(optimizer),
-            steps=arguments["steps"],
-            likelihood=likelihoods.coerce(
-                likelihood or model.likelihood or ("squared" if R is None and model.R is None else "gaussian"),
-                model.R if R is None else R,
-                model.m,
-            ),
-        )
-        return cls._make(model, arguments, settings)
+        return cls._make(model, _given(locals()))
+
+
+#: Every filter by its name in model files and on the command line.
+BY_NAME: dict[str, type[Filter]] = {
+    kind.method: kind
+    for kind in (
+        ImplicitMAP,
+        ExtendedKalmanFilter,
+        IteratedEKF,
+        UnscentedKF,
+        ParticleFilter,
+        KalmanFilter,
+        VariationalKF,
+    )
+}
+
+
+def make(model: Model, **settings: Any) -> Filter:
+    """The filter that settings describe, by the names of a model file's ``[filter]`` table.
+
+    >>> import optfilter
+    >>> optfilter.filters.make(optfilter.models.Growth(), method="ekf").flags
+    '--method ekf'
+    """
+    name = settings.pop("method", None) or "imap"
+    if name not in BY_NAME:
+        raise ValueError(f"method: {name!r} is not one of {', '.join(BY_NAME)}")
+    made: Filter = BY_NAME[name]._make(model, settings)
+    return made

@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _core
-from ._arrays import Array, covariance
+from ._arrays import Array, compact
 
 __all__ = [
     "Bernoulli",
@@ -52,7 +52,7 @@ class Gaussian(Likelihood):
         self.R: Any = R if np.ndim(R) == 0 else np.array(R, dtype=float)
 
     def _spec(self, m: int) -> tuple[Any, ...]:
-        return ("gaussian", covariance("R", self.R, m))
+        return ("gaussian", compact("R", self.R, m))
 
     def __repr__(self) -> str:
         return f"Gaussian(R={np.asarray(self.R).tolist()})"
@@ -160,21 +160,6 @@ class Independent(Likelihood):
 
     def __hash__(self) -> int:
         return hash(self.components)
-
-
-def coerce(likelihood: Union[Likelihood, str, None], R: Any, m: int) -> tuple[Any, ...]:
-    """What the Rust side reads; a name or None is filled in from R."""
-    if likelihood is None or likelihood == "squared":
-        return SquaredError()._spec(m)
-    if likelihood == "gaussian":
-        if R is None:
-            raise ValueError("R: a Gaussian likelihood needs it")
-        return Gaussian(R)._spec(m)
-    if isinstance(likelihood, Likelihood):
-        return likelihood._spec(m)
-    raise ValueError(
-        f"likelihood: must be one of optfilter.likelihoods, 'squared' or 'gaussian', not {likelihood!r}"
-    )
 
 
 def from_file(parts: list[tuple[str, float]], R: Union[Array, None]) -> Union[Likelihood, None]:

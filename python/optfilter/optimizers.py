@@ -16,6 +16,7 @@ ValueError: lr: -1 is not allowed; it must be positive and finite
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
@@ -42,14 +43,19 @@ __all__ = [
 class Optimizer:
     """An optimizer whose steps run in Rust."""
 
-    def _spec(self) -> tuple[Any, ...]:
+    def _spec(self) -> dict[str, Any]:
+        """The settings of the engine that name it."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
         try:
-            _core.check_optimizer(self._spec())
-        except TypeError as error:
-            raise ValueError(f"{type(self).__name__}: {error}") from None
+            settings = {k: v if isinstance(v, (str, bool)) else float(v) for k, v in self._spec().items()}
+            text = json.dumps(settings, allow_nan=False)
+        except (TypeError, ValueError):
+            wrong = {k: v for k, v in self._spec().items() if not _is_number(v)}
+            key, value = next(iter(wrong.items()))
+            raise ValueError(f"{key}: {value!r} is not allowed; it must be a finite number") from None
+        _core.check_spec(text)
 
 
 OptimizerLike = Union[Optimizer, Callable[[Array, Array, Any], "tuple[Array, Any]"], Any]
@@ -63,10 +69,11 @@ class SGD(Optimizer):
     momentum: Optional[float] = None
     nesterov: bool = False
 
-    def _spec(self) -> tuple[Any, ...]:
+    def _spec(self) -> dict[str, Any]:
         if self.momentum is None:
-            return ("sgd", self.lr)
-        return ("nesterov" if self.nesterov else "momentum", self.lr, self.momentum)
+            return {"optimizer": "gd", "lr": self.lr}
+        name = "nesterov" if self.nesterov else "momentum"
+        return {"optimizer": name, "lr": self.lr, "decay": self.momentum}
 
 
 @dataclass(frozen=True)
@@ -78,8 +85,8 @@ class Adam(Optimizer):
     b2: float = 0.999
     eps: float = 1e-8
 
-    def _spec(self) -> tuple[Any, ...]:
-        return ("adam", self.lr, self.b1, self.b2, self.eps)
+    def _spec(self) -> dict[str, Any]:
+        return {"optimizer": "adam", "lr": self.lr, "beta1": self.b1, "beta2": self.b2, "eps": self.eps}
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,14 @@ class RMSProp(Optimizer):
     eps: float = 1e-8
     eps_in_sqrt: bool = True
 
-    def _spec(self) -> tuple[Any, ...]:
-        return ("rmsprop", self.lr, self.decay, self.eps, self.eps_in_sqrt)
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "optimizer": "rmsprop",
+            "lr": self.lr,
+            "decay": self.decay,
+            "eps": self.eps,
+            "eps_in_sqrt": self.eps_in_sqrt,
+        }
 
 
 @dataclass(frozen=True)
@@ -103,8 +116,13 @@ class Adagrad(Optimizer):
     initial_accumulator_value: float = 0.1
     eps: float = 1e-7
 
-    def _spec(self) -> tuple[Any, ...]:
-        return ("adagrad", self.lr, self.initial_accumulator_value, self.eps)
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "optimizer": "adagrad",
+            "lr": self.lr,
+            "accumulator": self.initial_accumulator_value,
+            "eps": self.eps,
+        }
 
 
 @dataclass(frozen=True)
@@ -115,8 +133,8 @@ class Adadelta(Optimizer):
     rho: float = 0.9
     eps: float = 1e-6
 
-    def _spec(self) -> tuple[Any, ...]:
-        return ("adadelta", self.lr, self.rho, self.eps)
+    def _spec(self) -> dict[str, Any]:
+        return {"optimizer": "adadelta", "lr": self.lr, "decay": self.rho, "eps": self.eps}
 
 
 class Preconditioned(Optimizer):
@@ -131,10 +149,9 @@ class Preconditioned(Optimizer):
             matrix = matrix.reshape(1, 1)
         self.M: Array = matrix.copy()
         self.M.flags.writeable = False
-        self.__post_init__()
-
-    def _spec(self) -> tuple[Any, ...]:
-        return ("matrix", self.M)
+        symmetric = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and np.allclose(matrix, matrix.T)
+        if not (symmetric and np.all(np.isfinite(matrix)) and np.linalg.eigvalsh(matrix)[0] >= -1e-12 * np.abs(matrix).max()):
+            raise ValueError("M: must be square, finite, symmetric and positive semi-definite")
 
     def __repr__(self) -> str:
         return f"Preconditioned(M={self.M.tolist()})"
@@ -191,26 +208,27 @@ class _Optax:
         return x + np.asarray(updates, dtype=float), state
 
 
-_NAMES: dict[str, Callable[..., Optimizer]] = {
-    "gd": SGD,
-    "sgd": SGD,
-    "adam": Adam,
-    "rmsprop": RMSProp,
-    "adagrad": Adagrad,
-    "adadelta": Adadelta,
-}
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, (str, bool)) or bool(np.isfinite(float(value)))
+    except (TypeError, ValueError):
+        return False
 
 
-def spec(optimizer: OptimizerLike) -> tuple[Any, ...]:
-    """What the Rust side reads."""
+def spec(optimizer: OptimizerLike) -> tuple[dict[str, Any], Any]:
+    """What the Rust side reads: settings that name a rule, or the rule itself."""
+    if isinstance(optimizer, Preconditioned):
+        return {}, ("matrix", optimizer.M)
     if isinstance(optimizer, Optimizer):
-        return optimizer._spec()
+        return optimizer._spec(), None
+    if isinstance(optimizer, str):
+        return {"optimizer": "gd" if optimizer == "sgd" else optimizer}, None
     if isinstance(optimizer, type):
         raise ValueError(f"optimizer: give an instance, such as {optimizer.__name__}(lr=0.1)")
     if hasattr(optimizer, "init") and hasattr(optimizer, "update"):
-        return ("python", _Optax(optimizer))
+        return {}, ("python", _Optax(optimizer))
     if callable(optimizer):
-        return ("python", optimizer)
+        return {}, ("python", optimizer)
     raise ValueError(
         f"optimizer: must be one of optfilter.optimizers or a callable, not {optimizer!r}"
     )

@@ -1,0 +1,116 @@
+"""Measurements as people have them: arrays, series and data frames, with times of a calendar."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from . import _core
+from ._arrays import Array, to_float_array
+from ._model import Model
+
+
+class Data(NamedTuple):
+    """What a filter reads: arrays, and what the result should show again."""
+
+    ys: Array
+    ts: Optional[Array]
+    us: Any
+    #: The times as they were given, if they are not ``ts`` itself.
+    shown: Any
+    #: The index of a pandas frame.
+    index: Any
+
+
+def _names(data: Any) -> Optional[list[str]]:
+    """The columns of a frame (pandas, polars, Arrow); None for anything else."""
+    if isinstance(data, np.ndarray):
+        return None
+    names = getattr(data, "column_names", None)
+    if names is None:
+        names = getattr(data, "columns", None)
+    if names is None or callable(names):
+        return None
+    return [str(name) for name in names]
+
+
+def _column(data: Any, names: list[str], name: str) -> Any:
+    """A column of a frame, as something NumPy reads."""
+    if hasattr(data, "iloc"):
+        return data.iloc[:, names.index(name)]
+    return data[name]
+
+
+def _values(name: str, column: Any) -> Array:
+    return to_float_array(name, column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
+def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array, Any]:
+    """Times as numbers, and as they should be shown again.
+
+    Plain numbers stay as they are. Calendar times (datetime64 or text) are counted from the first, in units of the
+    model, as the command line does.
+
+    >>> import numpy as np
+    >>> times("ts", np.array(["2026-01-01", "2026-01-03"], dtype="datetime64[D]"), 86400.0)[0]
+    array([0., 2.])
+    """
+    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if array.dtype.kind == "O" and array.size and not isinstance(array.flat[0], str):
+        try:
+            array = np.asarray(array, dtype="datetime64[ns]")
+        except (TypeError, ValueError):
+            pass
+    if array.dtype.kind == "M":
+        if np.any(np.isnat(array)):
+            raise ValueError(f"{name}: has an entry that is not a time")
+        nanoseconds = array.astype("datetime64[ns]").astype(np.int64)
+        seconds = (nanoseconds // 10**9).astype(np.float64) + (nanoseconds % 10**9) * 1e-9
+    elif array.dtype.kind in "UO" and array.size and all(isinstance(text, str) for text in array.flat):
+        seconds = np.array(_core.parse_times([str(text) for text in array.flat])).reshape(array.shape)
+    else:
+        return to_float_array(name, array), None
+    units = seconds / seconds_per_unit
+    return units - units[..., :1], array
+
+
+def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
+    """Measurements, times and inputs from whatever the user has.
+
+    The columns of a frame are taken by name: those of the model's measurements, inputs and time.
+    """
+    names = _names(ys)
+    index = getattr(ys, "index", None) if hasattr(ys, "iloc") else None
+    unit = getattr(model, "seconds_per_unit", 1.0)
+    shown = None
+    if names is not None:
+        frame = ys
+        if not model.has_names and not set(model.observation_names) <= set(names):
+            raise ValueError(
+                "ys: the model has no names for its measurements, so the columns of a frame cannot be told apart; "
+                "give an array, or a model with observation_names"
+            )
+
+        def gather(label: str, wanted: Any) -> Array:
+            missing = [name for name in wanted if name not in names]
+            if missing:
+                known = ", ".join(names)
+                raise ValueError(f"{label}: the frame has no column {missing[0]!r}; it has {known}")
+            return np.stack([_values(name, _column(frame, names, name)) for name in wanted], axis=-1)
+
+        ys = gather("ys", [model.column(name) for name in model.observation_names])
+        if us is None and model.inputs:
+            us = gather("us", [model.column(name) for name in model.input_names])
+        time = getattr(model, "time_column", None)
+        if ts is None and time is not None:
+            if time not in names:
+                raise ValueError(f"ts: the frame has no column {time!r}, which the model names as its time")
+            ts = _column(frame, names, time)
+    else:
+        if hasattr(ys, "to_numpy"):
+            ys = ys.to_numpy()
+        ys = to_float_array("ys", ys)
+    if ts is not None:
+        ts, shown = times("ts", ts, unit)
+    return Data(ys, ts, us, shown, index)
