@@ -30,13 +30,17 @@ if [ "${PEERS:-1}" != 0 ]; then
     "$python" -m pip install --quiet --disable-pip-version-check ray jax optax \
         || echo "Ray, JAX or optax does not install here: their tests are skipped"
 fi
-phase "results of the Rust library"
-cargo run --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-py --example rust_results \
-    > "$work/rust_results.txt"
+phase "the other doors: the program and the library"
+mkdir "$work/doors"
+cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-cli
+cargo run --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-model --example doors \
+    -- "$work/doors"
+target=${CARGO_TARGET_DIR:-$root/target}
+if [ "$profile" = dev ]; then built=debug; else built=$profile; fi
 
 # Away from the sources, so that the installed package is the one that is tested.
 cd "$work"
-export MPLBACKEND=Agg OPTFILTER_RUST_RESULTS="$work/rust_results.txt"
+export MPLBACKEND=Agg OPTFILTER_DOORS="$work/doors" OPTFILTER_BINARY="$target/$built/optfilter"
 phase "tests"
 "$python" -m pytest -p no:cacheprovider "$root/python/tests" "$@"
 phase "examples of docstrings"

@@ -93,7 +93,12 @@ class FilterResult:
         """Standard deviations of the estimates, (T, n); None if the filter has none."""
         if self.covariances is None:
             return None
-        return np.sqrt(np.diagonal(self.covariances, axis1=-2, axis2=-1))
+        variances = np.diagonal(self.covariances, axis1=-2, axis2=-1)
+        # A variance of minus rounding error is zero; any other negative one is none.
+        largest = np.max(np.abs(variances), axis=-1, keepdims=True)
+        rounding = (variances < 0) & (-variances <= 1e-12 * largest)
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(np.where(rounding, 0.0, variances))
 
     def _errors(self, truth: Any) -> Array:
         """Estimates less the truth, on the circle where a state is an angle."""
