@@ -11,11 +11,15 @@
 //! shortest text that reads back as the same number. Both are fast enough for a million rows a second
 //! on one core, which a data frame library would also reach, at a hundred times the dependencies.
 
+// Readers of what strangers write: a place outside of a text or a row is an error, never a panic.
+#![deny(clippy::string_slice, clippy::indexing_slicing)]
+
 mod calendar;
 mod cell;
 mod columns;
 mod csv;
 mod error;
+mod foreign;
 mod json;
 mod names;
 pub mod npz;
@@ -26,8 +30,9 @@ mod source;
 mod write;
 
 pub use calendar::{format_time, parse_time};
-pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted};
+pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is_gzip};
 pub use error::TableError;
+pub use foreign::foreign;
 pub use names::closest;
 pub use read::TableReader;
 pub use source::Source;
