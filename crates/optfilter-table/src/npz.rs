@@ -83,8 +83,12 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 impl Npz {
     /// Reads a file and its directory.
     pub fn open(path: &Path) -> Result<Self, NpzError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| NpzError::Io { path: path.into(), source })?;
+        let bytes = std::fs::read(path);
+        Self::of(path, bytes.map_err(|source| NpzError::Io { path: path.into(), source })?)
+    }
+
+    /// The same of bytes; errors speak of `path`.
+    pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, NpzError> {
         let entries = directory(&bytes).ok_or_else(|| NpzError::Damaged {
             path: path.into(),
             reason: if bytes.is_empty() {

@@ -76,8 +76,11 @@ impl ParquetReader {
         let fields = schema.get_fields();
         // Now, and not at the first row: nothing has been written yet.
         for group in file.metadata().row_groups() {
-            let packed = group.columns().iter().map(|c| c.compression());
-            if packed.into_iter().any(|c| matches!(c, Compression::BROTLI(_) | Compression::LZO)) {
+            let asked = |name: Option<&String>| wanted.iter().any(|w| Some(&w.1.column) == name);
+            if group.columns().iter().any(|c| {
+                matches!(c.compression(), Compression::BROTLI(_) | Compression::LZO)
+                    && asked(c.column_path().parts().first())
+            }) {
                 return Err(TableError::Unsupported {
                     message: "the file is compressed in a way that cannot be read; write it with \
                               compression \"zstd\", \"snappy\" or \"gzip\"",
