@@ -6,10 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// A target, and the folders whose files are its first inputs.
-const TARGETS: [(&str, &[&str]); 2] = [
+/// A target, and the folders whose files are its first inputs. `fuzz/seeds` has what earlier runs found.
+const TARGETS: [(&str, &[&str]); 3] = [
     ("model_file", &["crates/optfilter-model/systems", "examples/data"]),
-    ("table", &["examples/data"]),
+    ("table", &["fuzz/seeds/table", "examples/data"]),
+    ("parquet", &["fuzz/seeds/parquet"]),
 ];
 
 /// What cargo-fuzz passes to the compiler, less the sanitizer.

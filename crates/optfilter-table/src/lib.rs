@@ -1,13 +1,13 @@
 //! Tables and arrays of numbers: rows in, rows out, in constant memory.
 //!
-//! CSV, TSV and JSON lines (and Parquet with the feature `parquet`) are read and written row by row; [`npz`] reads
-//! NumPy's archives.
+//! CSV, TSV and JSON lines, compressed with gzip or not (and Parquet with the feature `parquet`), are read and written
+//! row by row; [`npz`] reads NumPy's archives. What is none of these is named in the error.
 //!
 //! A reader is told which columns it should give and in what order; it hands out batches of plain
 //! numbers, so that what follows never sees text. An empty cell, `NaN`, `NA` or `null` is a missing
 //! number (NaN). A time column may also hold calendar times (`2026-11-15T13:00:00Z`).
 //!
-//! The csv crate splits records; numbers are parsed by the standard library and written by zmij, the
+//! csv-core splits records, jiff reads calendar times; numbers are parsed by the standard library and written by zmij, the
 //! shortest text that reads back as the same number. Both are fast enough for a million rows a second
 //! on one core, which a data frame library would also reach, at a hundred times the dependencies.
 
