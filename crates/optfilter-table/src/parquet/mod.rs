@@ -8,6 +8,7 @@
 
 mod error;
 mod file;
+mod guard;
 mod read;
 mod write;
 

@@ -1,7 +1,7 @@
 //! Rows of a Parquet file.
 
-use super::error::convert;
 use super::file::PackedFile;
+use super::guard::guarded;
 use crate::calendar::format_time;
 use crate::cell::{self, Cell, Cells};
 use crate::columns::{ColumnKind, Rows, Wanted};
@@ -41,14 +41,14 @@ impl ParquetReader {
                 let mut start = Vec::new();
                 (&mut file).take(512).read_to_end(&mut start)?;
                 check(&start)?;
-                Box::new(PackedFile::new(file).map_err(convert)?)
+                Box::new(guarded(|| PackedFile::new(file))?)
             }
             // A pipe, by name or not.
             other => {
                 let mut bytes = Vec::new();
                 other.into_stream().read_to_end(&mut bytes)?;
                 check(&bytes)?;
-                Box::new(PackedFile::new(bytes::Bytes::from(bytes)).map_err(convert)?)
+                Box::new(guarded(|| PackedFile::new(bytes::Bytes::from(bytes)))?)
             }
         };
         let schema = file.metadata().file_metadata().schema();
@@ -91,10 +91,9 @@ impl ParquetReader {
         let mut kept: Vec<usize> = wanted.iter().map(|(i, _)| *i).collect();
         kept.sort_unstable();
         kept.dedup();
-        let projection = Type::group_type_builder(schema.name())
-            .with_fields(kept.iter().filter_map(|&i| fields.get(i).cloned()).collect())
-            .build()
-            .map_err(convert)?;
+        let fields_kept = kept.iter().filter_map(|&i| fields.get(i).cloned()).collect();
+        let projection = Type::group_type_builder(schema.name()).with_fields(fields_kept);
+        let projection = guarded(|| projection.build())?;
         self.wanted = wanted
             .into_iter()
             .map(|(i, wanted)| Column {
@@ -106,16 +105,17 @@ impl ParquetReader {
                 ),
             })
             .collect();
-        let rows = RowIter::from_file_into(file).project(Some(projection)).map_err(convert)?;
+        let rows = guarded(|| RowIter::from_file_into(file).project(Some(projection)))?;
         self.rows = Some(rows);
         Ok(())
     }
 
     pub(crate) fn read(&mut self, into: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
-        let Some(rows) = &mut self.rows else { return Ok(false) };
+        // Put back at the end: after an error nothing may be asked of it.
+        let Some(mut rows) = self.rows.take() else { return Ok(false) };
         for _ in 0..max_rows {
-            let Some(row) = rows.next() else { return Ok(false) };
-            let row = row.map_err(convert)?.into_columns();
+            let Some(row) = guarded(|| rows.next().transpose())? else { return Ok(false) };
+            let row = row.into_columns();
             self.row += 1;
             for Column { index, wanted, nanoseconds } in &self.wanted {
                 let field = row.get(*index).map_or(&Field::Null, |(_, field)| field);
@@ -130,6 +130,7 @@ impl ParquetReader {
             }
             into.rows += 1;
         }
+        self.rows = Some(rows);
         Ok(true)
     }
 }
