@@ -146,6 +146,9 @@ struct Run {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let outputs = [("--csv", &args.csv), ("--plot", &args.plot.path), ("--save", &args.save)];
+    let outputs: Vec<_> = outputs.iter().filter_map(|(f, p)| Some((*f, p.as_deref()?))).collect();
+    files::check_outputs(&[&args.data], &outputs)?;
     args.plot.check()?;
     let stream = read(&args)?;
     let method = match args.method {

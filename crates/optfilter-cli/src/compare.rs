@@ -7,9 +7,9 @@ use crate::settings::FilterFlags;
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Score};
-use optfilter_run::{FilterSpec, Method, Session};
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
+use optfilter_run::{FilterSpec, Method, Session};
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -4,35 +4,78 @@ use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::run::{Dataset, Layout};
-use optfilter_model::table::{Format, Rows, Source, TableReader};
+use optfilter_model::table::{
+    Format, OutputColumn, Rows, Source, TableReader, TableWriter, foreign, is_gzip,
+};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Whether a path means standard input or output.
 pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Whether two paths are the same file.
-pub fn same(a: &Path, b: &Path) -> bool {
-    a == b || a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
+/// What a file is, whatever it is called.
+#[derive(PartialEq)]
+enum Identity {
+    /// Device and number on it: names that are links to one file, and redirections, are seen through.
+    #[cfg(unix)]
+    Node(u64, u64),
+    /// Where there are no such numbers, or no file yet.
+    Place(PathBuf),
 }
 
-/// Refuses to write over a file that is read, or twice to the same one. Standard input and output are no files.
+/// What a path stands for; nothing if that is a terminal, a pipe or a device.
+fn identity(path: &Path, output: bool) -> Option<Identity> {
+    #[cfg(unix)]
+    {
+        use std::os::{fd::AsFd, unix::fs::MetadataExt};
+        let known = match (is_standard(path), output) {
+            (false, _) => std::fs::metadata(path),
+            (true, false) => {
+                io::stdin().as_fd().try_clone_to_owned().and_then(|f| File::from(f).metadata())
+            }
+            (true, true) => {
+                io::stdout().as_fd().try_clone_to_owned().and_then(|f| File::from(f).metadata())
+            }
+        };
+        if let Ok(known) = known {
+            return known.is_file().then(|| Identity::Node(known.dev(), known.ino()));
+        }
+    }
+    if is_standard(path) {
+        return None;
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let new = || Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
+    let place: io::Result<PathBuf> = path.canonicalize().or_else(|_| new());
+    Some(Identity::Place(place.unwrap_or_else(|_| path.to_owned())))
+}
+
+/// Whether two paths are the same file.
+pub fn same(a: &Path, b: &Path) -> bool {
+    a == b || identity(a, false).is_some_and(|a| identity(b, false) == Some(a))
+}
+
+/// Refuses to write over a file that is read, or twice to the same one.
 pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), Failure> {
-    for (i, (flag, path)) in outputs.iter().enumerate() {
-        if is_standard(path) {
-            continue;
-        }
-        let read = inputs.iter().any(|input| !is_standard(input) && same(input, path));
-        if read || outputs[..i].iter().any(|(_, other)| same(other, path)) {
-            let what = if read { "is read by this command" } else { "is written twice" };
-            return Err(Failure::usage(format!(
-                "{flag}: {} {what}; choose another name",
-                path.display()
-            )));
-        }
+    let read: Vec<_> = inputs.iter().filter_map(|path| identity(path, false)).collect();
+    let mut written = Vec::new();
+    for (flag, path) in outputs {
+        let Some(file) = identity(path, true) else { continue };
+        let what = match () {
+            () if read.contains(&file) => "is read by this command",
+            () if written.contains(&file) => "is written twice",
+            () => {
+                written.push(file);
+                continue;
+            }
+        };
+        let name =
+            if is_standard(path) { "standard output".into() } else { path.display().to_string() };
+        return Err(Failure::usage(format!("{flag}: {name} {what}; choose another name")));
     }
     Ok(())
 }
@@ -102,6 +145,87 @@ pub fn format(path: &Path, told: Option<FormatName>) -> Format {
     told.map(Format::from).or_else(|| Format::of_path(path)).unwrap_or(Format::Csv)
 }
 
+/// The format of an output: as told, else by its name, else `other`. A name that promises what cannot be written is refused.
+pub fn out_format(path: &Path, told: Option<FormatName>, other: Format) -> Result<Format, Failure> {
+    let format = told.map(Format::from).or_else(|| Format::of_path(path));
+    let name = path.display();
+    match (format, foreign(path)) {
+        (Some(Format::Parquet), _) if is_gzip(path) => Err(Failure::usage(format!(
+            "--out: {name}: Parquet is compressed inside; leave out .gz"
+        ))),
+        (None, Some(kind)) => Err(Failure::usage(format!(
+            "--out: {name} would be {kind}; the name of a table ends in .csv, .tsv, .jsonl or .parquet"
+        ))),
+        (format, _) => Ok(format.unwrap_or(other)),
+    }
+}
+
+/// Starts a table in a file of that name, compressed if the name says so.
+pub fn table_writer(
+    out: Box<dyn Write + Send>,
+    path: &Path,
+    format: Format,
+    columns: Vec<OutputColumn>,
+    continues: bool,
+) -> Result<TableWriter, Failure> {
+    let name =
+        if is_standard(path) { "standard output".into() } else { path.display().to_string() };
+    let writer = TableWriter::new(out, format, columns, continues)
+        .map_err(|e| Failure::write_table(&name, &e))?;
+    Ok(if is_gzip(path) { writer.gzip() } else { writer })
+}
+
+/// A file that takes the place of an older one only when it has something to show: until [`keep`](Fresh::keep) it lies
+/// beside it under another name, and it goes away if that never comes.
+pub struct Fresh {
+    temporary: Mutex<Option<PathBuf>>,
+    target: PathBuf,
+}
+
+impl Fresh {
+    /// Creates the file. Where there is nothing to lose, or no room beside it, it has its name from the start.
+    pub fn create(path: &Path) -> io::Result<(File, Self)> {
+        // A link stays a link.
+        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let fresh = |temporary| Self { temporary: Mutex::new(temporary), target: target.clone() };
+        if let Some(old) = std::fs::metadata(&target).ok().filter(|m| m.is_file()) {
+            File::options().write(true).open(&target)?; // what may not be written may not be replaced
+            let temporary = beside(&target);
+            if let Ok(file) = File::create(&temporary) {
+                let _ = file.set_permissions(old.permissions());
+                return Ok((file, fresh(Some(temporary))));
+            }
+        }
+        Ok((File::create(&target)?, fresh(None)))
+    }
+
+    /// Whether it has its name.
+    pub fn is_kept(&self) -> bool {
+        self.temporary.lock().is_ok_and(|t| t.is_none())
+    }
+
+    /// Gives the file its name.
+    pub fn keep(&self) -> io::Result<()> {
+        let temporary = self.temporary.lock().ok().and_then(|mut t| t.take());
+        temporary.map_or(Ok(()), |temporary| std::fs::rename(temporary, &self.target))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.lock().ok().and_then(|mut t| t.take()) {
+            let _ = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+/// A name beside a file that nothing else has.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
 /// Opens a table for reading.
 pub fn table(
     path: &Path,
@@ -145,7 +269,8 @@ pub fn dataset(
     }
     // The columns of the truth come last in each row; take them out of the way of the layout.
     let (width, extra) = (layout.width(), more.len());
-    let mut plain = Rows { calendar: all.calendar, rows: all.rows, ..Rows::default() };
+    let mut plain = Rows::default();
+    (plain.calendar, plain.rows) = (all.calendar, all.rows);
     let mut known = vec![f64::NAN; if extra == 0 { 0 } else { all.rows * spec.states.len() }];
     for row in 0..all.rows {
         let values = &all.values[row * (width + extra)..(row + 1) * (width + extra)];
@@ -187,9 +312,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Replaces a file by new bytes so that at every moment either the old or the new ones are there.
 pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary: PathBuf = path.with_file_name(name);
+    let temporary = beside(path);
     let written = (|| {
         let mut file = File::create(&temporary)?;
         file.write_all(bytes)?;

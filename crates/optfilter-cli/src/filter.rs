@@ -8,7 +8,7 @@ use crate::settings::FilterFlags;
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
-use optfilter_model::table::Format;
+use optfilter_model::table::{Format, is_gzip};
 use optfilter_run::{FilterSpec, Method};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -87,16 +87,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (_, spec) = files::model(&args.model)?;
     let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
-    let out_format = args
-        .out_format
-        .map(Format::from)
-        .or_else(|| Format::of_path(&args.out))
-        .unwrap_or(if format == Format::Parquet { Format::Csv } else { format });
+    let other = if format == Format::Parquet { Format::Csv } else { format };
+    let out_format = files::out_format(&args.out, args.out_format, other)?;
     if format == Format::Parquet && args.follow {
         return Err(Failure::usage("Parquet has its index at the end and cannot be followed"));
     }
     if out_format == Format::Parquet && (args.follow || args.checkpoint.is_some()) {
         return Err(Failure::usage("Parquet cannot be written row by row; use CSV or JSON lines"));
+    }
+    if is_gzip(&args.out) && args.checkpoint.is_some() {
+        return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
     let job = Job {
         spec: &spec,

@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use crate::files;
 use optfilter_model::ModelSpec;
-use optfilter_run::Estimate;
 use optfilter_plot::color::{GREY, VERMILION};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Theme, Thinner};
+use optfilter_run::Estimate;
 use std::path::{Path, PathBuf};
 
 /// Where a picture goes, and its ground.

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
-use optfilter_model::table::{OutputColumn, TableWriter};
+use optfilter_model::table::{Format, OutputColumn};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -69,15 +69,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         columns.push(OutputColumn::Number(column.to_owned()));
     }
-    let format = files::format(&args.out, args.out_format);
+    let format = files::out_format(&args.out, args.out_format, Format::Csv)?;
     let name = args.out.display().to_string();
-    let out: Box<dyn Write + Send> = if files::is_standard(&args.out) {
-        Box::new(std::io::stdout())
-    } else {
-        Box::new(std::fs::File::create(&args.out).map_err(|e| Failure::write(&name, &e))?)
-    };
     let fail = |e| Failure::write_table(&name, &e);
-    let mut writer = TableWriter::new(out, format, columns, false).map_err(fail)?;
+    let (out, fresh): (Box<dyn Write + Send>, _) = if files::is_standard(&args.out) {
+        (Box::new(std::io::stdout()), None)
+    } else {
+        let (file, fresh) = files::Fresh::create(&args.out).map_err(|e| fail(e.into()))?;
+        (Box::new(file), Some(fresh))
+    };
+    let mut writer = files::table_writer(out, &args.out, format, columns, false)?;
     let mut gaps = optfilter::rng::Stream::new(args.seed, 0, "missing measurements");
     let mut row = Vec::new();
     let mut wrong = None;
@@ -93,6 +94,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(fail(e));
     }
     writer.finish().map_err(fail)?;
+    fresh.map_or(Ok(()), |f| f.keep()).map_err(|e| fail(e.into()))?;
     if args.json {
         let summary = serde_json::json!({ "rows": args.steps, "seed": args.seed, "out": name });
         let _ = writeln!(std::io::stderr(), "{summary}");

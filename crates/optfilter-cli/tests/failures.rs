@@ -51,6 +51,153 @@ fn nothing_that_is_there_is_written_over_by_mistake() {
     fails(&["filter", &clash, &data], 2, "two columns called `flag`");
 }
 
+/// A file has many names: links to it, and what standard input and output are connected with.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_read_is_not_written_under_another_name() {
+    use std::process::Stdio;
+    let folder = Folder::new();
+    let text = format!("y\n{}", "1\n2\n".repeat(30));
+    let data = folder.write("d.csv", &text);
+    let (hard, soft) = (folder.name("hard.csv"), folder.name("soft.csv"));
+    std::fs::hard_link(&data, &hard).unwrap();
+    std::os::unix::fs::symlink(&data, &soft).unwrap();
+    let base = ["filter", "local-level", &data, "--method", "kf", "-q"];
+    for other in [&hard, &soft] {
+        for flag in ["-o", "--plot", "--checkpoint"] {
+            let args = [&base[..], &[flag, other]].concat();
+            if flag != "--plot" {
+                fails(&args, 2, "is read by this command");
+            }
+        }
+    }
+    let adapt = ["adapt", &data, "--network", "linear", "--csv", &hard];
+    #[cfg(feature = "adapt")]
+    fails(&adapt, 2, "is read by this command");
+    #[cfg(not(feature = "adapt"))]
+    let _ = adapt;
+    // `optfilter filter ... - -o d.csv < d.csv`, and `... d.csv >> d.csv`, which would never end.
+    let open = || std::fs::File::open(&data).unwrap();
+    let append = || std::fs::File::options().append(true).open(&data).unwrap();
+    for (input, output, args) in [
+        (Stdio::from(open()), Stdio::piped(), vec!["-", "-o", &data]),
+        (Stdio::null(), Stdio::from(append()), vec![&data]),
+        (Stdio::from(open()), Stdio::from(append()), vec!["-"]),
+    ] {
+        let mut command = program();
+        command.args(["filter", "local-level"]).args(&args).args(["--method", "kf", "-q"]);
+        let done = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn().unwrap();
+        let done = done.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {err}");
+        assert!(err.contains("is read by this command"), "{args:?}: {err}");
+    }
+    assert_eq!(folder.read("d.csv"), text);
+    // New files under two spellings, and a link that stays one.
+    let (new, again) = (folder.name("new.csv"), folder.name("./new.csv"));
+    fails(&[&base[..], &["-o", &new, "--checkpoint", &again]].concat(), 2, "is written twice");
+    let (out, link) = (folder.write("out.csv", "old\n"), folder.name("link.csv"));
+    std::os::unix::fs::symlink(&out, &link).unwrap();
+    ok(&[&base[..], &["-o", &link]].concat());
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(folder.read("out.csv").lines().count(), 61);
+}
+
+/// Until the new result has a row, the old one is there; and nothing is left beside it.
+#[test]
+fn an_old_result_stays_until_the_new_one_has_a_row() {
+    let folder = Folder::new();
+    let bad = folder.write("bad.csv", "y\nx\n1\n");
+    let empty = folder.write("empty.csv", "y\n");
+    let good = folder.write("good.csv", "y\n1\nx\n");
+    let mut outputs = vec!["old.csv", "old.jsonl", "old.csv.gz"];
+    if cfg!(feature = "parquet") {
+        outputs.push("old.parquet");
+    }
+    for name in outputs {
+        let old = folder.write(name, "old results\n");
+        let run = |data: &str, more: &[&str]| {
+            let base = ["filter", "local-level", data, "--method", "kf", "-q", "-o", &old];
+            common::run(&[&base[..], more].concat()).status.code()
+        };
+        assert_eq!(run(&bad, &[]), Some(3));
+        assert_eq!(folder.read(name), "old results\n");
+        if name == "old.csv" {
+            let checkpoint = folder.name("c");
+            assert_eq!(run(&bad, &["--checkpoint", &checkpoint]), Some(3));
+            assert_eq!(run(&bad, &["--follow"]), Some(3));
+            assert_eq!(folder.read(name), "old results\n");
+            // Nothing was saved either, so that a mended table is filtered from its start.
+            assert!(!folder.path("c").exists());
+        }
+        assert_eq!(run(&good, &[]), Some(3));
+        assert!(std::fs::read(folder.path(name)).unwrap() != b"old results\n", "{name}");
+        folder.write(name, "old results\n");
+        assert_eq!(run(&empty, &[]), Some(0));
+        assert!(std::fs::read(folder.path(name)).unwrap() != b"old results\n", "{name}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().collect();
+    assert!(left.iter().all(|e| !e.as_ref().unwrap().path().ends_with(".tmp")), "{left:?}");
+    assert_eq!(left.len(), if cfg!(feature = "parquet") { 7 } else { 6 }, "{left:?}");
+}
+
+#[test]
+fn files_that_are_no_tables_are_named() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", "y\n1\n2\n");
+    let base = ["filter", "local-level"];
+    for (name, expected) in [
+        ("o.xlsx", "would be an Excel workbook"),
+        ("o.feather", "would be an Arrow or Feather file"),
+        ("o.svg", "would be a picture"),
+    ] {
+        let out = folder.name(name);
+        fails(&[&base[..], &[&data, "--method", "kf", "-o", &out]].concat(), 2, expected);
+        fails(&["simulate", "local-level", "-o", &out], 2, expected);
+        assert!(!folder.path(name).exists());
+    }
+    ok(&[&base[..], &[&data, "--method", "kf", "-q", "-o", &folder.name("o.dat")]].concat());
+    let packed = folder.name("o.csv.gz");
+    let checkpoint = ["-o", &packed, "--checkpoint", &folder.name("c")].map(str::to_owned);
+    let checkpoint = checkpoint.each_ref().map(String::as_str);
+    fails(&[&base[..], &[&data], &checkpoint].concat(), 2, "compressed file");
+    let utf16: Vec<u8> = "y\n1\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (name, bytes, expected) in [
+        ("u.csv", utf16, "text in UTF-16; save it as UTF-8"),
+        ("b.xlsx", b"PK\x03\x04............[Content_Types].xml".to_vec(), "an Excel workbook"),
+        ("a.jsonl", b"ARROW1\0\0".to_vec(), "an Arrow or Feather file"),
+    ] {
+        let path = folder.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        fails(&[&base[..], &[path.to_str().unwrap()]].concat(), 3, expected);
+    }
+    let mixed = folder.write("m.csv", "t,y\n2026-11-15,1\n2,1\n");
+    let said = "line 3, column \"t\": \"2\" is not a calendar time";
+    fails(&[&base[..], &[&mixed, "--time", "t", "-o", &folder.name("o.csv")]].concat(), 3, said);
+}
+
+#[test]
+fn packed_tables_go_in_and_out() {
+    let folder = Folder::new();
+    for end in ["csv", "tsv", "jsonl"] {
+        let (plain, packed) =
+            (folder.name(&format!("d.{end}")), folder.name(&format!("d.{end}.gz")));
+        for out in [&plain, &packed] {
+            ok(&["simulate", "local-level", "--steps", "300", "-o", out]);
+        }
+        assert!(std::fs::read(&packed).unwrap().starts_with(b"\x1f\x8b"));
+        let out = folder.name(&format!("o.{end}.gz"));
+        ok(&["filter", "local-level", &packed, "--method", "kf", "-q", "-o", &out]);
+        let from = |data: &str| ok(&["filter", "local-level", data, "--method", "kf", "-q"]);
+        assert_eq!(from(&plain), from(&packed));
+        // The estimates are a table, too: its column `level` is read as the measurement.
+        let again =
+            folder.write("again.toml", "system = \"local-level\"\n[columns]\ny = \"level\"\n");
+        let rows = ok(&["filter", &again, &out, "--method", "kf", "-q"]);
+        assert_eq!(rows.lines().count(), if end == "jsonl" { 300 } else { 301 });
+    }
+}
+
 const CLASH: &str = r#"
 states = ["NAME"]
 [dynamics]

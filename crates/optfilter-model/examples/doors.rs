@@ -126,7 +126,8 @@ fn results(runner: &dyn Runner, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn
     runner.run(runner.default_start(), series, &mut into, &Watch::NEVER)?;
     let mut out = Vec::new();
     for k in 0..rows {
-        let part = |all: &[f64], width: usize| all.get(k * width..(k + 1) * width).map(<[_]>::to_vec);
+        let part =
+            |all: &[f64], width: usize| all.get(k * width..(k + 1) * width).map(<[_]>::to_vec);
         let estimate = Estimate {
             mean: part(&means, n).unwrap_or_default(),
             cov: part(&covs, n * n).unwrap_or_default(),

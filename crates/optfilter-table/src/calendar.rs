@@ -1,104 +1,58 @@
-//! Calendar times as seconds: `2026-11-15`, `2026-11-15 13:04`, `2026-11-15T13:04:05.250+02:00`, `...Z`.
+//! Calendar times as seconds: `2026-11-15`, `2026-11-15 13:04`, `2026-11-15T13:04:05.250+02:00`, `...Z`,
+//! `2026-11-15T14:04:05[Europe/Berlin]`.
+//!
+//! jiff reads and writes them. Two things that tables hold and jiff refuses or changes are said here: the end of a day
+//! as `24:00`, and the second 60, which counts as the first of the next minute, as in POSIX.
+
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, Time, date};
+use jiff::fmt::temporal::Pieces;
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// Seconds since 1970-01-01 UTC of an ISO 8601 time; without an offset, UTC is meant.
 pub fn parse_time(text: &str) -> Option<f64> {
     let text = text.trim();
-    let (date, rest) = text.split_at_checked(10)?;
-    let mut parts = date.split('-');
-    let year: i64 = digits(parts.next()?, 4)?;
-    let month: i64 = digits(parts.next()?, 2)?;
-    let day: i64 = digits(parts.next()?, 2)?;
-    if parts.next().is_some()
-        || !(1..=12).contains(&month)
-        || !(1..=month_length(year, month)).contains(&day)
-    {
-        return None;
+    if text.get(11..14) == Some("24:") {
+        let start = format!("{}00:{}", text.get(..11)?, text.get(14..)?);
+        let midnight = pieces(&start)?.time()? == Time::midnight();
+        return midnight.then(|| Some(seconds(&start)? + 86_400.0))?;
     }
-    let days = days_from_civil(year, month, day) as f64;
-    if rest.is_empty() {
-        return Some(days * 86_400.0);
-    }
-    let clock = rest.strip_prefix(['T', 't', ' '])?;
-    let (clock, offset) = split_offset(clock)?;
-    let mut parts = clock.split(':');
-    let hour = digits(parts.next()?, 2)?;
-    let minute = digits(parts.next()?, 2)?;
-    let second: f64 = match parts.next() {
-        None => 0.0,
-        Some(s) if s.starts_with(|c: char| c.is_ascii_digit()) => s.parse().ok()?,
-        Some(_) => return None,
-    };
-    if parts.next().is_some() || hour > 24 || minute > 59 || second >= 61.0 {
-        return None;
-    }
-    Some(days * 86_400.0 + (hour * 3600 + minute * 60) as f64 + second - offset)
+    let leap = f64::from(u8::from(text.contains(":60")));
+    Some(seconds(text)? + leap)
 }
 
-/// Seconds since 1970-01-01 UTC as ISO 8601, to the microsecond.
+/// The parts of a time. Digits beyond the nanosecond are dropped: a double has none of them.
+fn pieces(text: &str) -> Option<Pieces<'static>> {
+    let parse = |text: &str| Pieces::parse(text).ok().map(Pieces::into_owned);
+    let plain = text.strip_suffix(" UTC").unwrap_or(text);
+    parse(plain).or_else(|| {
+        let (before, after) = plain.split_once(['.', ','])?;
+        let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = after.strip_suffix(rest)?;
+        parse(&format!("{before}.{}{rest}", digits.get(..9)?))
+    })
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    let parts = pieces(text)?;
+    let local = parts.date().to_datetime(parts.time().unwrap_or_default());
+    if parts.time_zone_annotation().is_some() {
+        // Only here can offset and zone contradict each other; jiff checks that they do not.
+        let instant = text.parse::<jiff::Zoned>().ok()?.timestamp();
+        return Some(instant.as_second() as f64 + f64::from(instant.subsec_nanosecond()) / 1e9);
+    }
+    let offset = parts.to_numeric_offset().map_or(0, |o| o.seconds());
+    let since = local.duration_since(EPOCH);
+    Some((since.as_secs() - i64::from(offset)) as f64 + f64::from(since.subsec_nanos()) / 1e9)
+}
+
+/// Seconds since 1970-01-01 UTC as ISO 8601, to the microsecond; times beyond the year 9999 become its end.
 pub fn format_time(seconds: f64) -> String {
-    let micros = (seconds * 1e6).round() as i64;
-    let (days, in_day) = (micros.div_euclid(86_400_000_000), micros.rem_euclid(86_400_000_000));
-    let (year, month, day) = civil_from_days(days);
-    let (clock, fraction) = (in_day / 1_000_000, in_day % 1_000_000);
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    let fraction = match fraction {
-        0 => String::new(),
-        f => format!(".{f:06}").trim_end_matches('0').to_owned(),
-    };
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
-}
-
-fn digits(text: &str, count: usize) -> Option<i64> {
-    (text.len() == count && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
-}
-
-/// The clock without its offset from UTC, and the offset in seconds.
-fn split_offset(clock: &str) -> Option<(&str, f64)> {
-    if let Some(clock) = clock.strip_suffix(['Z', 'z']) {
-        return Some((clock, 0.0));
-    }
-    let Some(at) = clock.rfind(['+', '-']) else { return Some((clock, 0.0)) };
-    let (clock, offset) = clock.split_at(at);
-    let sign = if offset.starts_with('-') { -1.0 } else { 1.0 };
-    let plain: String = offset[1..].chars().filter(|c| *c != ':').collect();
-    let value = match plain.len() {
-        2 => digits(&plain, 2)? * 3600,
-        4 => digits(&plain[..2], 2)? * 3600 + digits(&plain[2..], 2)? * 60,
-        _ => return None,
-    };
-    Some((clock, sign * value as f64))
-}
-
-fn month_length(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01 (Hinnant's algorithm: years start in March, so that leap days end them).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-/// Year, month and day of a day since 1970-01-01: the inverse of [`days_from_civil`].
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, (shifted + 2) % 12 + 1);
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    let since = SignedDuration::from_micros((seconds * 1e6).round() as i64);
+    let last = DateTime::constant(9999, 12, 31, 23, 59, 59, 999_999_000);
+    let edge = if seconds < 0.0 { DateTime::MIN } else { last };
+    format!("{}Z", EPOCH.checked_add(since).unwrap_or(edge))
 }
 
 #[cfg(test)]
@@ -130,6 +84,18 @@ mod tests {
             ("2026-11-15 15:04:05.5+02:00", 1_794_747_845.5),
             ("1958-03-29", -371_174_400.0),
             ("2026-11-15T08:34-0430", 1_794_747_840.0),
+            ("2026-11-15T08:34:00,5-04:30", 1_794_747_840.5),
+            ("2026-11-15 13:04:05 UTC", 1_794_747_845.0),
+            ("2026-11-15T14:04:05+01:00[Europe/Berlin]", 1_794_747_845.0),
+            ("2026-11-15T14:04:05[Europe/Berlin]", 1_794_747_845.0),
+            // The end of a day, a leap second (as POSIX counts), more digits than a nanosecond has.
+            ("2026-11-15T24:00", 1_794_787_200.0),
+            ("2016-12-31T23:59:60Z", 1_483_228_800.0),
+            ("2026-11-15T13:04:05.250000000000000Z", 1_794_747_845.25),
+            // Dates that stand for never.
+            ("9999-12-31", 253_402_214_400.0),
+            ("9999-12-31T23:59:59Z", 253_402_300_799.0),
+            ("0001-01-01", -62_135_596_800.0),
         ] {
             assert_eq!(parse_time(text), Some(seconds), "{text}");
         }
@@ -141,8 +107,25 @@ mod tests {
             "2026-01-01x",
             "",
             "2026-01-01T",
+            // One four-byte character where the offset should be.
+            "2026-11-15 14:00:00-\u{1f553}",
+            "2026-11-15 14:00:00\u{1f553}",
+            "\u{1f553}026-11-15",
+            "2026-11-15T13:00+26:00",
+            "2026-11-15T13:60",
+            "2026-11-15T24:01",
+            "2026-11-15T13:00[Europe/Atlantis]",
+            // Berlin was an hour ahead that day, not two.
+            "2026-11-15T13:00+02:00[Europe/Berlin]",
         ] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_no_calendar_reaches_ends_at_its_edge() {
+        assert_eq!(format_time(1e300), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(format_time(f64::NEG_INFINITY), "-009999-01-01T00:00:00Z");
+        assert_eq!(format_time(f64::NAN), "1970-01-01T00:00:00Z");
     }
 }

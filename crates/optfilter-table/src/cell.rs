@@ -1,13 +1,16 @@
-//! One cell of text as a number.
+//! Cells as numbers.
 
 use crate::calendar::parse_time;
-use crate::columns::ColumnKind;
+use crate::columns::{ColumnKind, Rows, Wanted};
+use crate::error::TableError;
 
 /// What a cell turned out to be.
 pub(crate) enum Cell {
     Number(f64),
     /// A calendar time, in units of the model's time.
     Calendar(f64),
+    /// A name.
+    Label,
     /// Not what the column should hold; the text says what that is.
     Wrong(&'static str),
 }
@@ -24,6 +27,13 @@ fn is_missing(text: &[u8]) -> bool {
 #[inline]
 pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
     let text = text.trim_ascii();
+    if kind == ColumnKind::Label {
+        return if text.is_empty() {
+            Cell::Wrong("a label, which may not be missing")
+        } else {
+            Cell::Label
+        };
+    }
     // The common case first: a number in plain text.
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok());
     match (number, kind) {
@@ -33,12 +43,72 @@ pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
         (_, ColumnKind::Input) if is_missing(text) => {
             Cell::Wrong("a number, and an input may not be missing")
         }
-        (_, ColumnKind::Input) => Cell::Wrong("a finite number"),
+        (_, ColumnKind::Input | ColumnKind::Label) => Cell::Wrong("a finite number"),
         (_, ColumnKind::Time { seconds_per_unit }) => {
             match std::str::from_utf8(text).ok().and_then(parse_time) {
                 Some(seconds) => Cell::Calendar(seconds / seconds_per_unit),
                 None => Cell::Wrong("a time (a number, or as in 2026-11-15T13:00:00Z)"),
             }
         }
+    }
+}
+
+/// Appends cells to rows.
+#[derive(Default)]
+pub(crate) struct Cells {
+    /// Whether the times so far were calendar times: numbers and dates have no common zero.
+    calendar: Option<bool>,
+}
+
+impl Cells {
+    /// Appends a cell of text.
+    #[inline]
+    pub(crate) fn text(
+        &mut self,
+        rows: &mut Rows,
+        wanted: &Wanted,
+        text: &[u8],
+        line: u64,
+    ) -> Result<(), TableError> {
+        self.push(rows, wanted, parse(text, wanted.kind), line, || text)
+    }
+
+    /// Appends a cell whose text is only asked for where it is needed.
+    #[inline]
+    pub(crate) fn push<T: AsRef<[u8]>>(
+        &mut self,
+        rows: &mut Rows,
+        wanted: &Wanted,
+        cell: Cell,
+        line: u64,
+        text: impl FnOnce() -> T,
+    ) -> Result<(), TableError> {
+        let is_time = matches!(wanted.kind, ColumnKind::Time { .. });
+        let calendar = matches!(cell, Cell::Calendar(_));
+        let expected = match (cell, self.calendar) {
+            (Cell::Wrong(expected), _) => expected,
+            (Cell::Number(_), Some(true)) if is_time => "a calendar time, as those before it are",
+            (Cell::Calendar(_), Some(false)) => "a plain number, as the times before it are",
+            (Cell::Label, _) => {
+                let number = rows.number_of(text().as_ref().trim_ascii());
+                rows.values.push(number);
+                return Ok(());
+            }
+            (Cell::Number(v) | Cell::Calendar(v), _) => {
+                rows.values.push(v);
+                if is_time {
+                    self.calendar = Some(calendar);
+                    rows.calendar = calendar;
+                    rows.push_time_text(text().as_ref().trim_ascii());
+                }
+                return Ok(());
+            }
+        };
+        Err(TableError::Cell {
+            line,
+            column: wanted.column.clone(),
+            text: String::from_utf8_lossy(text().as_ref()).chars().take(60).collect(),
+            expected,
+        })
     }
 }

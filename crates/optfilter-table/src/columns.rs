@@ -1,5 +1,6 @@
 //! What a table is made of: formats, columns, rows of numbers.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 /// How a table is written down.
@@ -18,14 +19,21 @@ pub enum Format {
 impl Format {
     /// The format that a file name ends in.
     pub fn of_path(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        let plain = if is_gzip(path) { Path::new(path.file_stem()?) } else { path };
+        match plain.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "csv" | "txt" => Some(Self::Csv),
             "tsv" | "tab" => Some(Self::Tsv),
             "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
-            "parquet" | "pq" => Some(Self::Parquet),
+            // Parquet is compressed inside.
+            "parquet" | "pq" if !is_gzip(path) => Some(Self::Parquet),
             _ => None,
         }
     }
+}
+
+/// Whether a file name says that its text is compressed with gzip.
+pub fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("gz"))
 }
 
 /// What a wanted column holds.
@@ -40,6 +48,8 @@ pub enum ColumnKind {
         /// Seconds per unit of the model's time.
         seconds_per_unit: f64,
     },
+    /// Names; the number of a row is that of its name in [`Rows::labels`].
+    Label,
 }
 
 /// A column that a reader should give.
@@ -64,10 +74,13 @@ pub struct Rows {
     pub time_ends: Vec<usize>,
     /// Whether times were calendar times.
     pub calendar: bool,
+    /// The names in columns of labels, in the order in which they were first met.
+    pub labels: Vec<String>,
+    numbers: HashMap<String, usize>,
 }
 
 impl Rows {
-    /// Forgets the rows and keeps the memory.
+    /// Forgets the rows and keeps the memory, and what labels are called.
     pub fn clear(&mut self) {
         self.values.clear();
         self.rows = 0;
@@ -78,8 +91,26 @@ impl Rows {
     /// The time cell of a row as it was written.
     pub fn time_text(&self, row: usize) -> Option<&[u8]> {
         let end = *self.time_ends.get(row)?;
-        let start = if row == 0 { 0 } else { self.time_ends[row - 1] };
+        let start = row.checked_sub(1).and_then(|r| self.time_ends.get(r)).copied().unwrap_or(0);
         self.time_text.get(start..end)
+    }
+
+    /// Takes away what a torn row of so many columns has left.
+    pub(crate) fn trim(&mut self, columns: usize) {
+        self.values.truncate(self.rows * columns);
+        self.time_ends.truncate(self.rows);
+        self.time_text.truncate(self.time_ends.last().copied().unwrap_or(0));
+    }
+
+    /// The number of a label.
+    pub(crate) fn number_of(&mut self, label: &[u8]) -> f64 {
+        let label = String::from_utf8_lossy(label);
+        if let Some(number) = self.numbers.get(label.as_ref()) {
+            return *number as f64;
+        }
+        self.numbers.insert(label.to_string(), self.labels.len());
+        self.labels.push(label.into_owned());
+        (self.labels.len() - 1) as f64
     }
 
     pub(crate) fn push_time_text(&mut self, text: &[u8]) {

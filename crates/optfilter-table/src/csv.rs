@@ -1,40 +1,69 @@
 //! Comma-, semicolon- and tab-separated values.
+//!
+//! csv-core splits records. What stands between them is looked at here: comments, and empty lines, which are a missing
+//! measurement where a table has a single column.
 
-use crate::cell::{self, Cell};
-use crate::columns::{ColumnKind, Format, Rows, Wanted};
+use crate::cell::Cells;
+use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
-use std::io::{BufRead, BufReader, Read};
+use crate::source::{Source, Text, first_line};
+use csv_core::ReadRecordResult;
+use std::io::BufRead;
 
-type Input = BufReader<Box<dyn Read + Send>>;
-
-/// Splits records with the csv crate; lines that start with `#` are comments.
+/// Splits records; lines that start with `#` are comments.
 pub(crate) struct CsvReader {
-    reader: csv::Reader<Input>,
+    input: Text,
+    core: csv_core::Reader,
     header: Vec<String>,
     wanted: Vec<(usize, Wanted)>,
-    record: csv::ByteRecord,
+    cells: Cells,
+    /// The cells of a record, one after the other, and where each of them ends.
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    count: usize,
+    /// The line of the next byte, and whether the byte before it was a carriage return.
+    line: u64,
+    after_return: bool,
+}
+
+/// What comes next.
+enum Next {
+    /// A record that starts at this line.
+    Record(u64),
+    /// The empty line of this number.
+    Blank(u64),
+    End,
 }
 
 impl CsvReader {
-    pub(crate) fn new(input: Box<dyn Read + Send>, format: Format) -> Result<Self, TableError> {
-        let mut input = BufReader::with_capacity(1 << 18, input);
+    pub(crate) fn new(source: Source, format: Format) -> Result<Self, TableError> {
+        let (head, input) = source.into_text()?;
         let delimiter = match format {
             Format::Tsv => b'\t',
-            _ => guess_delimiter(input.fill_buf()?),
+            _ => guess_delimiter(first_line(&head).unwrap_or(&head)),
         };
-        let mut reader = csv::ReaderBuilder::new()
-            .delimiter(delimiter)
-            .comment(Some(b'#'))
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(1 << 16)
-            .from_reader(input);
-        let mut record = csv::ByteRecord::new();
-        if !reader.read_byte_record(&mut record).map_err(convert)? {
-            return Err(TableError::Empty);
+        let mut reader = Self {
+            input,
+            core: csv_core::ReaderBuilder::new().delimiter(delimiter).build(),
+            header: Vec::new(),
+            wanted: Vec::new(),
+            cells: Cells::default(),
+            text: vec![0; 1 << 10],
+            ends: vec![0; 1 << 5],
+            count: 0,
+            line: 1,
+            after_return: false,
+        };
+        loop {
+            match reader.next()? {
+                Next::Record(_) => break,
+                Next::Blank(_) => {}
+                Next::End => return Err(TableError::Empty),
+            }
         }
-        let header = record.iter().map(|c| String::from_utf8_lossy(c).trim().to_owned()).collect();
-        Ok(Self { reader, header, wanted: Vec::new(), record })
+        let name = |i| String::from_utf8_lossy(reader.cell(i)).trim().to_owned();
+        reader.header = (0..reader.count).map(name).collect();
+        Ok(reader)
     }
 
     pub(crate) fn header(&self) -> &[String] {
@@ -46,62 +75,97 @@ impl CsvReader {
     }
 
     pub(crate) fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
-        for _ in 0..max_rows {
-            if !self.reader.read_byte_record(&mut self.record).map_err(convert)? {
-                return Ok(false);
-            }
-            let line = || self.record.position().map_or(0, csv::Position::line);
-            if self.record.len() != self.header.len() {
-                return Err(TableError::Ragged {
-                    line: line(),
-                    found: self.record.len(),
-                    expected: self.header.len(),
-                });
-            }
+        let last = rows.rows + max_rows;
+        while rows.rows < last {
+            let line = match self.next()? {
+                Next::End => return Ok(false),
+                Next::Blank(line) if self.header.len() == 1 => {
+                    self.count = 0; // its one cell is empty
+                    line
+                }
+                Next::Blank(_) => continue,
+                Next::Record(line) if self.count == self.header.len() => line,
+                Next::Record(line) => {
+                    let (found, expected) = (self.count, self.header.len());
+                    return Err(TableError::Ragged { line, found, expected });
+                }
+            };
             for (index, wanted) in &self.wanted {
-                let text = &self.record[*index];
-                match cell::parse(text, wanted.kind) {
-                    Cell::Number(v) => rows.values.push(v),
-                    Cell::Calendar(v) => {
-                        rows.calendar = true;
-                        rows.values.push(v);
-                    }
-                    Cell::Wrong(expected) => {
-                        return Err(TableError::Cell {
-                            line: line(),
-                            column: wanted.column.clone(),
-                            text: String::from_utf8_lossy(text).chars().take(60).collect(),
-                            expected,
-                        });
-                    }
-                }
-                if matches!(wanted.kind, ColumnKind::Time { .. }) {
-                    rows.push_time_text(text.trim_ascii());
-                }
+                let text = cell(&self.text, &self.ends, self.count, *index);
+                self.cells.text(rows, wanted, text, line)?;
             }
             rows.rows += 1;
         }
         Ok(true)
     }
+
+    fn cell(&self, index: usize) -> &[u8] {
+        cell(&self.text, &self.ends, self.count, index)
+    }
+
+    fn next(&mut self) -> Result<Next, TableError> {
+        loop {
+            let Some(&first) = self.input.fill_buf()?.first() else { return Ok(Next::End) };
+            let after_return = std::mem::take(&mut self.after_return);
+            match first {
+                b'\n' if after_return => self.input.consume(1),
+                b'\n' | b'\r' => {
+                    self.input.consume(1);
+                    self.after_return = first == b'\r';
+                    self.line += 1;
+                    return Ok(Next::Blank(self.line - 1));
+                }
+                b'#' => {
+                    self.input.skip_until(b'\n')?;
+                    self.line += 1;
+                }
+                _ => break,
+            }
+        }
+        let line = self.line;
+        let mut filled = 0;
+        self.count = 0;
+        loop {
+            let input = self.input.fill_buf()?;
+            let text = self.text.get_mut(filled..).unwrap_or_default();
+            let ends = self.ends.get_mut(self.count..).unwrap_or_default();
+            let (result, read, written, cells) = self.core.read_record(input, text, ends);
+            let used = input.get(..read).unwrap_or_default();
+            self.line += used.iter().filter(|b| **b == b'\n').count() as u64;
+            self.after_return = used.last() == Some(&b'\r');
+            self.input.consume(read);
+            filled += written;
+            self.count += cells;
+            match result {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len(), 0),
+                ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
+                ReadRecordResult::Record => {
+                    self.line += u64::from(self.after_return);
+                    return Ok(Next::Record(line));
+                }
+                ReadRecordResult::End => return Ok(Next::End),
+            }
+        }
+    }
 }
 
-/// The delimiter that the first line of names uses most.
-fn guess_delimiter(start: &[u8]) -> u8 {
-    let header =
-        start.split(|b| *b == b'\n').find(|l| !l.starts_with(b"#") && !l.trim_ascii().is_empty());
-    let count = |d: u8| header.unwrap_or_default().iter().filter(|b| **b == d).count();
+/// A cell of a record; empty where there is none.
+fn cell<'a>(text: &'a [u8], ends: &[usize], count: usize, index: usize) -> &'a [u8] {
+    if index >= count {
+        return &[];
+    }
+    let start = index.checked_sub(1).and_then(|i| ends.get(i)).copied().unwrap_or(0);
+    ends.get(index).and_then(|end| text.get(start..*end)).unwrap_or_default()
+}
+
+/// The delimiter that the line of names uses most.
+fn guess_delimiter(header: &[u8]) -> u8 {
+    let count = |d: u8| header.iter().filter(|b| **b == d).count();
     let (comma, semicolon, tab) = (count(b','), count(b';'), count(b'\t'));
     match () {
         () if semicolon > comma && semicolon > tab => b';',
         () if tab > comma => b'\t',
         () => b',',
-    }
-}
-
-fn convert(error: csv::Error) -> TableError {
-    let line = error.position().map_or(0, csv::Position::line);
-    match error.into_kind() {
-        csv::ErrorKind::Io(e) => TableError::Io(e),
-        other => TableError::Syntax { line, message: format!("{other:?}") },
     }
 }

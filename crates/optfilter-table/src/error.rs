@@ -1,5 +1,6 @@
 //! What can be wrong with a table.
 
+use crate::foreign::advice;
 use crate::names::closest;
 
 /// What can be wrong with a table, in one line.
@@ -55,6 +56,12 @@ pub enum TableError {
         line: u64,
         /// What is wrong.
         message: String,
+    },
+    /// A file of another kind.
+    #[error("the data are not a table: this is {kind}; {}", advice(kind))]
+    Foreign {
+        /// What it is.
+        kind: &'static str,
     },
     /// The program was built without the format.
     #[error("{message}")]

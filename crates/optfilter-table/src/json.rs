@@ -1,26 +1,31 @@
-//! JSON lines: one object per line. A key that a line leaves out, or `null`, is a missing number.
+//! JSON lines: one object per line. A key that a line leaves out, or `null`, is a missing number. So is `NaN`, which is no
+//! JSON but what Python's json module and R write.
 
-use crate::cell::{self, Cell};
-use crate::columns::{ColumnKind, Rows, Wanted};
+use crate::cell::Cells;
+use crate::columns::{Rows, Wanted};
 use crate::error::TableError;
+use crate::source::{Source, Text};
 use serde_json::{Map, Value};
-use std::io::{BufRead, BufReader, Read};
+use std::borrow::Cow;
+use std::io::BufRead;
 
 /// Reads objects line by line; the first line's keys are the columns.
 pub(crate) struct JsonReader {
-    input: BufReader<Box<dyn Read + Send>>,
+    input: Text,
     header: Vec<String>,
     wanted: Vec<Wanted>,
+    cells: Cells,
     first: Option<Map<String, Value>>,
     line: u64,
     text: Vec<u8>,
 }
 
 impl JsonReader {
-    pub(crate) fn new(input: Box<dyn Read + Send>) -> Result<Self, TableError> {
-        let input = BufReader::with_capacity(1 << 16, input);
+    pub(crate) fn new(source: Source) -> Result<Self, TableError> {
+        let (_, input) = source.into_text()?;
         let (header, wanted, text) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reader = Self { input, header, wanted, first: None, line: 0, text };
+        let cells = Cells::default();
+        let mut reader = Self { input, header, wanted, cells, first: None, line: 0, text };
         let first = reader.next_object()?.ok_or(TableError::Empty)?;
         reader.header = first.keys().cloned().collect();
         reader.first = Some(first);
@@ -46,7 +51,10 @@ impl JsonReader {
                 break;
             }
         }
-        match serde_json::from_slice(&self.text) {
+        let read = serde_json::from_slice(&self.text).or_else(|e| {
+            quote_words(&self.text).and_then(|t| serde_json::from_slice(&t).ok()).ok_or(e)
+        });
+        match read {
             Ok(Value::Object(object)) => Ok(Some(object)),
             Ok(_) => Err(self.syntax("this line is not a JSON object".into())),
             Err(e) => {
@@ -70,34 +78,43 @@ impl JsonReader {
             };
             for wanted in &self.wanted {
                 let text = match object.get(&wanted.column) {
-                    None | Some(Value::Null) => String::new(),
-                    Some(Value::String(text)) => text.clone(),
-                    Some(Value::Bool(b)) => u8::from(*b).to_string(),
-                    Some(other) => other.to_string(),
+                    None | Some(Value::Null) => Cow::default(),
+                    Some(Value::String(text)) => Cow::from(text),
+                    Some(Value::Bool(b)) => Cow::from(u8::from(*b).to_string()),
+                    Some(other) => Cow::from(other.to_string()),
                 };
-                match cell::parse(text.as_bytes(), wanted.kind) {
-                    Cell::Number(v) => rows.values.push(v),
-                    Cell::Calendar(v) => {
-                        rows.calendar = true;
-                        rows.values.push(v);
-                    }
-                    Cell::Wrong(expected) => {
-                        return Err(TableError::Cell {
-                            line: self.line,
-                            column: wanted.column.clone(),
-                            text: text.chars().take(60).collect(),
-                            expected,
-                        });
-                    }
-                }
-                if matches!(wanted.kind, ColumnKind::Time { .. }) {
-                    rows.push_time_text(text.as_bytes());
-                }
+                self.cells.text(rows, wanted, text.as_bytes(), self.line)?;
             }
             rows.rows += 1;
         }
         Ok(true)
     }
+}
+
+/// The line with `NaN` and `Infinity` as texts, if there are any outside of texts.
+fn quote_words(line: &[u8]) -> Option<Vec<u8>> {
+    const WORDS: [&[u8]; 4] = [b"NaN", b"-NaN", b"Infinity", b"-Infinity"];
+    let (mut out, mut rest) = (Vec::with_capacity(line.len() + 16), line);
+    let (mut in_text, mut changed) = (false, false);
+    while let Some((&byte, after)) = rest.split_first() {
+        let word = WORDS.iter().find(|w| !in_text && rest.starts_with(w));
+        if let Some((word, after)) = word.and_then(|w| Some((w, rest.strip_prefix(*w)?))) {
+            out.extend([b"\"", *word, b"\""].concat());
+            (rest, changed) = (after, true);
+            continue;
+        }
+        out.push(byte);
+        rest = after;
+        match (byte, rest.split_first()) {
+            (b'"', _) => in_text = !in_text,
+            (b'\\', Some((&escaped, after))) if in_text => {
+                out.push(escaped);
+                rest = after;
+            }
+            _ => {}
+        }
+    }
+    changed.then_some(out)
 }
 
 /// The message without the place, which we give ourselves.

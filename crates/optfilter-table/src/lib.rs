@@ -1,21 +1,25 @@
 //! Tables and arrays of numbers: rows in, rows out, in constant memory.
 //!
-//! CSV, TSV and JSON lines (and Parquet with the feature `parquet`) are read and written row by row; [`npz`] reads
-//! NumPy's archives.
+//! CSV, TSV and JSON lines, compressed with gzip or not (and Parquet with the feature `parquet`), are read and written
+//! row by row; [`npz`] reads NumPy's archives. What is none of these is named in the error.
 //!
 //! A reader is told which columns it should give and in what order; it hands out batches of plain
 //! numbers, so that what follows never sees text. An empty cell, `NaN`, `NA` or `null` is a missing
 //! number (NaN). A time column may also hold calendar times (`2026-11-15T13:00:00Z`).
 //!
-//! The csv crate splits records; numbers are parsed by the standard library and written by zmij, the
+//! csv-core splits records, jiff reads calendar times; numbers are parsed by the standard library and written by zmij, the
 //! shortest text that reads back as the same number. Both are fast enough for a million rows a second
 //! on one core, which a data frame library would also reach, at a hundred times the dependencies.
+
+// Readers of what strangers write: a place outside of a text or a row is an error, never a panic.
+#![deny(clippy::string_slice, clippy::indexing_slicing)]
 
 mod calendar;
 mod cell;
 mod columns;
 mod csv;
 mod error;
+mod foreign;
 mod json;
 mod names;
 pub mod npz;
@@ -26,8 +30,9 @@ mod source;
 mod write;
 
 pub use calendar::{format_time, parse_time};
-pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted};
+pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is_gzip};
 pub use error::TableError;
+pub use foreign::foreign;
 pub use names::closest;
 pub use read::TableReader;
 pub use source::Source;

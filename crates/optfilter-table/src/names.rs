@@ -15,6 +15,7 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
 }
 
 /// Optimal string alignment distance.
+#[allow(clippy::indexing_slicing)] // i and j run over the lengths
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > 8 || a.len() > 64 {

@@ -1,6 +1,6 @@
 //! Reading NumPy's `.npz`: a zip archive of arrays, stored or deflated.
 //!
-//! Only what data files need: little-endian numbers and booleans in C order. Everything is checked against the size of
+//! Only what data files need: little-endian numbers, booleans and texts in C order. Everything is checked against the size of
 //! the file, so that a damaged file is an error and not a crash.
 
 use std::io::Read;
@@ -83,8 +83,12 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 impl Npz {
     /// Reads a file and its directory.
     pub fn open(path: &Path) -> Result<Self, NpzError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| NpzError::Io { path: path.into(), source })?;
+        let bytes = std::fs::read(path);
+        Self::of(path, bytes.map_err(|source| NpzError::Io { path: path.into(), source })?)
+    }
+
+    /// The same of bytes; errors speak of `path`.
+    pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, NpzError> {
         let entries = directory(&bytes).ok_or_else(|| NpzError::Damaged {
             path: path.into(),
             reason: if bytes.is_empty() {
@@ -101,24 +105,38 @@ impl Npz {
         self.entries.iter().map(|e| e.0.as_str()).collect()
     }
 
-    /// The array of that name.
+    /// The numbers of that name.
     pub fn array(&self, name: &str) -> Result<Array, NpzError> {
+        self.parsed(name, numbers)
+    }
+
+    /// The texts of that name, if the array holds texts.
+    pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, NpzError> {
+        self.parsed(name, texts)
+    }
+
+    fn parsed<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
+    ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
         let Some((_, deflated, at, packed, full)) = self.entries.iter().find(|e| e.0 == name)
         else {
             let found = self.names().join(", ");
             return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
         };
-        let start = number::<2>(&self.bytes, at + 26)
-            .zip(number::<2>(&self.bytes, at + 28))
-            .map(|(name, extra)| at + 30 + (name + extra) as usize);
-        let data = start.and_then(|s| self.bytes.get(s..s.checked_add(*packed)?));
+        let local = self.bytes.get(*at..).unwrap_or_default();
+        let start = number::<2>(local, 26)
+            .zip(number::<2>(local, 28))
+            .map(|(name, extra)| 30 + (name + extra) as usize);
+        let data = start.and_then(|s| local.get(s..s.checked_add(*packed)?));
         let data = data.ok_or_else(|| damaged(format!("array {name:?} reaches beyond the end")))?;
         let mut content = Vec::new();
         if *deflated {
             // One byte more than promised is enough to notice a lie; a bomb is not unpacked.
             flate2::read::DeflateDecoder::new(data)
-                .take(*full as u64 + 1)
+                .take((*full as u64).saturating_add(1))
                 .read_to_end(&mut content)
                 .map_err(|e| damaged(format!("array {name:?}: {e}")))?;
         } else {
@@ -130,7 +148,9 @@ impl Npz {
                 content.len()
             )));
         }
-        parse(&content).map_err(|reason| damaged(format!("array {name:?}: {reason}")))
+        Header::of(&content)
+            .and_then(|h| parse(&h))
+            .map_err(|reason| damaged(format!("array {name:?}: {reason}")))
     }
 }
 
@@ -139,7 +159,7 @@ fn directory(bytes: &[u8]) -> Option<Vec<(String, bool, usize, usize, usize)>> {
     let end = (0..=bytes.len().checked_sub(22)?)
         .rev()
         .take(66_000)
-        .find(|&i| bytes[i..].starts_with(b"PK\x05\x06"))?;
+        .find(|&i| bytes.get(i..).is_some_and(|b| b.starts_with(b"PK\x05\x06")))?;
     let count = number::<2>(bytes, end + 10)?;
     let mut at = number::<4>(bytes, end + 16)? as usize;
     let mut entries = Vec::new();
@@ -178,40 +198,47 @@ fn directory(bytes: &[u8]) -> Option<Vec<(String, bool, usize, usize, usize)>> {
     Some(entries)
 }
 
-/// Reads one `.npy` array.
-fn parse(bytes: &[u8]) -> Result<Array, String> {
-    if !bytes.starts_with(b"\x93NUMPY") {
-        return Err("not a NumPy array".into());
+/// What a `.npy` array says about itself, and its bytes.
+struct Header<'a> {
+    kind: &'a str,
+    shape: Vec<usize>,
+    count: usize,
+    data: &'a [u8],
+}
+
+impl<'a> Header<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self, String> {
+        if !bytes.starts_with(b"\x93NUMPY") {
+            return Err("not a NumPy array".into());
+        }
+        let (start, len) = match bytes.get(6) {
+            Some(1) => (10, number::<2>(bytes, 8)),
+            _ => (12, number::<4>(bytes, 8)),
+        };
+        let end = start + len.ok_or("no header")? as usize;
+        let header =
+            bytes.get(start..end).and_then(|h| std::str::from_utf8(h).ok()).ok_or("no header")?;
+        let field = |key: &str| Some(header.split_once(key)?.1.split_once(':')?.1.trim_start());
+        let kind = field("'descr'")
+            .and_then(|t| t.strip_prefix('\'')?.split('\'').next())
+            .ok_or("it has columns of several types; save each as an array of its own")?;
+        if field("'fortran_order'").is_some_and(|t| t.starts_with("True")) {
+            return Err("it is in Fortran order; save numpy.ascontiguousarray of it".into());
+        }
+        let shape = field("'shape'")
+            .and_then(|t| t.strip_prefix('(')?.split(')').next())
+            .ok_or("no shape")?;
+        let axes = shape.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::parse);
+        let shape: Vec<usize> =
+            axes.collect::<Result<_, _>>().map_err(|e| format!("its shape: {e}"))?;
+        let count = shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
+        let count = count.ok_or("its shape is too large")?;
+        Ok(Self { kind, shape, count, data: bytes.get(end..).unwrap_or_default() })
     }
-    let (start, len) = match bytes.get(6) {
-        Some(1) => (10, number::<2>(bytes, 8)),
-        _ => (12, number::<4>(bytes, 8)),
-    };
-    let end = start + len.ok_or("no header")? as usize;
-    let header =
-        bytes.get(start..end).and_then(|h| std::str::from_utf8(h).ok()).ok_or("no header")?;
-    let field = |key: &str| {
-        let after = &header[header.find(key)? + key.len()..];
-        Some(after[after.find(':')? + 1..].trim_start())
-    };
-    let kind = field("'descr'")
-        .and_then(|t| t.strip_prefix('\'')?.split('\'').next())
-        .ok_or("no number type")?;
-    if field("'fortran_order'").is_some_and(|t| t.starts_with("True")) {
-        return Err("it is in Fortran order; save numpy.ascontiguousarray of it".into());
-    }
-    let shape =
-        field("'shape'").and_then(|t| t.strip_prefix('(')?.split(')').next()).ok_or("no shape")?;
-    let shape: Result<Vec<usize>, _> = shape
-        .split(',')
-        .map(str::trim)
-        .filter(|t| !t.is_empty())
-        .map(str::parse::<usize>)
-        .collect();
-    let shape = shape.map_err(|e| format!("its shape: {e}"))?;
-    let count =
-        shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b)).ok_or("its shape is too large")?;
-    let data = &bytes[end..];
+}
+
+fn numbers(array: &Header<'_>) -> Result<Array, String> {
+    let (count, data) = (array.count, array.data);
     macro_rules! doubles {
         ($t:ty) => {{
             const SIZE: usize = size_of::<$t>();
@@ -222,7 +249,7 @@ fn parse(bytes: &[u8]) -> Result<Array, String> {
             Values::Doubles(chunks.iter().map(|b| <$t>::from_le_bytes(*b) as f64).collect())
         }};
     }
-    let values = match kind.trim_start_matches(['<', '|', '=']) {
+    let values = match array.kind.trim_start_matches(['<', '|', '=']) {
         "u1" | "b1" if data.len() == count => Values::Bytes(data.to_vec()),
         "u1" | "b1" => return Err(format!("{} bytes for {count} numbers", data.len())),
         "i1" => doubles!(i8),
@@ -234,7 +261,40 @@ fn parse(bytes: &[u8]) -> Result<Array, String> {
         "u8" => doubles!(u64),
         "f4" => doubles!(f32),
         "f8" => doubles!(f64),
-        other => return Err(format!("number type {other:?} is not supported")),
+        "O" => return Err(OBJECTS.into()),
+        text if text.starts_with(['U', 'S']) => return Err("it holds texts, not numbers".into()),
+        other => return Err(format!("number type {other:?} is not supported; save it as float64")),
     };
-    Ok(Array { shape, values })
+    Ok(Array { shape: array.shape.clone(), values })
+}
+
+const OBJECTS: &str = "it holds Python objects; save it with a type of numbers, or with dtype=str";
+
+/// Texts of a fixed length, filled up with zeros: characters of four bytes, or bytes.
+fn texts(array: &Header<'_>) -> Result<Option<Vec<String>>, String> {
+    let kind = array.kind.trim_start_matches(['<', '|', '=']);
+    let (length, width) = match (kind.strip_prefix('U'), kind.strip_prefix('S')) {
+        (Some(length), _) => (length, 4),
+        (_, Some(length)) => (length, 1),
+        _ if kind == "O" => return Err(OBJECTS.into()),
+        _ => return Ok(None),
+    };
+    let size = length.parse::<usize>().ok().and_then(|l| l.checked_mul(width));
+    let size = size.filter(|s| *s > 0 || array.count == 0).ok_or("its texts have no length")?;
+    if size.checked_mul(array.count) != Some(array.data.len()) {
+        return Err(format!("{} bytes for {} texts of {size}", array.data.len(), array.count));
+    }
+    let text = |bytes: &[u8]| {
+        let text: String = match width {
+            1 => String::from_utf8_lossy(bytes).into_owned(),
+            _ => bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|c| char::from_u32(u32::from_le_bytes(*c)).unwrap_or('\u{fffd}'))
+                .collect(),
+        };
+        text.trim_end_matches('\0').to_owned()
+    };
+    Ok(Some(array.data.chunks_exact(size.max(1)).map(text).collect()))
 }

@@ -11,10 +11,12 @@ use crate::{csv, json};
 pub struct TableReader {
     kind: ReaderKind,
     columns: Vec<String>,
+    /// How many of them were chosen.
+    width: usize,
 }
 
 enum ReaderKind {
-    Csv(csv::CsvReader),
+    Csv(Box<csv::CsvReader>),
     Json(json::JsonReader),
     #[cfg(feature = "parquet")]
     Parquet(parquet::ParquetReader),
@@ -27,26 +29,30 @@ impl TableReader {
         format: Format,
         choose: impl FnOnce(&[String]) -> Vec<Wanted>,
     ) -> Result<Self, TableError> {
+        let mut width = 0;
+        let choose = |columns: &[String]| {
+            let wanted = find(columns, choose(columns))?;
+            width = wanted.len();
+            Ok::<_, TableError>(wanted)
+        };
         let (kind, columns) = match format {
             Format::Csv | Format::Tsv => {
-                let mut reader = csv::CsvReader::new(source.into_stream(), format)?;
+                let mut reader = csv::CsvReader::new(source, format)?;
                 let columns = reader.header().to_vec();
-                reader.choose(find(&columns, choose(&columns))?);
-                (ReaderKind::Csv(reader), columns)
+                reader.choose(choose(&columns)?);
+                (ReaderKind::Csv(Box::new(reader)), columns)
             }
             Format::JsonLines => {
-                let mut reader = json::JsonReader::new(source.into_stream())?;
+                let mut reader = json::JsonReader::new(source)?;
                 let columns = reader.header().to_vec();
-                let wanted = choose(&columns);
-                find(&columns, wanted.clone())?;
-                reader.choose(wanted);
+                reader.choose(choose(&columns)?.into_iter().map(|(_, wanted)| wanted).collect());
                 (ReaderKind::Json(reader), columns)
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let mut reader = parquet::ParquetReader::new(source)?;
                 let columns = reader.header();
-                reader.choose(find(&columns, choose(&columns))?)?;
+                reader.choose(choose(&columns)?)?;
                 (ReaderKind::Parquet(reader), columns)
             }
             #[cfg(not(feature = "parquet"))]
@@ -56,7 +62,7 @@ impl TableReader {
                 return Err(TableError::Unsupported { message });
             }
         };
-        Ok(Self { kind, columns })
+        Ok(Self { kind, columns, width })
     }
 
     /// Every column of the table.
@@ -64,14 +70,18 @@ impl TableReader {
         &self.columns
     }
 
-    /// Appends up to `max_rows` rows; false at the end of the table.
+    /// Appends up to `max_rows` rows; false at the end of the table. The rows before a bad one are there.
     pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
-        match &mut self.kind {
+        let read = match &mut self.kind {
             ReaderKind::Csv(reader) => reader.read(rows, max_rows),
             ReaderKind::Json(reader) => reader.read(rows, max_rows),
             #[cfg(feature = "parquet")]
             ReaderKind::Parquet(reader) => reader.read(rows, max_rows),
+        };
+        if read.is_err() {
+            rows.trim(self.width);
         }
+        read
     }
 }
 

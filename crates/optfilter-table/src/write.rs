@@ -4,14 +4,22 @@ use crate::columns::{FLAG_NAMES, Format, OutputColumn};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetWriter;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::io::Write;
 
 /// Bytes collected before they are handed on.
 const BLOCK: usize = 1 << 17;
 
+/// Where the bytes go.
+enum Out {
+    Plain(Box<dyn Write + Send>),
+    Packed(GzEncoder<Box<dyn Write + Send>>),
+}
+
 /// A table being written.
 pub struct TableWriter {
-    out: Box<dyn Write + Send>,
+    out: Out,
     format: Format,
     columns: Vec<OutputColumn>,
     /// For JSON: `{"name":` or `,"name":` of each column.
@@ -51,7 +59,7 @@ impl TableWriter {
             (out, None)
         };
         let mut writer = Self {
-            out,
+            out: Out::Plain(out),
             format,
             columns,
             keys,
@@ -62,16 +70,24 @@ impl TableWriter {
         };
         if !continues && matches!(format, Format::Csv | Format::Tsv) {
             let delimiter = writer.delimiter();
-            for i in 0..writer.columns.len() {
+            for (i, column) in writer.columns.iter().enumerate() {
                 if i > 0 {
                     writer.buffer.push(delimiter);
                 }
-                let name = writer.columns[i].name().as_bytes().to_vec();
-                push_quoted(&mut writer.buffer, &name, delimiter);
+                push_quoted(&mut writer.buffer, column.name().as_bytes(), delimiter);
             }
             writer.buffer.push(b'\n');
         }
         Ok(writer)
+    }
+
+    /// The same, compressed with gzip. To be said before the first row.
+    pub fn gzip(mut self) -> Self {
+        self.out = match self.out {
+            Out::Plain(out) => Out::Packed(GzEncoder::new(out, Compression::default())),
+            packed => packed,
+        };
+        self
     }
 
     fn delimiter(&self) -> u8 {
@@ -86,9 +102,10 @@ impl TableWriter {
         }
         let json = self.format == Format::JsonLines;
         let delimiter = self.delimiter();
-        for (i, (&value, column)) in values.iter().zip(&self.columns).enumerate() {
+        let columns = self.columns.iter().zip(&self.keys);
+        for (i, (&value, (column, key))) in values.iter().zip(columns).enumerate() {
             if json {
-                self.buffer.extend_from_slice(&self.keys[i]);
+                self.buffer.extend_from_slice(key);
             } else if i > 0 {
                 self.buffer.push(delimiter);
             }
@@ -120,16 +137,22 @@ impl TableWriter {
     }
 
     fn write_out(&mut self) -> Result<(), TableError> {
-        self.out.write_all(&self.buffer)?;
+        match &mut self.out {
+            Out::Plain(out) => out.write_all(&self.buffer)?,
+            Out::Packed(out) => out.write_all(&self.buffer)?,
+        }
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    /// Hands everything on. Returns how many bytes have been written since the start.
+    /// Hands everything on. Returns how many bytes of text have been written since the start.
     pub fn flush(&mut self) -> Result<u64, TableError> {
         self.write_out()?;
-        self.out.flush()?;
+        match &mut self.out {
+            Out::Plain(out) => out.flush()?,
+            Out::Packed(out) => out.flush()?,
+        }
         Ok(self.written)
     }
 
@@ -139,7 +162,11 @@ impl TableWriter {
         if let Some(parquet) = self.parquet.take() {
             return parquet.finish();
         }
-        self.flush()?;
+        self.write_out()?;
+        match self.out {
+            Out::Plain(mut out) => out.flush()?,
+            Out::Packed(out) => out.finish()?.flush()?,
+        }
         Ok(())
     }
 }
@@ -154,7 +181,8 @@ fn push_number(out: &mut Vec<u8>, value: f64) {
 /// A text cell, in quotes if it holds anything that would end it.
 fn push_quoted(out: &mut Vec<u8>, text: &[u8], delimiter: u8) {
     let special = |b: &u8| *b == delimiter || matches!(b, b'"' | b'\n' | b'\r');
-    if !text.iter().any(special) {
+    // A number sign at the start of a line would make it a comment.
+    if !text.starts_with(b"#") && !text.iter().any(special) {
         out.extend_from_slice(text);
         return;
     }

@@ -165,3 +165,75 @@ fn damage_is_an_error_and_never_a_panic() {
     let error = read(from_bytes(good), &text).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("comment") && error.contains("row 0"), "{error}");
 }
+
+#[test]
+fn zstd_and_lz4_are_read_in_pages_of_both_versions() {
+    let days = ColumnKind::Time { seconds_per_unit: 86_400.0 };
+    let columns = [
+        ("step", ColumnKind::Measurement),
+        ("when", days),
+        ("count", ColumnKind::Input),
+        ("speed", ColumnKind::Measurement),
+    ];
+    for name in ["zstd1.parquet", "zstd2.parquet", "lz4.parquet"] {
+        let rows =
+            read(Source::File(std::fs::File::open(golden(name)).unwrap()), &columns).unwrap();
+        assert_eq!(rows.rows, 40, "{name}");
+        for (k, row) in rows.values.chunks(4).enumerate() {
+            let n = k as f64;
+            let seen = |v: f64| if k % 5 == 3 { f64::NAN } else { v };
+            let expected =
+                [seen((k / 4) as f64), 20772.0 + n, ((k * 7) % 11) as f64, seen(n / 8.0)];
+            for (a, b) in row.iter().zip(expected) {
+                assert!(*a == b || a.is_nan() && b.is_nan(), "{name}, row {k}: {row:?}");
+            }
+        }
+    }
+    // Damage is an error here as well.
+    let good = std::fs::read(golden("zstd2.parquet")).unwrap();
+    for at in (4..good.len()).step_by(7) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x55;
+        let _ = read(from_bytes(bytes), &columns[..1]);
+    }
+}
+
+#[test]
+fn what_cannot_be_unpacked_is_refused_before_the_first_row() {
+    let file = std::fs::File::open(golden("brotli.parquet")).unwrap();
+    let choose = |_: &[String]| wanted(&[("speed", ColumnKind::Measurement)]);
+    let opened = TableReader::open(Source::File(file), Format::Parquet, choose);
+    let error = opened.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("zstd") && error.contains("snappy"), "{error}");
+}
+
+#[test]
+fn timestamps_of_older_programs_are_calendar_times() {
+    let days = ColumnKind::Time { seconds_per_unit: 86_400.0 };
+    let file = std::fs::File::open(golden("int96.parquet")).unwrap();
+    let rows = read(Source::File(file), &[("when", days)]).unwrap();
+    assert_eq!(rows.values[..2], [20772.0, 20773.0]);
+    assert!(rows.calendar);
+}
+
+/// As in a CSV: infinity is a mistake, not a gap, and a time must be one that a calendar has.
+#[test]
+fn values_that_are_none_are_named_as_in_other_tables() {
+    let open = || Source::File(std::fs::File::open(golden("odd.parquet")).unwrap());
+    let error = read(open(), &[("odd", ColumnKind::Measurement)]).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("\"inf\" is not a finite number"), "{error}");
+    let error = read(open(), &[("far", HOURS)]).map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("year 9999"), "{error}");
+}
+
+#[test]
+fn a_file_of_another_kind_is_named() {
+    for (bytes, expected) in [
+        (&b"ARROW1\0\0........"[..], "an Arrow or Feather file"),
+        (b"speed,when\n1,2\n", "not a Parquet file"),
+        (b"PARE....PARE", "encrypted"),
+    ] {
+        let error = read(from_bytes(bytes.to_vec()), &[]).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -80,11 +80,15 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
         skip(&mut reader, resumed_at, &files::display(job.data))?;
     }
     // Only now, so that a run that cannot begin leaves older results alone.
-    let sink = Sink::open(job, resumed.as_ref())?;
+    let (sink, fresh) = Sink::open(job, resumed.as_ref())?;
     if job.follow {
         follow::run(job, &mut worker, reader, sink)?;
     } else {
         stream::run(job, &mut worker, reader, sink)?;
+    }
+    // A table without rows is a result, too, if nothing went wrong.
+    if let Some(fresh) = fresh {
+        fresh.keep().map_err(|e| Failure::write(&job.out.display().to_string(), &e))?;
     }
     Ok(Outcome { tally: worker.tally, plot: worker.plot, resumed_at })
 }

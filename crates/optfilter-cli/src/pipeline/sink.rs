@@ -2,11 +2,12 @@
 
 use super::{Job, KIND, Saved};
 use crate::failure::Failure;
-use crate::files;
-use optfilter_model::table::{Rows, TableWriter};
+use crate::files::{self, Fresh};
+use optfilter_model::table::{Format, Rows, TableWriter};
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where results and checkpoints go.
 pub(super) struct Sink {
@@ -16,12 +17,21 @@ pub(super) struct Sink {
     file: Option<File>,
     name: String,
     start_len: u64,
+    /// The output, if it may still lie beside an older one, and whether it has rows.
+    fresh: Option<Arc<Fresh>>,
+    has_rows: bool,
+    /// Whether what is there before the end is of any use.
+    whole: bool,
     pub(super) checkpoint: Option<PathBuf>,
 }
 
 impl Sink {
-    /// Starts the output, or goes on where the checkpoint says that it was.
-    pub(super) fn open(job: &Job<'_>, resumed: Option<&Saved>) -> Result<Self, Failure> {
+    /// Starts the output, or goes on where the checkpoint says that it was. A new one has its name from its first row on;
+    /// the caller gives it its name if the run ends well without any.
+    pub(super) fn open(
+        job: &Job<'_>,
+        resumed: Option<&Saved>,
+    ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
         let columns = job.layout.output_columns(job.spec, job.full);
         let width = columns.len();
         for (i, column) in columns.iter().enumerate() {
@@ -32,28 +42,32 @@ impl Sink {
                 )));
             }
         }
-        if files::is_standard(job.out) {
-            let writer = TableWriter::new(
-                Box::new(io::stdout()),
-                job.out_format,
-                columns,
-                resumed.is_some(),
-            )
-            .map_err(|e| Failure::write_table("standard output", &e))?;
-            let checkpoint = job.checkpoint.clone();
-            return Ok(Self {
+        let start = |out, name: &str, file, start_len, fresh: Option<Arc<Fresh>>| {
+            let continues = resumed.is_some();
+            let writer = files::table_writer(out, job.out, job.out_format, columns, continues)?;
+            let sink = Self {
                 writer,
                 width,
-                file: None,
-                name: "standard output".into(),
-                start_len: 0,
-                checkpoint,
-            });
+                file,
+                name: name.to_owned(),
+                start_len,
+                fresh: fresh.clone(),
+                has_rows: false,
+                whole: job.out_format == Format::Parquet,
+                checkpoint: job.checkpoint.clone(),
+            };
+            Ok((sink, fresh))
+        };
+        if files::is_standard(job.out) {
+            return start(Box::new(io::stdout()), "standard output", None, 0, None);
         }
         let name = job.out.display().to_string();
         let fail = |e: io::Error| Failure::write(&name, &e);
-        let (file, start_len) = match resumed {
-            None => (File::create(job.out).map_err(fail)?, 0),
+        let (file, start_len, fresh) = match resumed {
+            None => {
+                let (file, fresh) = Fresh::create(job.out).map_err(fail)?;
+                (file, 0, Some(Arc::new(fresh)))
+            }
             Some(saved) => {
                 let mut file = File::options().write(true).open(job.out).map_err(|e| {
                     Failure::other(format!(
@@ -73,15 +87,13 @@ impl Sink {
                     file.set_len(saved.output_len).map_err(fail)?;
                     file.seek(io::SeekFrom::End(0)).map_err(fail)?;
                 }
-                (file, saved.output_len)
+                (file, saved.output_len, None)
             }
         };
         // Devices cannot be synchronised, and need not be.
         let is_file = file.metadata().map_err(fail)?.is_file();
         let copy = is_file.then(|| file.try_clone()).transpose().map_err(fail)?;
-        let writer = TableWriter::new(Box::new(file), job.out_format, columns, resumed.is_some())
-            .map_err(|e| Failure::write_table(&name, &e))?;
-        Ok(Self { writer, width, file: copy, name, start_len, checkpoint: job.checkpoint.clone() })
+        start(Box::new(file), &name, copy, start_len, fresh)
     }
 
     pub(super) fn rows(&mut self, batch: &Rows, results: &[f64]) -> Result<(), Failure> {
@@ -90,7 +102,20 @@ impl Sink {
                 .row(row, batch.time_text(i))
                 .map_err(|e| Failure::write_table(&self.name, &e))?;
         }
+        if !self.has_rows && !results.is_empty() {
+            self.has_rows = true;
+            if !self.whole {
+                self.flush()?;
+                self.keep()?;
+            }
+        }
         Ok(())
+    }
+
+    /// Gives the output its name.
+    fn keep(&self) -> Result<(), Failure> {
+        let kept = self.fresh.as_ref().map_or(Ok(()), |fresh| fresh.keep());
+        kept.map_err(|e| Failure::write(&self.name, &e))
     }
 
     pub(super) fn flush(&mut self) -> Result<u64, Failure> {
@@ -100,6 +125,9 @@ impl Sink {
     /// Makes the rows so far durable, then replaces the checkpoint.
     pub(super) fn mark(&mut self, mut saved: Saved) -> Result<(), Failure> {
         let Some(path) = self.checkpoint.clone() else { return Ok(()) };
+        if self.fresh.as_ref().is_some_and(|fresh| !fresh.is_kept()) {
+            return Ok(()); // nothing yet: the file of that name is an older one
+        }
         saved.output_len = self.start_len + self.flush()?;
         if let Some(file) = &self.file {
             file.sync_data().map_err(|e| Failure::write(&self.name, &e))?;
@@ -111,6 +139,8 @@ impl Sink {
 
     /// Ends the table.
     pub(super) fn finish(self) -> Result<(), Failure> {
-        self.writer.finish().map_err(|e| Failure::write_table(&self.name, &e))
+        let (name, fresh) = (self.name, self.fresh.filter(|_| self.has_rows));
+        self.writer.finish().map_err(|e| Failure::write_table(&name, &e))?;
+        fresh.map_or(Ok(()), |fresh| fresh.keep()).map_err(|e| Failure::write(&name, &e))
     }
 }

@@ -1,14 +1,16 @@
-//! Streams from files: an npz with `x`, `y` and `time`, or a CSV with a label and a time column.
+//! Streams from files: an npz with `x`, `y` and `time`, or a table with a label and a time column.
 
 use super::{AdaptError, Labels, Stream};
 use crate::layer::Shape;
 use optfilter_table::npz::{Npz, Values};
+use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.
 const MOST_CLASSES: usize = 50;
 
-/// Columns of a CSV file.
+/// Columns of a table.
 #[derive(Clone, Debug, Default)]
 pub struct CsvOptions {
     /// The label's column; by default `y`, `label`, `class` or `target`, else the last one.
@@ -32,7 +34,12 @@ pub fn read_npz(
 ) -> Result<Stream, AdaptError> {
     let file = Npz::open(path)?;
     let bad = |reason: String| AdaptError::File { path: path.display().to_string(), reason };
-    let (x, y) = (file.array("x")?, file.array("y")?.doubles());
+    let x = file.array("x")?;
+    let told = match file.texts("y")? {
+        Some(texts) => named(texts, regress),
+        None => numbered(file.array("y")?.doubles(), regress),
+    };
+    let labels = told.map_err(bad)?;
     let shape = match x.shape[..] {
         [_, n] => Shape::Vector(n),
         [_, height, width] => Shape::Image { height, width, channels: 1 },
@@ -52,15 +59,6 @@ pub fn read_npz(
     } else {
         (0..n).map(|i| i as f64).collect()
     };
-    let whole = y.iter().all(|v| v.fract() == 0.0 && *v >= 0.0 && *v < MOST_CLASSES as f64);
-    let labels = if regress.unwrap_or(!whole) {
-        Labels::Values(y)
-    } else if whole {
-        let count = y.iter().fold(1.0, |a: f64, b| a.max(*b)) as usize + 1;
-        Labels::classes(y.iter().map(|v| *v as u32).collect(), count)
-    } else {
-        return Err(bad("y must be whole numbers from 0 on to be classes".into()));
-    };
     Stream::new(shape, values, labels, grouped(time, every)).map_err(|e| bad(e.to_string()))
 }
 
@@ -72,90 +70,184 @@ fn grouped(time: Vec<f64>, every: Option<usize>) -> Vec<f64> {
     }
 }
 
-/// Reads a table with a head. Every column but label, time and the ignored ones is a feature and must be numbers.
-pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError> {
-    let bad = |reason: String| AdaptError::File { path: path.display().to_string(), reason };
-    let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
-    let mut lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
-    let Some((_, head)) = lines.next() else { return Err(bad("it is empty".into())) };
-    let names: Vec<&str> = cells(head);
-    let find = |told: &Option<String>, usual: &[&str]| match told {
-        Some(name) => match names.iter().position(|n| n == name) {
-            Some(i) => Ok(Some(i)),
-            None => {
-                Err(bad(format!("there is no column {name:?}; there are {}", names.join(", "))))
-            }
-        },
-        None => Ok(usual.iter().find_map(|u| names.iter().position(|n| n.eq_ignore_ascii_case(u)))),
-    };
-    let label =
-        find(&options.label, &["y", "label", "class", "target"])?.unwrap_or(names.len() - 1);
-    let time = find(&options.time, &["time", "t", "date"])?.filter(|t| *t != label);
-    let features: Vec<usize> = (0..names.len())
-        .filter(|i| {
-            *i != label && Some(*i) != time && !options.ignore.iter().any(|n| n == names[*i])
-        })
-        .collect();
-    if features.is_empty() {
-        return Err(bad("there is no column left for features".into()));
+/// Numbers as labels: whole ones from 0 on are classes, others are values.
+fn numbered(y: Vec<f64>, regress: Option<bool>) -> Result<Labels, String> {
+    let whole = y.iter().all(|v| v.fract() == 0.0 && *v >= 0.0 && *v < MOST_CLASSES as f64);
+    if regress.unwrap_or(!whole) {
+        return Ok(Labels::Values(y));
     }
-    let (mut x, mut raw, mut times) = (Vec::new(), Vec::new(), Vec::new());
-    for (line, row) in lines {
-        let cells = cells(row);
-        if cells.len() != names.len() {
-            return Err(bad(format!(
-                "line {}: {} cells under {} names",
-                line + 1,
-                cells.len(),
-                names.len()
-            )));
-        }
-        let number = |i: usize| {
-            cells[i].parse::<f64>().map_err(|_| {
-                bad(format!("line {}: {} is {:?}, not a number", line + 1, names[i], cells[i]))
-            })
-        };
-        for &i in &features {
-            x.push(number(i)?);
-        }
-        times.push(match time {
-            Some(i) if options.every.is_none() => number(i)?,
-            _ => times.len() as f64,
-        });
-        raw.push(cells[label]);
+    if !whole {
+        return Err("y must be whole numbers from 0 on to be classes".into());
     }
-    let numbers: Option<Vec<f64>> = raw.iter().map(|r| r.parse().ok()).collect();
-    let mut classes: Vec<&str> = raw.clone();
-    classes.sort_unstable();
-    classes.dedup();
+    let count = y.iter().fold(1.0, |a: f64, b| a.max(*b)) as usize + 1;
+    Ok(Labels::classes(y.iter().map(|v| *v as u32).collect(), count))
+}
+
+/// Texts as labels: the classes in order, or, where all of them are numbers, perhaps values.
+fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, String> {
+    let mut names: Vec<&String> = labels.iter().collect();
+    names.sort_unstable();
+    names.dedup();
+    let numbers: Option<Vec<f64>> = names.iter().map(|r| r.parse().ok()).collect();
+    let looks_like_classes =
+        numbers.is_none_or(|n| n.iter().all(|v| v.fract() == 0.0)) && names.len() <= MOST_CLASSES;
+    if regress.unwrap_or(!looks_like_classes) {
+        let values: Result<Vec<f64>, _> = labels.iter().map(|r| r.parse()).collect();
+        return values.map(Labels::Values).map_err(|_| "the labels are not numbers".into());
+    }
+    if names.len() < 2 {
+        return Err("all labels are the same: there is nothing to learn".into());
+    }
     // Numbers in order of value, not of spelling.
-    classes.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
+    names.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(a), Ok(b)) => a.total_cmp(&b),
         _ => a.cmp(b),
     });
-    let looks_like_classes = numbers.as_ref().is_none_or(|n| n.iter().all(|v| v.fract() == 0.0))
-        && classes.len() <= MOST_CLASSES;
-    let labels = match (options.regress.unwrap_or(!looks_like_classes), numbers) {
-        (true, Some(numbers)) => Labels::Values(numbers),
-        (true, None) => {
-            return Err(bad(format!("the label column {:?} is not numbers", names[label])));
-        }
-        (false, _) => {
-            let of = raw
-                .iter()
-                .map(|r| classes.iter().position(|c| c == r).unwrap_or(0) as u32)
-                .collect();
-            Labels::Classes { of, names: classes.iter().map(ToString::to_string).collect() }
-        }
+    let places: HashMap<&String, u32> = names.iter().zip(0..).map(|(n, i)| (*n, i)).collect();
+    let of = labels.iter().filter_map(|label| places.get(label).copied()).collect();
+    Ok(Labels::Classes { of, names: names.into_iter().cloned().collect() })
+}
+
+/// Reads a table with a head, in any format that its name may end in; without one, CSV. Every column but label, time and
+/// the ignored ones is a feature and must be numbers. Calendar times are counted in days.
+pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError> {
+    let bad = |reason: String| AdaptError::File { path: path.display().to_string(), reason };
+    let file = std::fs::File::open(path).map_err(|e| bad(e.to_string()))?;
+    let format = Format::of_path(path).unwrap_or(Format::Csv);
+    let mut wanted = Vec::new();
+    let choose = |names: &[String]| {
+        wanted = columns(names, options);
+        wanted.clone()
     };
-    if matches!(&labels, Labels::Classes { names, .. } if names.len() < 2) {
-        return Err(bad("all labels are the same: there is nothing to learn".into()));
+    let mut reader =
+        TableReader::open(Source::File(file), format, choose).map_err(|e| bad(e.to_string()))?;
+    let width = wanted.len();
+    let features = wanted.iter().filter(|w| w.kind == ColumnKind::Input).count();
+    if features == 0 {
+        return Err(bad("there is no column left for features".into()));
     }
-    Stream::new(Shape::Vector(features.len()), x, labels, grouped(times, options.every))
+    let mut rows = Rows::default();
+    while reader.read(&mut rows, 1 << 16).map_err(|e| bad(e.to_string()))? {}
+    let (mut x, mut labels, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, row) in rows.values.chunks_exact(width).enumerate() {
+        x.extend_from_slice(&row[..features]);
+        labels.push(rows.labels[row[features] as usize].clone());
+        times.push(row.get(features + 1).copied().unwrap_or(i as f64));
+    }
+    let labels = named(labels, options.regress).map_err(bad)?;
+    Stream::new(Shape::Vector(features), x, labels, grouped(times, options.every))
         .map_err(|e| bad(e.to_string()))
 }
 
-/// Cells of a line; quotes around a cell are dropped. Cells with commas in them are not for numbers, so not supported.
-fn cells(line: &str) -> Vec<&str> {
-    line.split(',').map(|c| c.trim().trim_matches('"')).collect()
+/// The features, the label and, if it is asked for, the time.
+fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
+    let find = |told: &Option<String>, usual: &[&str]| {
+        let known = |u: &&str| names.iter().find(|n| n.eq_ignore_ascii_case(u)).cloned();
+        told.clone().or_else(|| usual.iter().find_map(known))
+    };
+    let label = find(&options.label, &["y", "label", "class", "target"]);
+    let label = label.or_else(|| names.last().cloned()).unwrap_or_default();
+    let time = find(&options.time, &["time", "t", "date"]).filter(|t| *t != label);
+    let other =
+        |n: &&String| **n == label || Some(*n) == time.as_ref() || options.ignore.contains(n);
+    let features = names.iter().filter(|n| !other(n)).map(|n| (n.clone(), ColumnKind::Input));
+    let kind = ColumnKind::Time { seconds_per_unit: 86_400.0 };
+    let time = time.iter().filter(|_| options.every.is_none()).map(|t| (t.clone(), kind));
+    let all = features.chain([(label.clone(), ColumnKind::Label)]).chain(time);
+    all.map(|(column, kind)| Wanted { column, kind }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, bytes: &[u8]) -> std::path::PathBuf {
+        let path = std::env::temp_dir().join(format!("optfilter-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn of(text: &str, name: &str) -> Result<Stream, String> {
+        let path = written(name, text.as_bytes());
+        let read = read_csv(&path, &CsvOptions::default());
+        std::fs::remove_file(path).unwrap();
+        read.map_err(|e| e.to_string())
+    }
+
+    /// Quotes, semicolons, comments and dates are no trouble: the tables of the filters are read the same way.
+    #[test]
+    fn tables_are_read_as_everywhere() {
+        let csv = "# from a logger\n\"a, left\";kind;date\n1;\"x; y\";2026-11-15\n2;z;2026-11-16\n3;z;2026-11-16\n";
+        let json = "{\"a\":1,\"kind\":0,\"label\":\"x; y\",\"t\":0}\n{\"a\":2,\"kind\":0,\"label\":\"z\",\"t\":1}\n";
+        let options = CsvOptions { label: Some("kind".into()), ..CsvOptions::default() };
+        let path = written("quoted.csv", csv.as_bytes());
+        let stream = read_csv(&path, &options).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let names = vec!["x; y".to_owned(), "z".to_owned()];
+        assert_eq!(*stream.labels(), Labels::Classes { of: vec![0, 1, 1], names: names.clone() });
+        assert_eq!((stream.steps(), stream.time(1) - stream.time(0)), (2, 1.0));
+        assert_eq!(stream.x(0..3), [1.0, 2.0, 3.0]);
+        let stream = of(json, "lines.jsonl").unwrap();
+        assert_eq!(*stream.labels(), Labels::Classes { of: vec![0, 1], names });
+        let error = of("a,label,t\n1,u,0\nx,v,1\n", "wrong.csv").unwrap_err();
+        assert!(error.contains("line 3, column \"a\": \"x\""), "{error}");
+        let error = of("a,label,t\n1,u,0\n2,,1\n", "gap.csv").unwrap_err();
+        assert!(error.contains("line 3, column \"label\""), "{error}");
+    }
+
+    #[test]
+    fn numbers_are_classes_in_order_of_value_or_values() {
+        let names = |labels: &Labels| match labels {
+            Labels::Classes { names, .. } => names.join(" "),
+            Labels::Values(values) => format!("{values:?}"),
+        };
+        assert_eq!(names(of("a,y\n1,10\n2,9\n", "c.csv").unwrap().labels()), "9 10");
+        assert_eq!(names(of("a,y\n1,1.5\n2,9\n", "v.csv").unwrap().labels()), "[1.5, 9.0]");
+        assert!(of("a,y\n1,9\n2,9\n", "s.csv").unwrap_err().contains("nothing to learn"));
+        assert!(of("y\n1\n", "n.csv").unwrap_err().contains("no column left"));
+    }
+
+    #[test]
+    fn texts_in_an_archive_are_classes() {
+        // numpy.savez(x=[[1.0], [2.0]], y=["up", "down"]), as NumPy writes it.
+        let array = |kind: &str, shape: &str, data: &[u8]| {
+            let head =
+                format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n");
+            [b"\x93NUMPY\x01\0", &(head.len() as u16).to_le_bytes()[..], head.as_bytes(), data]
+                .concat()
+        };
+        let text: Vec<u8> = "up\0\0down".chars().flat_map(|c| (c as u32).to_le_bytes()).collect();
+        let doubles: Vec<u8> = [1.0f64, 2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let arrays =
+            [("x.npy", array("<f8", "(2, 1)", &doubles)), ("y.npy", array("<U4", "(2,)", &text))];
+        let (mut file, mut directory) = (Vec::new(), Vec::new());
+        for (name, data) in &arrays {
+            let (at, size) = (file.len() as u32, (data.len() as u32).to_le_bytes());
+            // Version, flags, method, time, date, checksum (which nobody checks), sizes, lengths of names.
+            let sizes =
+                [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &size[..], &size, &[5, 0, 0, 0]]
+                    .concat();
+            file.extend([b"PK\x03\x04", &sizes[..], name.as_bytes(), data].concat());
+            directory.extend(
+                [b"PK\x01\x02\x14\0", &sizes[..], &[0; 10], &at.to_le_bytes(), name.as_bytes()]
+                    .concat(),
+            );
+        }
+        let (at, size) = (file.len() as u32, directory.len() as u32);
+        file.extend(directory);
+        file.extend(
+            [
+                b"PK\x05\x06\0\0\0\0\x02\0\x02\0",
+                &size.to_le_bytes()[..],
+                &at.to_le_bytes(),
+                &[0, 0],
+            ]
+            .concat(),
+        );
+        let path = written("texts.npz", &file);
+        let stream = read_npz(&path, None, None).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let names = vec!["down".to_owned(), "up".to_owned()];
+        assert_eq!(*stream.labels(), Labels::Classes { of: vec![1, 0], names });
+    }
 }

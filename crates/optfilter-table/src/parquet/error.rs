@@ -10,10 +10,6 @@ pub(super) fn convert(error: parquet::errors::ParquetError) -> TableError {
             Ok(io) => TableError::Io(*io),
             Err(inner) => other(inner.to_string()),
         },
-        e if e.to_string().contains("Disabled feature") => TableError::Unsupported {
-            message: "the file is compressed in a way this program cannot read; write it with \
-                      compression \"snappy\" or \"gzip\"",
-        },
         e => other(format!("not a readable Parquet file: {e}")),
     }
 }

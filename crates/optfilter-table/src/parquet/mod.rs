@@ -4,9 +4,11 @@
 //! Reading needs a file's end first, so a file is read where it lies and a stream is read into memory as it is
 //! (compressed). Columns that nobody asked for are not decoded. Writing collects a row group at a time.
 //!
-//! Plain, Snappy and gzip files can be read. Zstandard would need a C library; the error says what to do.
+//! Plain, Snappy, gzip, LZ4 and zstd files can be read; the error of any other says what to do.
 
 mod error;
+mod file;
+mod guard;
 mod read;
 mod write;
 

@@ -1,16 +1,19 @@
 //! Rows of a Parquet file.
 
-use super::error::convert;
+use super::file::PackedFile;
+use super::guard::guarded;
 use crate::calendar::format_time;
-use crate::cell::{self, Cell};
+use crate::cell::{self, Cell, Cells};
 use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
+use crate::foreign;
 use crate::source::Source;
-use parquet::basic::{LogicalType, TimeUnit};
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::basic::{Compression, LogicalType, TimeUnit};
+use parquet::file::reader::FileReader;
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
+use std::io::Read;
 
 /// A Parquet table being read.
 pub(crate) struct ParquetReader {
@@ -19,6 +22,7 @@ pub(crate) struct ParquetReader {
     rows: Option<RowIter<'static>>,
     header: Vec<String>,
     wanted: Vec<Column>,
+    cells: Cells,
     row: u64,
 }
 
@@ -33,16 +37,30 @@ struct Column {
 impl ParquetReader {
     pub(crate) fn new(source: Source) -> Result<Self, TableError> {
         let file: Box<dyn FileReader> = match source {
-            Source::File(file) => Box::new(SerializedFileReader::new(file).map_err(convert)?),
-            Source::Stream(mut input) => {
+            Source::File(mut file) if file.metadata()?.is_file() => {
+                let mut start = Vec::new();
+                (&mut file).take(512).read_to_end(&mut start)?;
+                check(&start)?;
+                Box::new(guarded(|| PackedFile::new(file))?)
+            }
+            // A pipe, by name or not.
+            other => {
                 let mut bytes = Vec::new();
-                input.read_to_end(&mut bytes)?;
-                Box::new(SerializedFileReader::new(bytes::Bytes::from(bytes)).map_err(convert)?)
+                other.into_stream().read_to_end(&mut bytes)?;
+                check(&bytes)?;
+                Box::new(guarded(|| PackedFile::new(bytes::Bytes::from(bytes)))?)
             }
         };
         let schema = file.metadata().file_metadata().schema();
         let header = schema.get_fields().iter().map(|f| f.name().to_owned()).collect();
-        Ok(Self { file: Some(file), rows: None, header, wanted: Vec::new(), row: 0 })
+        Ok(Self {
+            file: Some(file),
+            rows: None,
+            header,
+            wanted: Vec::new(),
+            cells: Cells::default(),
+            row: 0,
+        })
     }
 
     pub(crate) fn header(&self) -> Vec<String> {
@@ -56,67 +74,78 @@ impl ParquetReader {
         }
         let schema = file.metadata().file_metadata().schema();
         let fields = schema.get_fields();
+        // Now, and not at the first row: nothing has been written yet.
+        for group in file.metadata().row_groups() {
+            let asked = |name: Option<&String>| wanted.iter().any(|w| Some(&w.1.column) == name);
+            if group.columns().iter().any(|c| {
+                matches!(c.compression(), Compression::BROTLI(_) | Compression::LZO)
+                    && asked(c.column_path().parts().first())
+            }) {
+                return Err(TableError::Unsupported {
+                    message: "the file is compressed in a way that cannot be read; write it with \
+                              compression \"zstd\", \"snappy\" or \"gzip\"",
+                });
+            }
+        }
         // In the order of the file, as the rows will be.
         let mut kept: Vec<usize> = wanted.iter().map(|(i, _)| *i).collect();
         kept.sort_unstable();
         kept.dedup();
-        let projection = Type::group_type_builder(schema.name())
-            .with_fields(kept.iter().map(|&i| fields[i].clone()).collect())
-            .build()
-            .map_err(convert)?;
+        let fields_kept = kept.iter().filter_map(|&i| fields.get(i).cloned()).collect();
+        let projection = Type::group_type_builder(schema.name()).with_fields(fields_kept);
+        let projection = guarded(|| projection.build())?;
         self.wanted = wanted
             .into_iter()
             .map(|(i, wanted)| Column {
                 index: kept.partition_point(|&k| k < i),
                 wanted,
                 nanoseconds: matches!(
-                    fields[i].get_basic_info().logical_type_ref(),
+                    fields.get(i).and_then(|f| f.get_basic_info().logical_type_ref()),
                     Some(LogicalType::Timestamp(t)) if t.unit == TimeUnit::NANOS
                 ),
             })
             .collect();
-        let rows = RowIter::from_file_into(file).project(Some(projection)).map_err(convert)?;
+        let rows = guarded(|| RowIter::from_file_into(file).project(Some(projection)))?;
         self.rows = Some(rows);
         Ok(())
     }
 
     pub(crate) fn read(&mut self, into: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
-        let Some(rows) = &mut self.rows else { return Ok(false) };
+        // Put back at the end: after an error nothing may be asked of it.
+        let Some(mut rows) = self.rows.take() else { return Ok(false) };
         for _ in 0..max_rows {
-            let Some(row) = rows.next() else { return Ok(false) };
-            let row = row.map_err(convert)?.into_columns();
+            let Some(row) = guarded(|| rows.next().transpose())? else { return Ok(false) };
+            let row = row.into_columns();
             self.row += 1;
             for Column { index, wanted, nanoseconds } in &self.wanted {
                 let field = row.get(*index).map_or(&Field::Null, |(_, field)| field);
-                let is_time = matches!(wanted.kind, ColumnKind::Time { .. });
-                match value(field, wanted.kind, *nanoseconds) {
-                    Cell::Number(v) => {
-                        into.values.push(v);
-                        if is_time {
-                            into.push_time_text(field_text(field).as_bytes());
-                        }
+                let cell = value(field, wanted.kind, *nanoseconds);
+                let calendar = matches!(cell, Cell::Calendar(_));
+                self.cells.push(into, wanted, cell, self.row, || {
+                    match seconds(field, *nanoseconds) {
+                        Some(seconds) if calendar => format_time(seconds),
+                        _ => field_text(field),
                     }
-                    Cell::Calendar(v) => {
-                        into.calendar = true;
-                        into.values.push(v);
-                        match seconds(field, *nanoseconds) {
-                            Some(s) => into.push_time_text(format_time(s).as_bytes()),
-                            None => into.push_time_text(field_text(field).as_bytes()),
-                        }
-                    }
-                    Cell::Wrong(expected) => {
-                        return Err(TableError::Cell {
-                            line: self.row,
-                            column: wanted.column.clone(),
-                            text: field_text(field).chars().take(60).collect(),
-                            expected,
-                        });
-                    }
-                }
+                })?;
             }
             into.rows += 1;
         }
+        self.rows = Some(rows);
         Ok(true)
+    }
+}
+
+/// Seconds from 1970 to the end of the calendar.
+const YEAR_9999: f64 = 253_402_300_800.0;
+
+/// What is no Parquet file is named.
+fn check(start: &[u8]) -> Result<(), TableError> {
+    match foreign::of_start(start) {
+        _ if start.starts_with(b"PAR1") => Ok(()),
+        Some(kind) if kind != "a Parquet file" => Err(TableError::Foreign { kind }),
+        _ => Err(TableError::Unsupported {
+            message: "this is not a Parquet file, or an encrypted one; is its name right?",
+        }),
     }
 }
 
@@ -124,12 +153,18 @@ fn value(field: &Field, kind: ColumnKind, nanoseconds: bool) -> Cell {
     if let (Some(seconds), ColumnKind::Time { seconds_per_unit }) =
         (seconds(field, nanoseconds), kind)
     {
-        return Cell::Calendar(seconds / seconds_per_unit);
+        return match seconds.abs() < YEAR_9999 {
+            true => Cell::Calendar(seconds / seconds_per_unit),
+            false => Cell::Wrong("a time of a calendar: it is beyond the year 9999"),
+        };
+    }
+    if kind == ColumnKind::Label {
+        return cell::parse(field_text(field).as_bytes(), kind);
     }
     match number(field) {
         Some(v) if v.is_finite() => Cell::Number(v),
-        Some(_) => cell::parse(b"nan", kind),
-        None => cell::parse(field_text(field).as_bytes(), kind),
+        Some(v) if v.is_nan() => cell::parse(b"nan", kind),
+        _ => cell::parse(field_text(field).as_bytes(), kind),
     }
 }
 

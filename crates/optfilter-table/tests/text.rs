@@ -1,0 +1,247 @@
+//! CSV, TSV and JSON lines in their corners.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+use optfilter_table::{
+    ColumnKind, Format, OutputColumn, Rows, Source, TableReader, TableWriter, Wanted,
+};
+use std::io::{Cursor, Read, Write};
+use std::sync::{Arc, Mutex};
+
+const SECONDS: ColumnKind = ColumnKind::Time { seconds_per_unit: 1.0 };
+
+/// Rows, and what went wrong after them.
+fn read(bytes: &[u8], format: Format, columns: &[(&str, ColumnKind)]) -> (Rows, Option<String>) {
+    read_from(Box::new(Cursor::new(bytes.to_vec())), format, columns)
+}
+
+fn read_from(
+    input: Box<dyn Read + Send>,
+    format: Format,
+    columns: &[(&str, ColumnKind)],
+) -> (Rows, Option<String>) {
+    let wanted = |_: &[String]| {
+        columns.iter().map(|(c, kind)| Wanted { column: (*c).to_owned(), kind: *kind }).collect()
+    };
+    let mut rows = Rows::default();
+    let mut reader = match TableReader::open(Source::Stream(input), format, wanted) {
+        Ok(reader) => reader,
+        Err(e) => return (rows, Some(e.to_string())),
+    };
+    loop {
+        match reader.read(&mut rows, 3) {
+            Ok(true) => {}
+            Ok(false) => return (rows, None),
+            Err(e) => {
+                assert_eq!(rows.values.len(), rows.rows * columns.len(), "a torn row is left");
+                return (rows, Some(e.to_string()));
+            }
+        }
+    }
+}
+
+fn numbers(bytes: &[u8], format: Format) -> Vec<f64> {
+    let (rows, error) = read(bytes, format, &[("y", ColumnKind::Measurement)]);
+    assert_eq!(error, None, "{:?}", String::from_utf8_lossy(bytes));
+    rows.values
+}
+
+#[track_caller]
+fn fails(bytes: &[u8], format: Format, expected: &str) {
+    let columns = [("t", SECONDS), ("y", ColumnKind::Measurement)];
+    let error = read(bytes, format, &columns).1.unwrap_or_default();
+    assert!(error.contains(expected), "said {error:?}, expected {expected:?}");
+}
+
+/// As texts, because NaN is not equal to itself.
+fn shown(values: &[f64]) -> String {
+    values.iter().map(f64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_empty_line_of_a_single_column_is_a_missing_measurement() {
+    for (text, expected) in [
+        ("y\n1\n\n3\n", "1 NaN 3"),
+        ("y\n1\n\n3", "1 NaN 3"),
+        ("y\r\n1\r\n\r\n3\r\n", "1 NaN 3"),
+        ("y\r1\r\r3\r", "1 NaN 3"),
+        ("\n# a comment\n\ny\n\n# another\n\n", "NaN NaN"),
+        ("y\n1\n", "1"),
+        ("y\n\"1\"\n\"\"\n", "1 NaN"),
+        ("\u{feff}y\n1\n \n", "1 NaN"),
+    ] {
+        assert_eq!(shown(&numbers(text.as_bytes(), Format::Csv)), expected, "{text:?}");
+        assert_eq!(shown(&numbers(text.as_bytes(), Format::Tsv)), expected, "{text:?}");
+    }
+    // Between the columns of a wider table, it is nothing.
+    assert_eq!(shown(&numbers(b"a,y\n1,2\n\n3,4\n", Format::Csv)), "2 4");
+    let (_, error) = read(b"u\n1\n\n", Format::Csv, &[("u", ColumnKind::Input)]);
+    assert!(error.unwrap().starts_with("line 3, column \"u\": \"\" is not a number"));
+}
+
+#[test]
+fn lines_are_counted_as_an_editor_counts_them() {
+    for text in [
+        "# one\n\na,y\n\n1,2\n# six\n3,x\n",
+        "a,y\r\n1,2\r\n\r\n\r\n\r\n# six\r\n3,x\r\n",
+        "a,y\r1,2\r\r\r\r\r3,x\r",
+        "a,y\n\"1\n2\n3\n4\",5\n3,x",
+    ] {
+        let (_, error) = read(text.as_bytes(), Format::Csv, &[("y", ColumnKind::Measurement)]);
+        let line = if text.contains("\"1\n") { "line 6," } else { "line 7," };
+        assert!(error.as_ref().unwrap().starts_with(line), "{text:?}: {error:?}");
+    }
+}
+
+#[test]
+fn calendar_times_mean_the_same_everywhere() {
+    for (text, seconds) in [
+        ("2026-11-15", 1_794_700_800.0),
+        ("2026-11-15T13:04:05.5Z", 1_794_747_845.5),
+        ("2026-11-15 15:04:05+02:00", 1_794_747_845.0),
+        ("2026-11-15T14:04:05[Europe/Berlin]", 1_794_747_845.0),
+    ] {
+        for (file, format) in [
+            (format!("t\n{text}\n"), Format::Csv),
+            (format!("{{\"t\": \"{text}\"}}\n"), Format::JsonLines),
+        ] {
+            let (rows, error) = read(file.as_bytes(), format, &[("t", SECONDS)]);
+            assert_eq!((rows.values, error), (vec![seconds], None), "{file}");
+            assert!(rows.calendar);
+        }
+    }
+    let clock = "2026-11-15 14:00:00-\u{1f553}";
+    fails(format!("t,y\n{clock},1\n").as_bytes(), Format::Csv, "line 2, column \"t\"");
+    let json = format!("{{\"t\": \"{clock}\", \"y\": 1}}");
+    fails(json.as_bytes(), Format::JsonLines, "line 1, column \"t\"");
+}
+
+#[test]
+fn dates_and_numbers_in_one_column_are_a_mistake() {
+    let said = "line 4, column \"t\": \"3\" is not a calendar time";
+    fails(b"t,y\n2026-11-15,1\n2026-11-16,2\n3,3\n", Format::Csv, said);
+    let said = "line 3, column \"t\": \"2026-11-15\" is not a plain number";
+    fails(b"t\ty\n1\t1\n2026-11-15\t2\n", Format::Tsv, said);
+    let said = "line 2, column \"t\": \"7\" is not a calendar time";
+    fails(b"{\"t\":\"2026-11-15\",\"y\":1}\n{\"t\":7,\"y\":1}\n", Format::JsonLines, said);
+}
+
+#[test]
+fn words_for_numbers_in_json() {
+    let text =
+        b"{\"y\": NaN}\n{\"y\":null}\n{}\n{\"y\":\"NaN\"}\n{\"a\": \"NaN \\\" NaN\", \"y\": 2}\n";
+    assert_eq!(shown(&numbers(text, Format::JsonLines)), "NaN NaN NaN NaN 2");
+    let (rows, error) = read(
+        b"{\"y\": 1, \"z\": NaN}\n{\"z\": -NaN, \"y\": -Infinity}\n",
+        Format::JsonLines,
+        &[("y", ColumnKind::Measurement)],
+    );
+    assert_eq!(rows.values, [1.0]);
+    assert!(error.unwrap().starts_with("line 2, column \"y\": \"-Infinity\" is not a finite"));
+    // Words stay what they are inside a text, and rubbish stays rubbish.
+    fails(b"{\"t\": NaNo}\n", Format::JsonLines, "line 1: not valid JSON at column 7");
+}
+
+#[test]
+fn files_of_other_kinds_are_named() {
+    let utf16: Vec<u8> = "t,y\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let marked = [&b"\xff\xfe"[..], &utf16].concat();
+    let zip = |name: &[u8]| [&b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0"[..], &[0; 16], name].concat();
+    for (bytes, expected) in [
+        (utf16, "text in UTF-16; save it as UTF-8"),
+        (marked, "text in UTF-16; save it as UTF-8"),
+        (zip(b"[Content_Types].xml"), "an Excel workbook; save it as CSV"),
+        (zip(b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet"), "OpenDocument"),
+        (zip(b"x.npy"), "a NumPy archive"),
+        (zip(b"notes.txt"), "a zip archive"),
+        (b"ARROW1\0\0".to_vec(), "an Arrow or Feather file"),
+        (b"PAR1\x15\x04".to_vec(), "a Parquet file; name it .parquet"),
+        (b"\x89HDF\r\n\x1a\n".to_vec(), "an HDF5 file"),
+        (b"\x28\xb5\x2f\xfd....".to_vec(), "compressed with zstd; unpack it"),
+        (b"\x01\x02\0\x03".to_vec(), "a binary file"),
+    ] {
+        for format in [Format::Csv, Format::Tsv, Format::JsonLines] {
+            fails(&bytes, format, expected);
+        }
+    }
+}
+
+/// Bytes that stay reachable after the writer has them.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_packed_with_gzip_reads_back() {
+    let columns = || vec![OutputColumn::Time("t".into()), OutputColumn::Number("y".into())];
+    for format in [Format::Csv, Format::Tsv, Format::JsonLines] {
+        let out = Shared::default();
+        let mut writer =
+            TableWriter::new(Box::new(out.clone()), format, columns(), false).unwrap().gzip();
+        for k in 0..50_000 {
+            writer.row(&[f64::from(k), f64::from(k).sqrt()], None).unwrap();
+            if k % 10_000 == 0 {
+                writer.flush().unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let packed = out.0.lock().unwrap().clone();
+        assert!(packed.starts_with(b"\x1f\x8b"));
+        let columns = [("t", SECONDS), ("y", ColumnKind::Measurement)];
+        let (rows, error) = read(&packed, format, &columns);
+        assert_eq!((rows.rows, error), (50_000, None));
+        assert_eq!(rows.values[2 * 49_999 + 1].to_bits(), 49_999f64.sqrt().to_bits());
+        // Half of it is an error after the rows that were there; two members are one table.
+        let (rows, error) = read(&packed[..packed.len() / 2], format, &columns);
+        assert!(rows.rows > 1000 && error.is_some());
+    }
+    let pack = |text: &[u8]| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(text).unwrap();
+        out.finish().unwrap()
+    };
+    let two = [pack(b"y\n1\n"), pack(b"2\n")].concat();
+    assert_eq!(numbers(&two, Format::Csv), [1.0, 2.0]);
+    fails(&pack(b"PAR1"), Format::Csv, "a Parquet file");
+}
+
+/// Hands out one byte at a time, as a slow sensor does.
+struct Drip(Cursor<Vec<u8>>);
+
+impl Read for Drip {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let end = into.len().min(1);
+        self.0.read(&mut into[..end])
+    }
+}
+
+#[test]
+fn a_stream_that_comes_byte_by_byte_is_read_as_if_it_came_at_once() {
+    let columns = [("a b", ColumnKind::Input), ("y", ColumnKind::Measurement)];
+    for text in
+        ["# note\n\n\"a b\";c;y\n1;2;3\n4;5;\n", "\u{feff}a b\tc\ty\r\n1\t2\t3\r\n4\t5\t\r\n"]
+    {
+        let slow = Box::new(Drip(Cursor::new(text.as_bytes().to_vec())));
+        let (rows, error) = read_from(slow, Format::Csv, &columns);
+        assert_eq!((shown(&rows.values).as_str(), error), ("1 3 4 NaN", None), "{text:?}");
+    }
+}
+
+#[test]
+fn labels_are_numbered_as_they_come() {
+    let columns = [("kind", ColumnKind::Label), ("y", ColumnKind::Measurement)];
+    let text = b"kind,y\nup,1\n\" down\",2\nup,3\n";
+    let (rows, error) = read(text, Format::Csv, &columns);
+    assert_eq!((rows.values, error), (vec![0.0, 1.0, 1.0, 2.0, 0.0, 3.0], None));
+    assert_eq!(rows.labels, ["up", "down"]);
+    let (_, error) = read(b"kind,y\nup,1\n,2\n", Format::Csv, &columns);
+    assert!(error.unwrap().contains("line 3, column \"kind\": \"\" is not a label"));
+}
