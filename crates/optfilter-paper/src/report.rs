@@ -4,10 +4,12 @@ use crate::cells::Verdict;
 use crate::conclusions::conclusions;
 use crate::figure::Figure;
 use crate::figure::canvas::escape;
-use crate::grid::Method;
+use crate::grid::GridMethod;
+use crate::options::Options;
+use crate::outcome::{Cell, Outcome, SystemRows};
+use crate::protocol::Protocol;
 use crate::published::quirks::QUIRKS;
 use crate::row::Row;
-use crate::runner::{Cell, Options, Outcome, Protocol, SystemRows};
 use crate::stats::Summary;
 use crate::text::{self, TABLES};
 use core::fmt::Write;
@@ -142,7 +144,7 @@ fn plain(s: &Summary) -> String {
     }
 }
 
-fn configuration(method: &Method) -> String {
+fn configuration(method: &GridMethod) -> String {
     let given: Vec<String> = method.parameters().into_iter().filter(|p| !p.is_empty()).collect();
     given.join(", ")
 }
@@ -162,16 +164,16 @@ fn without_truth(out: &mut String, outcome: &Outcome) {
          <th>EKF, own Q</th><th>EKF, q by truth</th><th>EKF, q by prediction</th></tr></thead><tbody>",
     );
     for system in specified {
-        let choose = |wanted: fn(&Method) -> bool, score: fn(&Row) -> Option<f64>| {
+        let choose = |wanted: fn(&GridMethod) -> bool, score: fn(&Row) -> Option<f64>| {
             let rows = system.rows.iter().filter(|row| wanted(&row.method));
             let scored = rows.filter_map(|row| Some((row, score(row).filter(|s| s.is_finite())?)));
             scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
         };
         let truth: fn(&Row) -> Option<f64> = |row| Some(row.tuning?.rmse);
         let prediction: fn(&Row) -> Option<f64> = |row| Some(row.tuning?.prediction);
-        let implicit: fn(&Method) -> bool = |m| matches!(m, Method::Imap(_));
-        let search: fn(&Method) -> bool = |m| matches!(m, Method::EkfSearch { .. });
-        let own = system.rows.iter().find(|row| row.method == Method::Ekf);
+        let implicit: fn(&GridMethod) -> bool = |m| matches!(m, GridMethod::Imap(_));
+        let search: fn(&GridMethod) -> bool = |m| matches!(m, GridMethod::EkfSearch { .. });
+        let own = system.rows.iter().find(|row| row.method == GridMethod::Ekf);
         let named = |row: Option<&Row>| match row {
             Some(row) => format!(
                 "<td class=\"l\">{} ({})</td><td>{}</td>",
@@ -232,7 +234,7 @@ fn tables(out: &mut String, outcome: &Outcome) {
         for column in columns {
             let _ = write!(
                 out,
-                "<div class=\"scroll\"><table><caption>{column}</caption><thead><tr><th class=\"l\">Method</th><th>paper</th><th>published</th><th></th><th>specified</th></tr></thead><tbody>"
+                "<div class=\"scroll\"><table><caption>{column}</caption><thead><tr><th class=\"l\">GridMethod</th><th>paper</th><th>published</th><th></th><th>specified</th></tr></thead><tbody>"
             );
             for (i, cell) in keys.iter().enumerate().filter(|(_, c)| text::column(c) == column) {
                 let p = &cell.printed;

@@ -1,7 +1,7 @@
 //! A network with a filter, its scaling of features, and what it predicts.
 
 use super::{AdaptError, Labels, Stream};
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::filter::{
     ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter, fit,
 };
@@ -234,20 +234,20 @@ impl Follower {
         classes: &'a [u32],
         values: &'a [f32],
         reduction: Reduction,
-    ) -> Result<Batch<'a, f32>, AdaptError> {
+    ) -> Result<Minibatch<'a, f32>, AdaptError> {
         let (loss, targets) = match self.classes {
             0 => (Loss::SquaredError, Targets::Values(values)),
             2 => (Loss::BinaryCrossEntropy, Targets::Classes(classes)),
             _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(classes)),
         };
-        Ok(Batch::new(&self.network, x, targets, loss, reduction)?)
+        Ok(Minibatch::new(&self.network, x, targets, loss, reduction)?)
     }
 
     /// Mean loss of some samples at the weights as they are.
-    pub(super) fn loss(&mut self, batch: &Batch<'_, f32>) -> f64 {
+    pub(super) fn loss(&mut self, batch: &Minibatch<'_, f32>) -> f64 {
         f64::from(
             self.evaluator
-                .loss(self.filter.weights(), &Batch { reduction: Reduction::Mean, ..*batch }),
+                .loss(self.filter.weights(), &Minibatch { reduction: Reduction::Mean, ..*batch }),
         )
     }
 
@@ -272,7 +272,7 @@ impl Follower {
     }
 
     /// Time passes, then labels arrive.
-    pub(super) fn learn(&mut self, batch: &Batch<'_, f32>) -> bool {
+    pub(super) fn learn(&mut self, batch: &Minibatch<'_, f32>) -> bool {
         self.filter.predict();
         self.filter.update(&mut self.evaluator, batch);
         self.filter.weights().iter().all(|w| w.is_finite())

@@ -4,9 +4,10 @@ use super::Figure;
 use super::axes::{Mark, Panel, Scale, legend_row};
 use super::canvas::{Anchor, Canvas, PALETTE, Text};
 use crate::cells::best;
-use crate::grid::{Method, Rule, STEP_COUNTS};
+use crate::grid::{GridMethod as Method, Rule, STEP_COUNTS};
+use crate::outcome::SystemRows;
+use crate::protocol::Protocol;
 use crate::row::Row;
-use crate::runner::{Protocol, SystemRows};
 use crate::systems::{Dynamics, System};
 
 /// The systems shown, where they were run.

@@ -3,8 +3,9 @@
 use super::Figure;
 use super::canvas::{Anchor, Canvas, Text};
 use crate::cells::best;
-use crate::grid::{LEARNING_RATES, Method, Rule, STEP_COUNTS};
-use crate::runner::{Protocol, SystemRows};
+use crate::grid::{GridMethod as Method, LEARNING_RATES, Rule, STEP_COUNTS};
+use crate::outcome::SystemRows;
+use crate::protocol::Protocol;
 use crate::systems::{Dynamics, System};
 
 const SYSTEMS: [(System, &str); 2] = [

@@ -13,7 +13,7 @@ mod heat_map;
 mod trajectory;
 mod wells;
 
-use crate::runner::SystemRows;
+use crate::outcome::SystemRows;
 
 /// A finished figure.
 pub struct Figure {

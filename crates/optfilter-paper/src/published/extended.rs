@@ -3,7 +3,7 @@
 //! Predict: `m = f(x)`, `P = F P F' + Q` with `F` at the *predicted* mean. Update, for `i = 1..K` with `H`, `S`, `G` at `x_{i-1}`, `x_0 = m`:
 //! `x_i = m + G (y - h(x_{i-1}) - H (m - x_{i-1}))`; then `P - G S G'` with the last `G` and `S`. `K = 1` is the EKF.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, Pairs, V, dispatch};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;
@@ -131,7 +131,7 @@ impl Kernel for LorenzBlock<'_> {
     #[inline(always)]
     fn run(self) -> V<W_LORENZ> {
         let r_var = 2.0;
-        let lanes = super::Pairs::<W_LORENZ>::new(self.q_vars.len(), self.data.runs, self.first);
+        let lanes = Pairs::<W_LORENZ>::new(self.q_vars.len(), self.data.runs, self.first);
         let q_var = lanes.parameter(self.q_vars);
         let mut x = lanes.rows(&self.data.start, 0);
         let mut p = Symmetric::identity();

@@ -82,6 +82,49 @@ impl<const W: usize> Neg for V<W> {
     }
 }
 
+/// The lanes of a block: consecutive (parameter, run) pairs. Lanes beyond the end repeat the last pair.
+pub(super) struct Pairs<const W: usize> {
+    runs: usize,
+    parameter: [usize; W],
+    run: [usize; W],
+}
+
+impl<const W: usize> Pairs<W> {
+    #[inline(always)]
+    pub fn new(parameters: usize, runs: usize, first: usize) -> Self {
+        let last = parameters * runs - 1;
+        let mut out = Self { runs, parameter: [0; W], run: [0; W] };
+        for l in 0..W {
+            let pair = (first + l).min(last);
+            out.parameter[l] = pair / runs;
+            out.run[l] = pair % runs;
+        }
+        out
+    }
+
+    #[inline(always)]
+    pub fn parameter(&self, values: &[f64]) -> V<W> {
+        let mut out = V::splat(0.0);
+        for l in 0..W {
+            out.0[l] = values[self.parameter[l]];
+        }
+        out
+    }
+
+    /// The `t`-th group of `N` rows of an array with one row per component.
+    #[inline(always)]
+    pub fn rows<const N: usize>(&self, values: &[f64], t: usize) -> [V<W>; N] {
+        let mut out = [V::splat(0.0); N];
+        for c in 0..N {
+            let row = &values[(t * N + c) * self.runs..][..self.runs];
+            for l in 0..W {
+                out[c].0[l] = row[self.run[l]];
+            }
+        }
+        out
+    }
+}
+
 /// `exp(x)` for `x <= 0` without a branch, so that loops of it become vector code; within two units in the last place.
 ///
 /// Below -708 the result stays at `exp(-708)`, about 3e-308. Written out here because the C library's differs between

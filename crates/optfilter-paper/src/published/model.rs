@@ -11,6 +11,16 @@ pub const LORENZ_DT: f64 = 0.02;
 const SIGMA: f64 = 10.0;
 const RHO: f64 = 28.0;
 
+/// Variance of the process noise that the Lorenz filters assume.
+pub fn lorenz_process_var(alpha: u32, quirks: &Quirks) -> f64 {
+    let alpha = f64::from(alpha);
+    if quirks.lorenz_process_covariance_linear {
+        alpha * LORENZ_DT
+    } else {
+        alpha * alpha * LORENZ_DT
+    }
+}
+
 /// What the implicit MAP filter needs of a model: where the state goes, and the gradient of half the squared residual.
 pub trait Model<const N: usize>: Copy + Send + Sync {
     /// Carry the state to step `t` (counted from zero), without noise.

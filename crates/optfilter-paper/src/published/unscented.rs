@@ -4,8 +4,7 @@
 //! `1 / (2 (n + lambda))`, the same for mean and covariance, **all divided by n**. The points are drawn anew from the predicted moments
 //! before the update. Q and R are added to the weighted sums undivided; update `m + G (y - z)`, `P - G S G'`.
 
-use super::Pairs;
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, Pairs, V, dispatch};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;

@@ -4,7 +4,7 @@
 //! batch is made. The archive has the folders `F/` and `M/` with PNG files whose name starts with the year. Research
 //! data of real people: nothing here writes an image anywhere.
 
-use crate::npz::{Npz, NpzError, Values};
+use optfilter_nn::npz::{Npz, NpzError, Values};
 use std::path::{Path, PathBuf};
 
 /// Pixels per side.
@@ -199,7 +199,7 @@ fn read_png(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Shorter side to 32 pixels, then the centre.
-pub(crate) fn prepare(grey: &[u8], width: usize, height: usize) -> Vec<u8> {
+pub(super) fn prepare(grey: &[u8], width: usize, height: usize) -> Vec<u8> {
     let scale = |long: usize, short: usize| (SIDE * long / short).max(SIDE);
     let (w, h) =
         if width < height { (SIDE, scale(height, width)) } else { (scale(width, height), SIDE) };
