@@ -5,9 +5,9 @@ use super::axes::{Mark, Panel, Scale, legend_row};
 use super::canvas::{Canvas, INK, PALETTE};
 use super::trajectory::{Q, R};
 use crate::grid::{Optimizer, Rule};
-use crate::published::lanes::V;
 use crate::published::model::Toy;
 use crate::published::{Quirks, extended, imap, simulate};
+use optfilter::scalar::Lanes as V;
 
 /// The steps that the paper shows.
 const SHOWN: [(usize, &str); 6] = [

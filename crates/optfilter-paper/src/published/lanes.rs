@@ -1,85 +1,14 @@
-//! Many trajectories side by side, and the choice of the vector instructions at run time.
+//! Trajectories side by side as the library's [`Lanes`]: which lane holds what, and the choice of the vector instructions at
+//! run time.
 //!
-//! A [`V`] holds one number of each of `W` trajectories; an operation acts on all of them. Nothing is reordered or fused, so each
-//! lane computes the very bits that scalar code would.
+//! Nothing is reordered or fused, so each lane computes the very bits that scalar code would.
 
-use core::ops::{Add, Div, Mul, Neg, Sub};
+use optfilter::scalar::{Lanes, Scalar};
 
-/// One number for each of `W` trajectories.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub struct V<const W: usize>(pub [f64; W]);
-
-impl<const W: usize> V<W> {
-    /// The same number in every lane.
-    #[inline(always)]
-    pub fn splat(value: f64) -> Self {
-        Self([value; W])
-    }
-
-    /// Square root of every lane.
-    #[inline(always)]
-    pub fn sqrt(self) -> Self {
-        let mut out = self.0;
-        for v in &mut out {
-            *v = v.sqrt();
-        }
-        Self(out)
-    }
-}
-
-macro_rules! operator {
-    ($trait:ident, $name:ident, $op:tt) => {
-        impl<const W: usize> $trait for V<W> {
-            type Output = Self;
-            #[inline(always)]
-            fn $name(self, other: Self) -> Self {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self.0[i] $op other.0[i];
-                }
-                Self(out)
-            }
-        }
-        impl<const W: usize> $trait<f64> for V<W> {
-            type Output = Self;
-            #[inline(always)]
-            fn $name(self, other: f64) -> Self {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self.0[i] $op other;
-                }
-                Self(out)
-            }
-        }
-        impl<const W: usize> $trait<V<W>> for f64 {
-            type Output = V<W>;
-            #[inline(always)]
-            fn $name(self, other: V<W>) -> V<W> {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self $op other.0[i];
-                }
-                V(out)
-            }
-        }
-    };
-}
-operator!(Add, add, +);
-operator!(Sub, sub, -);
-operator!(Mul, mul, *);
-operator!(Div, div, /);
-
-impl<const W: usize> Neg for V<W> {
-    type Output = Self;
-    #[inline(always)]
-    fn neg(self) -> Self {
-        let mut out = self.0;
-        for v in &mut out {
-            *v = -*v;
-        }
-        Self(out)
-    }
+/// The same number in every lane.
+#[inline(always)]
+pub fn all<const W: usize>(value: f64) -> Lanes<W> {
+    Lanes::from_f64(value)
 }
 
 /// The lanes of a block: consecutive (parameter, run) pairs. Lanes beyond the end repeat the last pair.
@@ -103,8 +32,8 @@ impl<const W: usize> Pairs<W> {
     }
 
     #[inline(always)]
-    pub fn parameter(&self, values: &[f64]) -> V<W> {
-        let mut out = V::splat(0.0);
+    pub fn parameter(&self, values: &[f64]) -> Lanes<W> {
+        let mut out = all(0.0);
         for l in 0..W {
             out.0[l] = values[self.parameter[l]];
         }
@@ -113,8 +42,8 @@ impl<const W: usize> Pairs<W> {
 
     /// The `t`-th group of `N` rows of an array with one row per component.
     #[inline(always)]
-    pub fn rows<const N: usize>(&self, values: &[f64], t: usize) -> [V<W>; N] {
-        let mut out = [V::splat(0.0); N];
+    pub fn rows<const N: usize>(&self, values: &[f64], t: usize) -> [Lanes<W>; N] {
+        let mut out = [all(0.0); N];
         for c in 0..N {
             let row = &values[(t * N + c) * self.runs..][..self.runs];
             for l in 0..W {

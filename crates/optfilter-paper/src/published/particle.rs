@@ -6,12 +6,13 @@
 //!
 //! The random numbers depend on the run alone, so all systems of a family advance together and share them.
 
-use super::lanes::{Kernel, V, dispatch, exp_negative};
+use super::lanes::{Kernel, all, dispatch, exp_negative};
 pub use super::particle_model::{LorenzParticles, ParticleModel, ToyParticles};
 use super::quirks::Quirks;
 use super::simulate::{Data, seed_of};
 use crate::numpy_random::RandomState;
 use crate::systems::STEPS;
+use optfilter::scalar::Lanes;
 use rayon::prelude::*;
 
 /// Particles in the paper's tables.
@@ -31,10 +32,10 @@ impl Kernel for Sum<'_> {
     type Output = f64;
     #[inline(always)]
     fn run(self) -> f64 {
-        let mut sums = V::<8>::splat(0.0);
+        let mut sums = all::<8>(0.0);
         let (chunks, rest) = self.0.as_chunks();
         for chunk in chunks {
-            sums = sums + V(*chunk);
+            sums += Lanes(*chunk);
         }
         sums.0.iter().sum::<f64>() + rest.iter().sum::<f64>()
     }
@@ -66,11 +67,11 @@ impl<const N: usize, P: ParticleModel<N>> Kernel for Densities<'_, N, P> {
     fn run(self) {
         let constant = self.model.density_constant();
         for (block, weights) in self.weights.chunks_mut(8).enumerate() {
-            let mut x = [V::<8>::splat(0.0); N];
+            let mut x = [all::<8>(0.0); N];
             for c in 0..N {
                 let from = &self.particles[c][8 * block..];
                 match from.first_chunk() {
-                    Some(chunk) => x[c] = V(*chunk),
+                    Some(chunk) => x[c] = Lanes(*chunk),
                     None => x[c].0[..from.len()].copy_from_slice(from),
                 }
             }

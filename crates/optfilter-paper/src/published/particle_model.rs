@@ -1,10 +1,11 @@
 //! What the published program's particle filter asks of the two systems.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, all, dispatch};
 use super::model::{Lorenz, Toy, lorenz_process_var};
 use super::quirks::Quirks;
 use crate::systems::Dynamics;
 use core::f64::consts::PI;
+use optfilter::scalar::Lanes;
 
 /// What a particle filter needs of a system.
 pub trait ParticleModel<const N: usize>: Copy + Send + Sync {
@@ -15,7 +16,7 @@ pub trait ParticleModel<const N: usize>: Copy + Send + Sync {
     /// Deviation of the process noise.
     fn process_std(&self) -> f64;
     /// Logarithm of the density of the measurement, without the constant.
-    fn exponent<const W: usize>(&self, x: &[V<W>; N], y: &[f64; N]) -> V<W>;
+    fn exponent<const W: usize>(&self, x: &[Lanes<W>; N], y: &[f64; N]) -> Lanes<W>;
     /// The constant of the density.
     fn density_constant(&self) -> f64;
     /// Whether the stored particles are those that the next prediction has moved.
@@ -51,7 +52,7 @@ impl ParticleModel<1> for ToyParticles<'_> {
             #[inline(always)]
             fn run(self) {
                 for x in self.1 {
-                    *x = self.0.transition(V([*x]), self.2).0[0];
+                    *x = self.0.transition(Lanes([*x]), self.2).0[0];
                 }
             }
         }
@@ -61,9 +62,9 @@ impl ParticleModel<1> for ToyParticles<'_> {
         self.q_std
     }
     #[inline(always)]
-    fn exponent<const W: usize>(&self, x: &[V<W>; 1], y: &[f64; 1]) -> V<W> {
-        let z = (y[0] - Toy::measure(x[0])) / self.r_std;
-        -(z * z) / 2.0
+    fn exponent<const W: usize>(&self, x: &[Lanes<W>; 1], y: &[f64; 1]) -> Lanes<W> {
+        let z = (all(y[0]) - Toy::measure(x[0])) / all(self.r_std);
+        -(z * z) / all(2.0)
     }
     fn density_constant(&self) -> f64 {
         1.0 / (2.0 * PI).sqrt() / self.r_std
@@ -105,7 +106,7 @@ impl ParticleModel<3> for LorenzParticles {
             fn run(self) {
                 let [a, b, c] = self.1;
                 for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
-                    let next = self.0.step(&[V([*a]), V([*b]), V([*c])]);
+                    let next = self.0.step(&[Lanes([*a]), Lanes([*b]), Lanes([*c])]);
                     *a = next[0].0[0];
                     *b = next[1].0[0];
                     *c = next[2].0[0];
@@ -118,9 +119,9 @@ impl ParticleModel<3> for LorenzParticles {
         self.process_std
     }
     #[inline(always)]
-    fn exponent<const W: usize>(&self, x: &[V<W>; 3], y: &[f64; 3]) -> V<W> {
-        let d = [y[0] - x[0], y[1] - x[1], y[2] - x[2]];
-        -(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) / 2.0 / 2.0
+    fn exponent<const W: usize>(&self, x: &[Lanes<W>; 3], y: &[f64; 3]) -> Lanes<W> {
+        let d = [all(y[0]) - x[0], all(y[1]) - x[1], all(y[2]) - x[2]];
+        -(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) / all(2.0) / all(2.0)
     }
     fn density_constant(&self) -> f64 {
         // (2 pi)^(-3/2) |2 I|^(-1/2)
