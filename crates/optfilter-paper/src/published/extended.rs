@@ -29,20 +29,12 @@ impl ToyBlock<'_> {
     /// `record` sees the predicted and the updated mean of every step.
     #[inline(always)]
     fn run_recording(self, mut record: impl FnMut(Lanes<W_TOY>, Lanes<W_TOY>)) -> Lanes<W_TOY> {
-        let runs = self.data.runs;
-        let load = |row: &[f64]| {
-            let mut out = all(0.0);
-            for l in 0..W_TOY {
-                out.0[l] = row[(self.first + l).min(runs - 1)];
-            }
-            out
-        };
-        let mut x: Lanes<W_TOY> = load(&self.data.start);
+        let lanes = Pairs::<W_TOY>::new(1, self.data.runs, self.first);
+        let [mut x] = lanes.rows(&self.data.start, 0);
         let mut p = all(1.0);
         let mut sum = all(0.0);
         for t in 0..STEPS {
-            let range = t * runs..(t + 1) * runs;
-            let y = load(&self.data.y[range.clone()]);
+            let [y] = lanes.rows(&self.data.y, t);
             let m = self.model.transition(x, t);
             let f = Toy::slope(if self.quirks.toy_jacobian_at_prediction { m } else { x });
             let prior = f * p * f + all(self.q_var);
@@ -55,7 +47,8 @@ impl ToyBlock<'_> {
                 p = prior - gain * s * gain;
             }
             record(m, x);
-            let error = x - load(&self.data.x[range]);
+            let [truth] = lanes.rows(&self.data.x, t);
+            let error = x - truth;
             sum += error * error;
         }
         (sum / all(STEPS as f64)).sqrt()

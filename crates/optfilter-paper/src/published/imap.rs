@@ -5,7 +5,7 @@
 //!
 //! A block of lanes holds (configuration, run) pairs of one rule and one `K`, so that every lane does the same work.
 
-use super::lanes::{Kernel, all, dispatch};
+use super::lanes::{Kernel, Pairs, all, dispatch};
 use super::model::Model;
 use super::quirks::Quirks;
 use super::simulate::Data;
@@ -173,36 +173,18 @@ struct Block<'a, const N: usize, M> {
 impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     #[inline(always)]
     fn filter<U: Update<W>>(&self, mut record: impl FnMut(&[Lanes<W>; N])) -> Lanes<W> {
-        let runs = self.data.runs;
-        let last = self.configurations.len() * runs - 1;
-        let mut run = [0; W];
-        let (mut lr, mut decay) = (all::<W>(0.0), all::<W>(0.0));
-        let mut x = [all::<W>(0.0); N];
-        for l in 0..W {
-            // Lanes beyond the end repeat the last pair; their results are dropped.
-            let pair = (self.first + l).min(last);
-            let configuration = &self.configurations[pair / runs];
-            run[l] = pair % runs;
-            lr.0[l] = configuration.lr.unwrap_or(0.0);
-            decay.0[l] = configuration.decay.unwrap_or(0.0);
-            for c in 0..N {
-                x[c].0[l] = self.data.start[c * runs + run[l]];
-            }
-        }
-        let p = Parameters::new(lr, decay, self.quirks);
+        let pairs = Pairs::<W>::new(self.configurations.len(), self.data.runs, self.first);
+        let parameter = |of: fn(&Optimizer) -> Option<f64>| {
+            let values = self.configurations.iter().map(|o| of(o).unwrap_or(0.0));
+            pairs.parameter(&values.collect::<Vec<_>>())
+        };
+        let p = Parameters::new(parameter(|o| o.lr), parameter(|o| o.decay), self.quirks);
+        let mut x = pairs.rows(&self.data.start, 0);
         let steps = self.configurations[0].steps;
         let mut sum = all::<W>(0.0);
         for t in 0..STEPS {
-            let mut y = [all::<W>(0.0); N];
-            let mut truth = [all::<W>(0.0); N];
-            for c in 0..N {
-                let base = self.data.at(t, c, 0);
-                let (ys, xs) = (&self.data.y[base..base + runs], &self.data.x[base..base + runs]);
-                for l in 0..W {
-                    y[c].0[l] = ys[run[l]];
-                    truth[c].0[l] = xs[run[l]];
-                }
-            }
+            let y: [_; N] = pairs.rows(&self.data.y, t);
+            let truth: [_; N] = pairs.rows(&self.data.x, t);
             self.model.predict(&mut x, t);
             let mut state = [U::start(); N];
             for k in 0..steps {
@@ -219,9 +201,7 @@ impl<const N: usize, M: Model<N>> Block<'_, N, M> {
         }
         (sum / all((STEPS * N) as f64)).sqrt()
     }
-}
 
-impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     #[inline(always)]
     fn run_recording(self, record: impl FnMut(&[Lanes<W>; N])) -> Lanes<W> {
         match self.configurations[0].rule {

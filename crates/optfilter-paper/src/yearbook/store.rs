@@ -6,6 +6,7 @@
 use super::error::YearbookError;
 use super::method::YearbookMethod;
 use crate::protocol::Protocol;
+use crate::store::write_whole;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -102,10 +103,7 @@ impl Store {
         for (key, results) in &self.finished {
             text.push_str(&lines(key, results));
         }
-        // Written beside and moved, so that a run killed here loses nothing.
-        let fresh = self.path.with_extension("csv.new");
-        std::fs::write(&fresh, text).map_err(io(&fresh))?;
-        std::fs::rename(&fresh, &self.path).map_err(io(&self.path))
+        write_whole(&self.path, text.as_bytes()).map_err(io(&self.path))
     }
 }
 
