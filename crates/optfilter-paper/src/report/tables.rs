@@ -119,7 +119,7 @@ pub(super) fn printed(out: &mut String, outcome: &Outcome) {
         for column in columns {
             let _ = write!(
                 out,
-                "<div class=\"scroll\"><table><caption>{column}</caption><thead><tr><th class=\"l\">GridMethod</th><th>paper</th><th>published</th><th></th><th>specified</th></tr></thead><tbody>"
+                "<div class=\"scroll\"><table><caption>{column}</caption><thead><tr><th class=\"l\">Method</th><th>paper</th><th>published</th><th></th><th>specified</th></tr></thead><tbody>"
             );
             for (i, cell) in keys.iter().enumerate().filter(|(_, c)| text::column(c) == column) {
                 let p = &cell.printed;
