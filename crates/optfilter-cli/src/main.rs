@@ -22,8 +22,6 @@ mod settings;
 mod simulate;
 mod style;
 mod tune;
-#[cfg(feature = "reproduce")]
-mod yearbook;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;

@@ -7,7 +7,7 @@
 use optfilter::optim::{Adam, Optimizer, descend};
 use optfilter::rng::Stream;
 use optfilter_nn::cuda::{Card, Chains, Particles};
-use optfilter_nn::{Batch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
+use optfilter_nn::{Evaluator, Loss, Minibatch, Network, NetworkObjective, Reduction, Targets};
 use std::time::Instant;
 
 fn main() {
@@ -67,8 +67,13 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
     let mut g = vec![0.0; network.len()];
     for c in 0..weights.len() {
         let targets = Targets::Classes(&sets[c].1);
-        let batch =
-            Batch::new(&network, &sets[c].0, targets, Loss::BinaryCrossEntropy, Reduction::Sum)?;
+        let batch = Minibatch::new(
+            &network,
+            &sets[c].0,
+            targets,
+            Loss::BinaryCrossEntropy,
+            Reduction::Sum,
+        )?;
         let value = evaluator.gradient(&weights[c], &batch, &mut g);
         worst_loss = worst_loss.max(f64::from((value - loss[c]) / value).abs());
         let length: f64 = g.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
@@ -95,7 +100,7 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
     let there = on_card.weights()?;
     let targets = Targets::Classes(&sets[0].1);
     let batch =
-        Batch::new(&network, &sets[0].0, targets, Loss::BinaryCrossEntropy, Reduction::Sum)?;
+        Minibatch::new(&network, &sets[0].0, targets, Loss::BinaryCrossEntropy, Reduction::Sum)?;
     let mut here = weights[0].clone();
     let mut state = adam.init(&here);
     descend(&adam, &mut NetworkObjective::new(&mut evaluator, batch), &mut here, &mut state, 20);

@@ -6,7 +6,7 @@
 use optfilter::optim::{Adam, Optimizer, descend};
 use optfilter::rng::Stream;
 use optfilter_nn::kernel::Level;
-use optfilter_nn::{Batch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
+use optfilter_nn::{Evaluator, Loss, Minibatch, Network, NetworkObjective, Reduction, Targets};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -18,8 +18,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut stream = Stream::new(1, 0, "weights");
     let x: Vec<f32> = (0..32 * 1024).map(|i| ((i * 37 % 101) as f32) / 101.0).collect();
     let y: Vec<u32> = (0..32).map(|i| i % 2).collect();
-    let batch =
-        Batch::new(&network, &x, Targets::Classes(&y), Loss::BinaryCrossEntropy, Reduction::Sum)?;
+    let batch = Minibatch::new(
+        &network,
+        &x,
+        Targets::Classes(&y),
+        Loss::BinaryCrossEntropy,
+        Reduction::Sum,
+    )?;
     let adam = Adam::new(1e-3)?;
     for level in Level::available() {
         let mut evaluator = Evaluator::at_level(&network, level);

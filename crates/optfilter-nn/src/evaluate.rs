@@ -10,7 +10,7 @@ use crate::stage::{Form, Stage, plan};
 
 /// Samples and labels, checked against a network.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch<'a, E> {
+pub struct Minibatch<'a, E> {
     /// The samples, one after the other.
     pub samples: &'a [E],
     /// Their labels.
@@ -21,7 +21,7 @@ pub struct Batch<'a, E> {
     pub reduction: Reduction,
 }
 
-impl<'a, E: Real> Batch<'a, E> {
+impl<'a, E: Real> Minibatch<'a, E> {
     /// Checks sizes and labels once, so that no evaluation has to.
     pub fn new(
         network: &Network,
@@ -97,7 +97,7 @@ impl<E: Real> Evaluator<E> {
     }
 
     /// Number of samples in a batch.
-    pub fn count(&self, batch: &Batch<'_, E>) -> usize {
+    pub fn count(&self, batch: &Minibatch<'_, E>) -> usize {
         batch.samples.len() / self.sample_len.max(1)
     }
 
@@ -134,7 +134,7 @@ impl<E: Real> Evaluator<E> {
     }
 
     /// The loss of a batch.
-    pub fn loss(&mut self, weights: &[E], batch: &Batch<'_, E>) -> E {
+    pub fn loss(&mut self, weights: &[E], batch: &Minibatch<'_, E>) -> E {
         self.load(weights, false);
         let mut scrap = vec![E::zero(); self.outputs];
         let (mut sum, mut count) = (E::zero(), 0);
@@ -147,7 +147,7 @@ impl<E: Real> Evaluator<E> {
     }
 
     /// The loss of a batch; its derivative by the weights goes to `out`.
-    pub fn gradient(&mut self, weights: &[E], batch: &Batch<'_, E>, out: &mut [E]) -> E {
+    pub fn gradient(&mut self, weights: &[E], batch: &Minibatch<'_, E>, out: &mut [E]) -> E {
         self.load(weights, true);
         self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
         let mut dz = vec![E::zero(); self.outputs];

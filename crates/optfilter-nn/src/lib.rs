@@ -7,7 +7,7 @@
 //!   ([`kernel`]: AVX-512, AVX2 or portable, chosen at run time);
 //! - [`NetworkObjective`], which makes a network and a batch an [`optfilter::optim::Objective`], so that every
 //!   optimizer of the library moves weights as it moves any other state;
-//! - [`filter`], the filters over weights, and [`yearbook`], the paper's experiment with them.
+//! - [`filter`], the filters over weights, and [`adapt`], which follows a user's own stream with them.
 
 pub mod adapt;
 #[cfg(feature = "cuda")]
@@ -20,9 +20,8 @@ mod network;
 mod objective;
 pub mod safetensors;
 mod stage;
-pub mod yearbook;
 
-pub use evaluate::{Batch, Evaluator};
+pub use evaluate::{Evaluator, Minibatch};
 pub use kernel::{Loss, Reduction, Targets};
 pub use layer::{Layer, Shape};
 pub use network::{Network, NetworkError, Parameter};

@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use optfilter::optim::{Adam, Optimizer, descend};
-//! use optfilter_nn::{Batch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
+//! use optfilter_nn::{Minibatch, Evaluator, Loss, Network, NetworkObjective, Reduction, Targets};
 //! let line = Network::mlp(1, &[], 1)?;
 //! let (x, y) = ([0.0, 1.0, 2.0], [1.0, 3.0, 5.0]);
-//! let batch = Batch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean)?;
+//! let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean)?;
 //! let mut evaluator = Evaluator::new(&line);
 //! let mut objective = NetworkObjective::new(&mut evaluator, batch);
 //! let mut weights = vec![0.0; line.len()];
@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Real;
 use optfilter::optim::Objective;
 
@@ -24,12 +24,12 @@ use optfilter::optim::Objective;
 #[derive(Debug)]
 pub struct NetworkObjective<'a, E: Real> {
     evaluator: &'a mut Evaluator<E>,
-    batch: Batch<'a, E>,
+    batch: Minibatch<'a, E>,
 }
 
 impl<'a, E: Real> NetworkObjective<'a, E> {
     /// With the working memory of `evaluator`, which must be of the network the batch was checked against.
-    pub fn new(evaluator: &'a mut Evaluator<E>, batch: Batch<'a, E>) -> Self {
+    pub fn new(evaluator: &'a mut Evaluator<E>, batch: Minibatch<'a, E>) -> Self {
         Self { evaluator, batch }
     }
 }

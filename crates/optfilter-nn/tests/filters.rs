@@ -6,7 +6,7 @@ use optfilter::rng::Stream;
 use optfilter_nn::filter::{
     ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter, fit,
 };
-use optfilter_nn::{Batch, Evaluator, Loss, Network, Reduction, Targets};
+use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
 
 /// One input and one output: the weights are (bias, slope), and half the squared error is the negative log-likelihood of
 /// a measurement with variance 1.
@@ -45,7 +45,7 @@ fn particles_follow_the_exact_posterior() {
     for (x, y) in MEASURED {
         filter.predict();
         let batch =
-            Batch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean)
+            Minibatch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean)
                 .unwrap();
         filter.update(&mut evaluator, &batch);
         (p[0][0], p[1][1]) = (p[0][0] + var, p[1][1] + var);
@@ -77,9 +77,14 @@ fn particles_do_not_depend_on_threads() {
             let mut evaluator = Evaluator::<f32>::new(&network);
             let mut filter = Particle::new(101, 0.1, vec![0.0, 0.0], 3).unwrap();
             let (x, y) = ([1.0, 2.0], [0.5, 1.0]);
-            let batch =
-                Batch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)
-                    .unwrap();
+            let batch = Minibatch::new(
+                &network,
+                &x,
+                Targets::Values(&y),
+                Loss::SquaredError,
+                Reduction::Sum,
+            )
+            .unwrap();
             for _ in 0..3 {
                 filter.predict();
                 filter.update(&mut evaluator, &batch);
@@ -97,7 +102,8 @@ fn variational_filter_is_the_kalman_filter_for_one_time_step() {
     let var = 0.3;
     let (x, y) = MEASURED[0];
     let batch =
-        Batch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum).unwrap();
+        Minibatch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)
+            .unwrap();
     let gd = GradientDescent::new(0.2).unwrap();
     let mut filter = Variational::new(gd, 500, var, vec![0.2, 0.8]).unwrap();
     filter.predict();
@@ -117,7 +123,8 @@ fn implicit_map_moves_with_steps_memory_and_transition() {
     let mut evaluator = Evaluator::<f64>::new(&network);
     let (x, y) = ([0.0, 1.0, 2.0], [1.0, 3.0, 5.0]);
     let batch =
-        Batch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum).unwrap();
+        Minibatch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)
+            .unwrap();
     let adam = Adam::new(0.01).unwrap();
     let after = |mut filter: ImplicitMap<f64, Adam>, evaluator: &mut Evaluator<f64>| {
         for _ in 0..3 {
@@ -160,7 +167,8 @@ fn first_step_is_fitted_until_it_settles() {
     let x: Vec<f64> = (0..20).map(|_| stream.normal()).collect();
     let y: Vec<f64> = x.iter().map(|x| 1.0 + 2.0 * x + 0.1 * stream.normal()).collect();
     let batch =
-        Batch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean).unwrap();
+        Minibatch::new(&network, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Mean)
+            .unwrap();
     let mut w = vec![0.0; 2];
     let end = fit(&Adam::new(0.05).unwrap(), &mut evaluator, &batch, &mut w, 5000, 1e-6);
     assert!(end.settled && end.steps < 5000, "{end:?}");

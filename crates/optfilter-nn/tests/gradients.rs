@@ -3,7 +3,7 @@
 
 use optfilter::rng::Stream;
 use optfilter_nn::kernel::{Level, Real};
-use optfilter_nn::{Batch, Evaluator, Layer, Loss, Network, Reduction, Shape, Targets};
+use optfilter_nn::{Evaluator, Layer, Loss, Minibatch, Network, Reduction, Shape, Targets};
 
 fn normals<E: Real>(n: usize, seed: u64) -> Vec<E> {
     let mut stream = Stream::new(seed, 0, "test");
@@ -99,7 +99,7 @@ fn gradient_equals_finite_differences() {
             (Loss::SquaredError, Targets::Values(&values), Reduction::Mean),
         ];
         for (loss, targets, reduction) in cases {
-            let batch = Batch::new(&network, &x, targets, loss, reduction).unwrap();
+            let batch = Minibatch::new(&network, &x, targets, loss, reduction).unwrap();
             check(name, &network, &w, &batch);
         }
     }
@@ -107,11 +107,11 @@ fn gradient_equals_finite_differences() {
     let (x, w): (Vec<f64>, Vec<f64>) = (normals(12, 4), normals(5, 5));
     let targets = Targets::Classes(&[1, 0, 1]);
     let batch =
-        Batch::new(&network, &x, targets, Loss::BinaryCrossEntropy, Reduction::Mean).unwrap();
+        Minibatch::new(&network, &x, targets, Loss::BinaryCrossEntropy, Reduction::Mean).unwrap();
     check("binary", &network, &w, &batch);
 }
 
-fn check(name: &str, network: &Network, w: &[f64], batch: &Batch<'_, f64>) {
+fn check(name: &str, network: &Network, w: &[f64], batch: &Minibatch<'_, f64>) {
     let mut eval = Evaluator::new(network);
     let mut g = vec![f64::NAN; network.len()];
     let value = eval.gradient(w, batch, &mut g);
@@ -147,11 +147,12 @@ fn instruction_sets_agree() {
             Loss::SoftmaxCrossEntropy
         };
         let batch =
-            Batch::new(&network, &x, Targets::Classes(&classes), loss, Reduction::Sum).unwrap();
+            Minibatch::new(&network, &x, Targets::Classes(&classes), loss, Reduction::Sum).unwrap();
         let x64: Vec<f64> = x.iter().map(|v| f64::from(*v)).collect();
         let w64: Vec<f64> = w.iter().map(|v| f64::from(*v)).collect();
         let batch64 =
-            Batch::new(&network, &x64, Targets::Classes(&classes), loss, Reduction::Sum).unwrap();
+            Minibatch::new(&network, &x64, Targets::Classes(&classes), loss, Reduction::Sum)
+                .unwrap();
         let mut exact = vec![0.0; w.len()];
         let value = Evaluator::new(&network).gradient(&w64, &batch64, &mut exact);
         let scale = exact.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -182,7 +183,7 @@ fn instruction_sets_agree() {
 fn unsuitable_batches_are_refused() {
     let network = Network::mlp(2, &[], 3).unwrap();
     let batch = |x: &[f64], y: &[u32], loss| {
-        Batch::new(&network, x, Targets::Classes(y), loss, Reduction::Sum)
+        Minibatch::new(&network, x, Targets::Classes(y), loss, Reduction::Sum)
             .map(|_| ())
             .map_err(|e| e.to_string())
     };

@@ -4,7 +4,7 @@
 use optfilter::optim::{Adam, Optimizer};
 use optfilter::scalar::Scalar;
 use optfilter_nn::kernel::Real;
-use optfilter_nn::{Batch, Evaluator, Loss, Network, Reduction, Targets};
+use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
 use serde_json::Value;
 
 fn follow<E: Real + Scalar>(tolerance: f64) {
@@ -25,7 +25,7 @@ fn follow<E: Real + Scalar>(tolerance: f64) {
         (1..=network.len()).map(|i| E::of(0.1 * (12.9898 * i as f64).sin())).collect();
     let targets = Targets::Classes(&y);
     let batch =
-        Batch::new(&network, &x, targets, Loss::BinaryCrossEntropy, Reduction::Sum).unwrap();
+        Minibatch::new(&network, &x, targets, Loss::BinaryCrossEntropy, Reduction::Sum).unwrap();
     let mut evaluator = Evaluator::new(&network);
     let adam = Adam::new(1e-3).unwrap();
     let mut state = adam.init(&w);

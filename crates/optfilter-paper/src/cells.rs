@@ -4,7 +4,7 @@
 //! misprints, with what the program gives instead, and cells that are numerically chaotic, with the tolerance to which they can be held.
 //! An exception never changes a value; it only explains a difference, and only where the program's own value is met.
 
-use crate::grid::Method;
+use crate::grid::GridMethod;
 use crate::row::Row;
 use crate::systems::System;
 use serde::Deserialize;
@@ -47,6 +47,12 @@ impl Printed {
             == [&self.system, &self.q, &self.r, &self.alpha, &self.dynamics].map(String::clone)
     }
 
+    /// Value and half-width as numbers; NaN where there is none.
+    pub fn interval(&self) -> (f64, f64) {
+        let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+        (number(&self.value), number(&self.ci))
+    }
+
     /// The cell's row in the grid of its system: the named configuration, or the best of a Q search.
     pub fn find<'a>(&self, rows: &'a [Row]) -> Option<&'a Row> {
         if self.q_search == "yes" {
@@ -80,18 +86,18 @@ impl Printed {
     }
 
     /// Whether a method took part in the search behind this cell.
-    pub fn is_candidate(&self, method: &Method) -> bool {
+    pub fn is_candidate(&self, method: &GridMethod) -> bool {
         if self.q_search == "yes" {
             return self.is_search(method);
         }
-        matches!(method, Method::Imap(_)) && method.name() == self.method
+        matches!(method, GridMethod::Imap(_)) && method.name() == self.method
     }
 
     /// Whether a method is part of the Q search behind this cell.
-    pub fn is_search(&self, method: &Method) -> bool {
+    pub fn is_search(&self, method: &GridMethod) -> bool {
         match method {
-            Method::EkfSearch { .. } => self.method == "EKF-optimized",
-            Method::UkfSearch { .. } => self.method == "UKF-optimized",
+            GridMethod::EkfSearch { .. } => self.method == "EKF-optimized",
+            GridMethod::UkfSearch { .. } => self.method == "UKF-optimized",
             _ => false,
         }
     }
@@ -229,7 +235,7 @@ impl Judge {
                     }
                 }
                 Kind::Fragile => {
-                    let paper: f64 = cell.value.parse().unwrap_or(f64::NAN);
+                    let (paper, _) = cell.interval();
                     let held = exception
                         .tolerance
                         .is_none_or(|tolerance| (value - paper).abs() <= tolerance * paper);

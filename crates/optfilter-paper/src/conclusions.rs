@@ -2,7 +2,8 @@
 //!
 //! Each is a statement about single systems; what is reported is in how many systems it is true. A difference counts only where the two intervals do not overlap.
 
-use crate::runner::{Cell, Outcome, Protocol};
+use crate::outcome::{Cell, Outcome};
+use crate::protocol::Protocol;
 use crate::stats::Summary;
 use crate::systems::{Dynamics, System};
 

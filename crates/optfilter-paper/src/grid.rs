@@ -86,7 +86,7 @@ pub fn optimizers() -> Vec<Optimizer> {
 
 /// What identifies a row of the grid of one system.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Method {
+pub enum GridMethod {
     /// Extended Kalman filter with the system's own Q.
     Ekf,
     /// Iterated extended Kalman filter.
@@ -112,7 +112,7 @@ pub enum Method {
     },
 }
 
-impl Method {
+impl GridMethod {
     /// The name in the column `method`.
     pub fn name(&self) -> &'static str {
         match self {

@@ -4,14 +4,20 @@
 //! `specified` is what the paper's text says, with the library's filters and optimizers.
 //!
 //! [`run`] computes everything in pieces that survive an interruption and writes `grid.csv` (every configuration), `cells.csv` (every printed
-//! cell next to ours), the figures and the report.
+//! cell next to ours), the figures and the report; [`rows`] computes without writing. [`yearbook`] is the experiment with network weights.
 
 pub mod cells;
 pub mod conclusions;
 pub mod control;
+mod error;
 pub mod figure;
+mod files;
 pub mod grid;
 pub mod numpy_random;
+mod options;
+mod outcome;
+mod pieces;
+mod protocol;
 pub mod published;
 mod report;
 pub mod row;
@@ -23,4 +29,9 @@ pub mod systems;
 pub mod text;
 pub mod yearbook;
 
-pub use runner::{Cell, Options, Outcome, Protocol, RunError, SystemRows, run};
+pub use error::RunError;
+pub use options::Options;
+pub use outcome::{Cell, Outcome, SystemRows, compare};
+pub use pieces::{Runs, rows, work};
+pub use protocol::Protocol;
+pub use runner::run;

@@ -1,6 +1,6 @@
 //! One row of the grid: a configuration and what came out, and its form in a file.
 
-use crate::grid::{Method, Optimizer, Rule};
+use crate::grid::{GridMethod, Optimizer, Rule};
 use crate::stats::Summary;
 
 /// What the runs set aside for tuning say about a configuration (specified protocol only).
@@ -16,7 +16,7 @@ pub struct Tuning {
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// What was run.
-    pub method: Method,
+    pub method: GridMethod,
     /// What came out.
     pub summary: Summary,
     /// What the tuning runs say.
@@ -25,7 +25,7 @@ pub struct Row {
 
 impl Row {
     /// A row without tuning runs.
-    pub fn new(method: Method, summary: Summary) -> Self {
+    pub fn new(method: GridMethod, summary: Summary) -> Self {
         Self { method, summary, tuning: None }
     }
 
@@ -65,13 +65,13 @@ impl Row {
             text => number(text).map(Some),
         };
         let method = match (name, optional(q)?) {
-            ("EKF", None) => Method::Ekf,
-            ("EKF", Some(q)) => Method::EkfSearch { q },
-            ("UKF", None) => Method::Ukf,
-            ("UKF", Some(q)) => Method::UkfSearch { q },
-            ("PF", None) => Method::Pf,
-            ("IEKF", None) => Method::Iekf { steps: steps.parse().ok()? },
-            (name, None) => Method::Imap(Optimizer {
+            ("EKF", None) => GridMethod::Ekf,
+            ("EKF", Some(q)) => GridMethod::EkfSearch { q },
+            ("UKF", None) => GridMethod::Ukf,
+            ("UKF", Some(q)) => GridMethod::UkfSearch { q },
+            ("PF", None) => GridMethod::Pf,
+            ("IEKF", None) => GridMethod::Iekf { steps: steps.parse().ok()? },
+            (name, None) => GridMethod::Imap(Optimizer {
                 rule: Rule::ALL.into_iter().find(|rule| rule.method() == name)?,
                 steps: steps.parse().ok()?,
                 lr: optional(lr)?,
@@ -102,13 +102,14 @@ mod tests {
     #[test]
     fn rows_survive_the_way_through_a_file() {
         let summary = Summary { rmse: 0.1 + 0.2, ci: 1e-300, diverged: 3 };
-        let mut methods = vec![Method::Ekf, Method::Ukf, Method::Pf, Method::Iekf { steps: 5 }];
-        methods.push(Method::EkfSearch { q: 0.07 });
-        methods.push(Method::UkfSearch { q: 5.0 });
-        methods.extend(crate::grid::optimizers().into_iter().map(Method::Imap));
+        let mut methods =
+            vec![GridMethod::Ekf, GridMethod::Ukf, GridMethod::Pf, GridMethod::Iekf { steps: 5 }];
+        methods.push(GridMethod::EkfSearch { q: 0.07 });
+        methods.push(GridMethod::UkfSearch { q: 5.0 });
+        methods.extend(crate::grid::optimizers().into_iter().map(GridMethod::Imap));
         for method in methods {
             let mut row = Row::new(method, summary);
-            if method == Method::Ukf {
+            if method == GridMethod::Ukf {
                 row.tuning = Some(Tuning { rmse: 1.0 / 3.0, prediction: f64::INFINITY });
             }
             let columns = row.to_columns();

@@ -26,6 +26,11 @@ impl Store {
         }
     }
 
+    /// Where the pieces are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn path(&self, piece: &str) -> PathBuf {
         let name: String =
             piece.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

@@ -63,6 +63,21 @@ impl System {
             .collect()
     }
 
+    /// All twenty-one.
+    pub fn all() -> Vec<Self> {
+        let mut systems = Self::toy();
+        systems.extend(Self::lorenz());
+        systems
+    }
+
+    /// Names the systems that share simulated data, and are best run together.
+    pub fn group(&self) -> String {
+        match self {
+            Self::Toy { .. } => self.to_string(),
+            Self::Lorenz { alpha, .. } => format!("lorenz alpha={alpha}"),
+        }
+    }
+
     /// `toy` or `lorenz`.
     pub fn family(&self) -> &'static str {
         match self {

@@ -1,7 +1,8 @@
 //! The tables as text for a terminal.
 
 use crate::cells::Verdict;
-use crate::runner::{Cell, Outcome, Protocol};
+use crate::outcome::{Cell, Outcome};
+use crate::protocol::Protocol;
 use core::fmt::Write;
 
 /// Titles of the paper's tables, in its order.

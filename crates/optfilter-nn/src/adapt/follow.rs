@@ -1,79 +1,14 @@
 //! A network with a filter, its scaling of features, and what it predicts.
 
+use super::setup::Setup;
 use super::{AdaptError, Labels, Stream};
-use crate::evaluate::{Batch, Evaluator};
-use crate::filter::{
-    ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter, fit,
-};
+use crate::evaluate::{Evaluator, Minibatch};
+use crate::filter::{Static, WeightFilter, fit};
 use crate::kernel::{Loss, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
-use optfilter::optim::{Adam, AnyOptimizer};
+use optfilter::optim::Adam;
 use std::ops::Range;
-
-/// How the weights are kept up to date.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Method {
-    /// K optimizer steps per time step.
-    ImplicitMap {
-        /// K.
-        steps: u32,
-    },
-    /// Optimizer steps to near convergence (1000).
-    DirectFit,
-    /// Variational Kalman filter: K steps with a pull to the prediction.
-    Variational {
-        /// K.
-        steps: u32,
-        /// Variance of the weights' random walk per time step.
-        transition_var: f64,
-    },
-    /// Particle filter.
-    Particle {
-        /// Number of particles.
-        count: usize,
-        /// Variance of the weights' random walk per time step.
-        transition_var: f64,
-    },
-    /// Weights that never change.
-    Static,
-}
-
-/// Everything but the data.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// `cnn`, `linear` or `mlp:64,64`.
-    pub network: String,
-    /// The filter.
-    pub method: Method,
-    /// Name of the optimizer.
-    pub optimizer: String,
-    /// Learning rate, which acts on the loss *summed* over a time step's samples.
-    pub lr: f64,
-    /// Whether the optimizer's memory is carried from one time step to the next.
-    pub memory: Memory,
-    /// Share of the way back to the initial weights per time step (0: none).
-    pub decay: f64,
-    /// Time steps at the beginning to which the network is fitted before it is judged.
-    pub pretrain: usize,
-    /// For the initial weights and the particles.
-    pub seed: u64,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            network: "mlp:64,64".into(),
-            method: Method::ImplicitMap { steps: 50 },
-            optimizer: "adam".into(),
-            lr: 1e-3,
-            memory: Memory::Restart,
-            decay: 0.0,
-            pretrain: 1,
-            seed: 0,
-        }
-    }
-}
 
 /// What the network says about some samples.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +119,7 @@ impl Follower {
             // Enough for a small network on a first time step; a network that needs more comes with its weights.
             fit(&Adam::new(3e-3)?, &mut evaluator, &batch, &mut start, 500, 1e-4);
         }
-        follower.filter = build(setup, start)?;
+        follower.filter = setup.filter(start)?;
         Ok(follower)
     }
 
@@ -234,20 +169,20 @@ impl Follower {
         classes: &'a [u32],
         values: &'a [f32],
         reduction: Reduction,
-    ) -> Result<Batch<'a, f32>, AdaptError> {
+    ) -> Result<Minibatch<'a, f32>, AdaptError> {
         let (loss, targets) = match self.classes {
             0 => (Loss::SquaredError, Targets::Values(values)),
             2 => (Loss::BinaryCrossEntropy, Targets::Classes(classes)),
             _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(classes)),
         };
-        Ok(Batch::new(&self.network, x, targets, loss, reduction)?)
+        Ok(Minibatch::new(&self.network, x, targets, loss, reduction)?)
     }
 
     /// Mean loss of some samples at the weights as they are.
-    pub(super) fn loss(&mut self, batch: &Batch<'_, f32>) -> f64 {
+    pub(super) fn loss(&mut self, batch: &Minibatch<'_, f32>) -> f64 {
         f64::from(
             self.evaluator
-                .loss(self.filter.weights(), &Batch { reduction: Reduction::Mean, ..*batch }),
+                .loss(self.filter.weights(), &Minibatch { reduction: Reduction::Mean, ..*batch }),
         )
     }
 
@@ -272,7 +207,7 @@ impl Follower {
     }
 
     /// Time passes, then labels arrive.
-    pub(super) fn learn(&mut self, batch: &Batch<'_, f32>) -> bool {
+    pub(super) fn learn(&mut self, batch: &Minibatch<'_, f32>) -> bool {
         self.filter.predict();
         self.filter.update(&mut self.evaluator, batch);
         self.filter.weights().iter().all(|w| w.is_finite())
@@ -301,44 +236,4 @@ fn softmax(z: &[f32]) -> Vec<f64> {
     let e: Vec<f64> = z.iter().map(|v| f64::from(v - top).exp()).collect();
     let sum: f64 = e.iter().sum();
     e.iter().map(|v| v / sum).collect()
-}
-
-/// The filter of a setup, at the given weights.
-fn build(setup: &Setup, start: Vec<f32>) -> Result<Box<dyn WeightFilter<f32> + Send>, AdaptError> {
-    let optimizer = AnyOptimizer::from_name(&setup.optimizer, setup.lr, None)?;
-    if !(0.0..=1.0).contains(&setup.decay) {
-        return Err(AdaptError::Setting(format!(
-            "the decay must be between 0 and 1, not {}",
-            setup.decay
-        )));
-    }
-    let transition = if setup.decay > 0.0 {
-        Transition::Decay { reference: start.clone(), rate: setup.decay }
-    } else {
-        Transition::Identity
-    };
-    let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
-    Ok(match setup.method {
-        Method::Static => Box::new(Static(start)),
-        Method::ImplicitMap { steps } => Box::new(
-            ImplicitMap::new(optimizer, steps, start)
-                .with_memory(setup.memory)
-                .with_transition(transition),
-        ),
-        Method::DirectFit => Box::new(
-            ImplicitMap::direct_fit(optimizer, start)
-                .with_memory(setup.memory)
-                .with_transition(transition),
-        ),
-        Method::Variational { steps, transition_var } => Box::new(
-            Variational::new(optimizer, steps, transition_var, start)
-                .map_err(|e| setting(&e))?
-                .with_transition(transition),
-        ),
-        Method::Particle { count, transition_var } => Box::new(
-            Particle::new(count, transition_var, start, setup.seed)
-                .map_err(|e| setting(&e))?
-                .with_transition(transition),
-        ),
-    })
 }

@@ -5,7 +5,7 @@
 //! [`tune`] chooses the number of steps and the learning rate by prequential loss alone.
 //!
 //! ```
-//! use optfilter_nn::adapt::{Follower, Labels, Method, Setup, Stream, prequential};
+//! use optfilter_nn::adapt::{Follower, Labels, Setup, Stream, WeightMethod, prequential};
 //! use optfilter_nn::Shape;
 //! // A threshold that moves: the label says whether x is above it.
 //! let (mut x, mut y, mut time) = (Vec::new(), Vec::new(), Vec::new());
@@ -24,17 +24,19 @@
 //!     let scores = prequential(&mut follower, &stream, 1..stream.steps())?;
 //!     Ok(scores.iter().map(|s| s.right as f64).sum::<f64>() / scores.iter().map(|s| s.n as f64).sum::<f64>())
 //! };
-//! assert!(score(Method::ImplicitMap { steps: 30 })? > score(Method::Static)? + 0.05);
+//! assert!(score(WeightMethod::ImplicitMap { steps: 30 })? > score(WeightMethod::Static)? + 0.05);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod follow;
 mod read;
 mod score;
+mod setup;
 
-pub use follow::{Follower, Method, Prediction, Setup};
+pub use follow::{Follower, Prediction};
 pub use read::{CsvOptions, read_csv, read_npz};
-pub use score::{Score, Tuned, prequential, tune};
+pub use score::{Score, Tuned, level, mean_loss, most_likely, prequential, tune};
+pub use setup::{Setup, WeightMethod};
 
 use crate::layer::Shape;
 use std::ops::Range;

@@ -1,6 +1,8 @@
 //! Prequential scores, and the choice of steps and learning rate by them.
 
-use super::{AdaptError, Follower, Labels, Method, Prediction, Setup, Stream};
+use super::follow::{Follower, Prediction};
+use super::setup::{Setup, WeightMethod};
+use super::{AdaptError, Labels, Stream};
 use crate::kernel::Reduction;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -56,8 +58,23 @@ pub fn prequential(
     Ok(scores)
 }
 
+/// Percent right, or root mean squared error, over some time steps.
+pub fn level(scores: &[Score], labels: &Labels) -> f64 {
+    let n: f64 = scores.iter().map(|s| s.n as f64).sum();
+    match labels {
+        Labels::Classes { .. } => 100.0 * scores.iter().map(|s| s.right as f64).sum::<f64>() / n,
+        Labels::Values(_) => (scores.iter().map(|s| s.squared_error).sum::<f64>() / n).sqrt(),
+    }
+}
+
+/// Mean loss per sample.
+pub fn mean_loss(scores: &[Score]) -> f64 {
+    let n: f64 = scores.iter().map(|s| s.n as f64).sum();
+    scores.iter().map(|s| s.loss * s.n as f64).sum::<f64>() / n
+}
+
 /// The class with the largest probability; the first of equal ones.
-pub(crate) fn most_likely(row: &[f64]) -> usize {
+pub fn most_likely(row: &[f64]) -> usize {
     row.iter().enumerate().fold(0, |best, (i, p)| if *p > row[best] { i } else { best })
 }
 
@@ -86,13 +103,11 @@ pub fn tune(
     let tried: Result<Vec<Tuned>, AdaptError> = pairs
         .par_iter()
         .map(|&(k, lr)| {
-            let setup = Setup { method: Method::ImplicitMap { steps: k }, lr, ..setup.clone() };
+            let setup =
+                Setup { method: WeightMethod::ImplicitMap { steps: k }, lr, ..setup.clone() };
             let mut follower = Follower::new(stream, &setup, weights.cloned())?;
             let loss = match prequential(&mut follower, stream, steps.clone()) {
-                Ok(scores) => {
-                    let n: f64 = scores.iter().map(|s| s.n as f64).sum();
-                    scores.iter().map(|s| s.loss * s.n as f64).sum::<f64>() / n
-                }
+                Ok(scores) => mean_loss(&scores),
                 Err(AdaptError::Diverged { .. }) => f64::INFINITY,
                 Err(e) => return Err(e),
             };

@@ -15,7 +15,6 @@
 
 mod chains;
 mod particles;
-pub(crate) mod yearbook;
 
 pub use chains::Chains;
 pub use particles::Particles;
@@ -265,7 +264,7 @@ fn padded(weights: &[Vec<f32>]) -> Vec<f32> {
 }
 
 /// Two words that name a chain's noise.
-fn noise_key(seed: u64, purpose: &str) -> [u32; 2] {
+pub fn noise_key(seed: u64, purpose: &str) -> [u32; 2] {
     let bits = optfilter::rng::Stream::new(seed, 0, purpose).bits();
     [bits as u32, (bits >> 32) as u32]
 }

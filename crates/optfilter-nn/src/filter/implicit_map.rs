@@ -11,7 +11,7 @@
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
 use super::{Transition, Weight, WeightFilter};
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::objective::NetworkObjective;
 use optfilter::filter::Memory;
 use optfilter::optim::{Optimizer, descend};
@@ -64,7 +64,7 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
         self.transition.apply(&mut self.weights);
     }
 
-    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Batch<'_, E>) {
+    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         if self.memory == Memory::Restart {
             self.state = self.optimizer.init(&self.weights);
         }

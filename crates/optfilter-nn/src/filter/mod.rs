@@ -19,13 +19,12 @@ mod variational;
 
 pub use implicit_map::ImplicitMap;
 pub use optfilter::filter::Memory;
-pub use particle::{Particle, ParticleError};
-pub(crate) use particle::{disturb, losses};
+pub use particle::{Particle, ParticleError, disturb, losses};
 pub use start::{Converged, fit};
 pub use transition::Transition;
 pub use variational::{Variational, VariationalError};
 
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Real;
 use optfilter::scalar::Scalar;
 
@@ -38,7 +37,7 @@ pub trait WeightFilter<E: Weight> {
     /// Time passes: the weights move by the transition function.
     fn predict(&mut self);
     /// Labels arrive.
-    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Batch<'_, E>);
+    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>);
     /// The estimate.
     fn weights(&self) -> &[E];
 }
@@ -52,7 +51,7 @@ pub struct Static<E>(
 
 impl<E: Weight> WeightFilter<E> for Static<E> {
     fn predict(&mut self) {}
-    fn update(&mut self, _: &mut Evaluator<E>, _: &Batch<'_, E>) {}
+    fn update(&mut self, _: &mut Evaluator<E>, _: &Minibatch<'_, E>) {}
     fn weights(&self) -> &[E] {
         &self.0
     }

@@ -13,7 +13,7 @@
 //! Reference: Gordon, Salmond and Smith 1993.
 
 use super::{Transition, Weight, WeightFilter};
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
 use optfilter::filter::{Scheme, resample};
 use optfilter::rng::Stream;
@@ -119,7 +119,7 @@ impl<E: Weight> Particle<E> {
 }
 
 /// Adds `std` times normal noise to each particle, from a stream of its own: the same on any number of threads.
-pub(crate) fn disturb<E: Weight>(particles: &mut [E], len: usize, std: f64, seed: u64, time: u64) {
+pub fn disturb<E: Weight>(particles: &mut [E], len: usize, std: f64, seed: u64, time: u64) {
     let count = (particles.len() / len.max(1)) as u64;
     particles.par_chunks_exact_mut(len.max(1)).enumerate().for_each_init(
         || vec![0.0; len],
@@ -133,12 +133,12 @@ pub(crate) fn disturb<E: Weight>(particles: &mut [E], len: usize, std: f64, seed
 }
 
 /// The loss of each particle, on all threads.
-pub(crate) fn losses<E: Weight>(
+pub fn losses<E: Weight>(
     particles: &[E],
     len: usize,
     evaluator: &Evaluator<E>,
     pool: &mut Vec<Evaluator<E>>,
-    batch: &Batch<'_, E>,
+    batch: &Minibatch<'_, E>,
 ) -> Vec<f64> {
     let threads = rayon::current_num_threads().max(1);
     while pool.len() < threads {
@@ -168,9 +168,9 @@ impl<E: Weight> WeightFilter<E> for Particle<E> {
         self.average(&vec![1.0 / self.count as f64; self.count]);
     }
 
-    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Batch<'_, E>) {
+    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         let len = self.estimate.len();
-        let batch = Batch { reduction: Reduction::Sum, ..*batch };
+        let batch = Minibatch { reduction: Reduction::Sum, ..*batch };
         let losses = losses(&self.particles, len, evaluator, &mut self.evaluators, &batch);
         // Relative to the best, so that exp neither under- nor overflows; a particle whose loss is not a number is out.
         let best = losses.iter().copied().filter(|l| l.is_finite()).fold(f64::INFINITY, f64::min);

@@ -1,7 +1,7 @@
 //! Where a filter starts when there is no pre-trained network: the first time step fitted to convergence.
 
 use super::Weight;
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use optfilter::optim::Optimizer;
 
 /// How a fit ended.
@@ -19,7 +19,7 @@ pub struct Converged {
 pub fn fit<E: Weight, O: Optimizer<E>>(
     optimizer: &O,
     evaluator: &mut Evaluator<E>,
-    batch: &Batch<'_, E>,
+    batch: &Minibatch<'_, E>,
     weights: &mut Vec<E>,
     most: u32,
     tolerance: f64,

@@ -11,7 +11,7 @@
 //! Reference: the paper's variational Kalman filter; Auvinen et al. 2010 for the name.
 
 use super::{Transition, Weight, WeightFilter};
-use crate::evaluate::{Batch, Evaluator};
+use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
 use crate::objective::NetworkObjective;
 use optfilter::optim::{Objective, Optimizer, descend};
@@ -81,13 +81,13 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for Variational<E, O> {
         self.transition.apply(&mut self.weights);
     }
 
-    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Batch<'_, E>) {
+    fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         let n = evaluator.count(batch);
         if n == 0 {
             return; // without labels the prior stands
         }
         let mean = self.weights.clone();
-        let batch = Batch { reduction: Reduction::Mean, ..*batch };
+        let batch = Minibatch { reduction: Reduction::Mean, ..*batch };
         let likelihood = NetworkObjective::new(evaluator, batch);
         let pull = E::of(1.0 / (n as f64 * self.transition_var));
         let mut posterior = Posterior { likelihood, mean: &mean, pull };

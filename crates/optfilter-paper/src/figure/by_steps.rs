@@ -2,9 +2,10 @@
 
 use super::{Picture, untitled};
 use crate::cells::best;
-use crate::grid::{Method, Rule, STEP_COUNTS};
+use crate::grid::{GridMethod as Method, Rule, STEP_COUNTS};
+use crate::outcome::SystemRows;
+use crate::protocol::Protocol;
 use crate::row::Row;
-use crate::runner::{Protocol, SystemRows};
 use crate::systems::{Dynamics, System};
 use optfilter_plot::color::{BLUE, GREEN, GREY, ORANGE, PURPLE, SOFT, VERMILION};
 use optfilter_plot::{Anchor, Axis, Color, Mark, Panel};

@@ -2,8 +2,9 @@
 
 use super::{Picture, untitled};
 use crate::cells::best;
-use crate::grid::{LEARNING_RATES, Method, Rule, STEP_COUNTS};
-use crate::runner::{Protocol, SystemRows};
+use crate::grid::{GridMethod as Method, LEARNING_RATES, Rule, STEP_COUNTS};
+use crate::outcome::SystemRows;
+use crate::protocol::Protocol;
 use crate::systems::{Dynamics, System};
 use optfilter_plot::{Axis, Cell, Color, Mark, Panel};
 

@@ -10,7 +10,7 @@ mod heat_map;
 mod trajectory;
 mod wells;
 
-use crate::runner::SystemRows;
+use crate::outcome::SystemRows;
 use optfilter_plot::Figure;
 
 /// A figure of the report, with its file and its caption.

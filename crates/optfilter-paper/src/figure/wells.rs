@@ -3,9 +3,9 @@
 use super::trajectory::{Q, R};
 use super::{Picture, untitled};
 use crate::grid::{Optimizer, Rule};
-use crate::published::lanes::V;
 use crate::published::model::Toy;
 use crate::published::{Quirks, extended, imap, simulate};
+use optfilter::scalar::Lanes as V;
 use optfilter_plot::color::{GREEN, GREY, INK, SKY, VERMILION};
 use optfilter_plot::{Axis, Mark, Panel};
 

@@ -3,11 +3,13 @@
 //! The headline cells are those of the toy system with Q = 3, R = 2 and of the Lorenz system with alpha = 10 and RK4, with the
 //! configurations that the paper reports. For each quirk, every cell it can reach is computed again with that one switched off.
 
-use super::quirks::{Part, QUIRKS, Quirk};
+use super::model::{Lorenz, Toy, lorenz_process_var};
+use super::particle::{LorenzParticles, ToyParticles};
+use super::quirks::{Part, QUIRKS, Quirk, Quirks};
 use super::simulate::{self, Data};
-use super::{Quirks, extended, imap, lorenz_process_var, particle, unscented};
+use super::{extended, imap, particle, unscented};
 use crate::control::{Control, Stopped};
-use crate::grid::{self, Method, Optimizer, Rule};
+use crate::grid::{self, GridMethod, Optimizer, Rule};
 use crate::stats::Summary;
 use crate::systems::Dynamics;
 
@@ -23,15 +25,15 @@ pub struct Headline {
     /// `toy` or `lorenz`.
     pub system: &'static str,
     /// The method; a Q search stands for the best of its values.
-    pub method: Method,
+    pub method: GridMethod,
 }
 
 impl Headline {
     /// A short name such as `IMAP-Adam (50, 0.1, 0.1)`.
     pub fn name(&self) -> String {
         match self.method {
-            Method::EkfSearch { .. } => "EKF-optimized".into(),
-            Method::UkfSearch { .. } => "UKF-optimized".into(),
+            GridMethod::EkfSearch { .. } => "EKF-optimized".into(),
+            GridMethod::UkfSearch { .. } => "UKF-optimized".into(),
             _ => {
                 let parameters: Vec<String> =
                     self.method.parameters().into_iter().filter(|p| !p.is_empty()).collect();
@@ -48,15 +50,15 @@ impl Headline {
     fn within(&self, quirk: &Quirk) -> bool {
         let toy = self.system == "toy";
         let parts: &[Part] = match self.method {
-            Method::Ekf | Method::Iekf { .. } if toy => &[Part::ToyExtended],
-            Method::Ekf | Method::Iekf { .. } => &[Part::LorenzExtended, Part::LorenzNoise],
-            Method::EkfSearch { .. } => &[Part::LorenzExtended, Part::Search],
-            Method::Ukf if toy => &[Part::ToyUnscented],
-            Method::Ukf => &[Part::LorenzUnscented, Part::LorenzNoise],
-            Method::UkfSearch { .. } => &[Part::LorenzUnscented, Part::Search],
-            Method::Pf if toy => &[Part::ToyParticles],
-            Method::Pf => &[Part::LorenzParticles, Part::LorenzNoise],
-            Method::Imap(o) => match o.rule {
+            GridMethod::Ekf | GridMethod::Iekf { .. } if toy => &[Part::ToyExtended],
+            GridMethod::Ekf | GridMethod::Iekf { .. } => &[Part::LorenzExtended, Part::LorenzNoise],
+            GridMethod::EkfSearch { .. } => &[Part::LorenzExtended, Part::Search],
+            GridMethod::Ukf if toy => &[Part::ToyUnscented],
+            GridMethod::Ukf => &[Part::LorenzUnscented, Part::LorenzNoise],
+            GridMethod::UkfSearch { .. } => &[Part::LorenzUnscented, Part::Search],
+            GridMethod::Pf if toy => &[Part::ToyParticles],
+            GridMethod::Pf => &[Part::LorenzParticles, Part::LorenzNoise],
+            GridMethod::Imap(o) => match o.rule {
                 Rule::Adam => &[Part::Adam],
                 Rule::RmsProp => &[Part::RmsProp],
                 Rule::Adadelta => &[Part::Adadelta],
@@ -65,37 +67,37 @@ impl Headline {
         };
         let system = if toy { Part::Toy } else { Part::Lorenz };
         let reach = quirk.reach;
-        let drawn = reach.contains(&Part::Start) && self.method != Method::Pf;
+        let drawn = reach.contains(&Part::Start) && self.method != GridMethod::Pf;
         drawn || reach.contains(&system) || parts.iter().any(|part| reach.contains(part))
     }
 }
 
 /// All headline cells.
 pub fn headlines() -> Vec<Headline> {
-    let imap = |rule, steps, lr, decay| Method::Imap(Optimizer { rule, steps, lr, decay });
+    let imap = |rule, steps, lr, decay| GridMethod::Imap(Optimizer { rule, steps, lr, decay });
     let toy = [
-        Method::Ekf,
-        Method::Iekf { steps: 5 },
+        GridMethod::Ekf,
+        GridMethod::Iekf { steps: 5 },
         imap(Rule::Adadelta, 100, None, None),
         imap(Rule::Gd, 3, Some(0.1), None),
         imap(Rule::Adagrad, 25, Some(0.5), None),
         imap(Rule::RmsProp, 50, Some(0.1), Some(0.1)),
         imap(Rule::Adam, 50, Some(0.1), Some(0.1)),
-        Method::Ukf,
-        Method::Pf,
+        GridMethod::Ukf,
+        GridMethod::Pf,
     ];
     let lorenz = [
-        Method::Ekf,
-        Method::EkfSearch { q: 0.0 },
-        Method::Iekf { steps: 5 },
+        GridMethod::Ekf,
+        GridMethod::EkfSearch { q: 0.0 },
+        GridMethod::Iekf { steps: 5 },
         imap(Rule::Adadelta, 3, None, None),
         imap(Rule::Gd, 3, Some(0.05), None),
         imap(Rule::Adagrad, 10, Some(0.1), None),
         imap(Rule::RmsProp, 10, Some(0.05), Some(0.9)),
         imap(Rule::Adam, 5, Some(0.05), Some(0.9)),
-        Method::Ukf,
-        Method::UkfSearch { q: 0.0 },
-        Method::Pf,
+        GridMethod::Ukf,
+        GridMethod::UkfSearch { q: 0.0 },
+        GridMethod::Pf,
     ];
     let of = |system| move |method| Headline { system, method };
     toy.into_iter().map(of("toy")).chain(lorenz.into_iter().map(of("lorenz"))).collect()
@@ -148,35 +150,35 @@ impl Simulated {
     fn cell(&mut self, cell: &Headline, stopped: &(dyn Fn() -> bool + Sync)) -> Summary {
         let (seed, quirks) = (self.seed, self.quirks);
         let q_var = [lorenz_process_var(ALPHA, &quirks)];
-        let toy = super::Toy::new(&quirks);
-        let lorenz = super::Lorenz::new(Dynamics::Rk4, &quirks);
+        let toy = Toy::new(&quirks);
+        let lorenz = Lorenz::new(Dynamics::Rk4, &quirks);
         let iterations = match cell.method {
-            Method::Iekf { steps } => steps,
+            GridMethod::Iekf { steps } => steps,
             _ => 1,
         };
         let rmses = match (cell.system, cell.method) {
-            ("toy", Method::Ekf | Method::Iekf { .. }) => {
+            ("toy", GridMethod::Ekf | GridMethod::Iekf { .. }) => {
                 extended::toy(&toy, self.toy(), Q, R, iterations, &quirks)
             }
-            ("toy", Method::Imap(o)) => return imap::imap(toy, self.toy(), &[o], &quirks)[0],
-            ("toy", Method::Ukf) => unscented::toy(&toy, self.toy(), Q, R, &quirks),
+            ("toy", GridMethod::Imap(o)) => return imap::imap(toy, self.toy(), &[o], &quirks)[0],
+            ("toy", GridMethod::Ukf) => unscented::toy(&toy, self.toy(), Q, R, &quirks),
             ("toy", _) => {
-                let filter = particle::ToyParticles::new(&toy, Q, R, &quirks);
+                let filter = ToyParticles::new(&toy, Q, R, &quirks);
                 particle::rmses(&[(filter, self.toy())], seed, &quirks, stopped).concat()
             }
-            (_, Method::Ekf | Method::Iekf { .. }) => {
+            (_, GridMethod::Ekf | GridMethod::Iekf { .. }) => {
                 extended::lorenz(lorenz, self.lorenz(), &q_var, iterations, &quirks)
             }
-            (_, Method::Imap(o)) => return imap::imap(lorenz, self.lorenz(), &[o], &quirks)[0],
-            (_, Method::Ukf) => unscented::lorenz(lorenz, self.lorenz(), &q_var, &quirks),
-            (_, Method::Pf) => {
-                let filter = particle::LorenzParticles::new(ALPHA, Dynamics::Rk4, &quirks);
+            (_, GridMethod::Imap(o)) => return imap::imap(lorenz, self.lorenz(), &[o], &quirks)[0],
+            (_, GridMethod::Ukf) => unscented::lorenz(lorenz, self.lorenz(), &q_var, &quirks),
+            (_, GridMethod::Pf) => {
+                let filter = LorenzParticles::new(ALPHA, Dynamics::Rk4, &quirks);
                 particle::rmses(&[(filter, self.lorenz())], seed, &quirks, stopped).concat()
             }
-            (_, Method::EkfSearch { .. }) => {
+            (_, GridMethod::EkfSearch { .. }) => {
                 return self.search(|data, q| extended::lorenz(lorenz, data, q, 1, &quirks));
             }
-            (_, Method::UkfSearch { .. }) => {
+            (_, GridMethod::UkfSearch { .. }) => {
                 return self.search(|data, q| unscented::lorenz(lorenz, data, q, &quirks));
             }
         };

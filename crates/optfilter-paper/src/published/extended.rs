@@ -3,12 +3,13 @@
 //! Predict: `m = f(x)`, `P = F P F' + Q` with `F` at the *predicted* mean. Update, for `i = 1..K` with `H`, `S`, `G` at `x_{i-1}`, `x_0 = m`:
 //! `x_i = m + G (y - h(x_{i-1}) - H (m - x_{i-1}))`; then `P - G S G'` with the last `G` and `S`. `K = 1` is the EKF.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, Pairs, all, dispatch};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;
 use super::symmetric::{self, Symmetric};
 use crate::systems::STEPS;
+use optfilter::scalar::{Lanes, Scalar};
 use rayon::prelude::*;
 
 const W_TOY: usize = 16;
@@ -27,44 +28,37 @@ struct ToyBlock<'a> {
 impl ToyBlock<'_> {
     /// `record` sees the predicted and the updated mean of every step.
     #[inline(always)]
-    fn run_recording(self, mut record: impl FnMut(V<W_TOY>, V<W_TOY>)) -> V<W_TOY> {
-        let runs = self.data.runs;
-        let load = |row: &[f64]| {
-            let mut out = V::splat(0.0);
-            for l in 0..W_TOY {
-                out.0[l] = row[(self.first + l).min(runs - 1)];
-            }
-            out
-        };
-        let mut x: V<W_TOY> = load(&self.data.start);
-        let mut p = V::splat(1.0);
-        let mut sum = V::splat(0.0);
+    fn run_recording(self, mut record: impl FnMut(Lanes<W_TOY>, Lanes<W_TOY>)) -> Lanes<W_TOY> {
+        let lanes = Pairs::<W_TOY>::new(1, self.data.runs, self.first);
+        let [mut x] = lanes.rows(&self.data.start, 0);
+        let mut p = all(1.0);
+        let mut sum = all(0.0);
         for t in 0..STEPS {
-            let range = t * runs..(t + 1) * runs;
-            let y = load(&self.data.y[range.clone()]);
+            let [y] = lanes.rows(&self.data.y, t);
             let m = self.model.transition(x, t);
             let f = Toy::slope(if self.quirks.toy_jacobian_at_prediction { m } else { x });
-            let prior = f * p * f + self.q_var;
+            let prior = f * p * f + all(self.q_var);
             x = m;
             for _ in 0..self.iterations {
                 let h = Toy::measure_slope(x);
-                let s = h * prior * h + self.r_var;
+                let s = h * prior * h + all(self.r_var);
                 let gain = prior * h / s;
                 x = m + gain * (y - Toy::measure(x) - h * (m - x));
                 p = prior - gain * s * gain;
             }
             record(m, x);
-            let error = x - load(&self.data.x[range]);
-            sum = sum + error * error;
+            let [truth] = lanes.rows(&self.data.x, t);
+            let error = x - truth;
+            sum += error * error;
         }
-        (sum / STEPS as f64).sqrt()
+        (sum / all(STEPS as f64)).sqrt()
     }
 }
 
 impl Kernel for ToyBlock<'_> {
-    type Output = V<W_TOY>;
+    type Output = Lanes<W_TOY>;
     #[inline(always)]
-    fn run(self) -> V<W_TOY> {
+    fn run(self) -> Lanes<W_TOY> {
         self.run_recording(|_, _| {})
     }
 }
@@ -127,15 +121,15 @@ struct LorenzBlock<'a> {
 }
 
 impl Kernel for LorenzBlock<'_> {
-    type Output = V<W_LORENZ>;
+    type Output = Lanes<W_LORENZ>;
     #[inline(always)]
-    fn run(self) -> V<W_LORENZ> {
+    fn run(self) -> Lanes<W_LORENZ> {
         let r_var = 2.0;
-        let lanes = super::Pairs::<W_LORENZ>::new(self.q_vars.len(), self.data.runs, self.first);
+        let lanes = Pairs::<W_LORENZ>::new(self.q_vars.len(), self.data.runs, self.first);
         let q_var = lanes.parameter(self.q_vars);
         let mut x = lanes.rows(&self.data.start, 0);
         let mut p = Symmetric::identity();
-        let mut sum = V::splat(0.0);
+        let mut sum = all(0.0);
         for t in 0..STEPS {
             let y: [_; 3] = lanes.rows(&self.data.y, t);
             let m = self.model.step(&x);
@@ -143,7 +137,7 @@ impl Kernel for LorenzBlock<'_> {
             let f = self.model.step_jacobian(at, self.quirks);
             let prior = p.congruence(&f).add_diagonal(q_var);
             // H = I, so that S and the gain are the same in every iteration.
-            let s = prior.add_diagonal(V::splat(r_var));
+            let s = prior.add_diagonal(all(r_var));
             let gain = symmetric::product(&prior, &s.inverse());
             x = m;
             for _ in 0..self.iterations {
@@ -160,10 +154,10 @@ impl Kernel for LorenzBlock<'_> {
             let truth: [_; 3] = lanes.rows(&self.data.x, t);
             for c in 0..3 {
                 let error = x[c] - truth[c];
-                sum = sum + error * error;
+                sum += error * error;
             }
         }
-        (sum / (3 * STEPS) as f64).sqrt()
+        (sum / all((3 * STEPS) as f64)).sqrt()
     }
 }
 

@@ -5,13 +5,14 @@
 //!
 //! A block of lanes holds (configuration, run) pairs of one rule and one `K`, so that every lane does the same work.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, Pairs, all, dispatch};
 use super::model::Model;
 use super::quirks::Quirks;
 use super::simulate::Data;
 use crate::grid::{Optimizer, Rule};
 use crate::stats::Summary;
 use crate::systems::STEPS;
+use optfilter::scalar::{Lanes, Scalar};
 use rayon::prelude::*;
 
 const EPS: f64 = 1e-8;
@@ -21,18 +22,18 @@ const W: usize = 32;
 
 /// Per-lane hyper-parameters.
 struct Parameters<'a, const W: usize> {
-    lr: V<W>,
-    decay: V<W>,
-    rest: V<W>,
+    lr: Lanes<W>,
+    decay: Lanes<W>,
+    rest: Lanes<W>,
     /// `lr sqrt(1 - b) / (1 - b)`: Adam's rate with the bias correction of the first step.
-    adam_rate: V<W>,
+    adam_rate: Lanes<W>,
     quirks: &'a Quirks,
 }
 
 impl<'a, const W: usize> Parameters<'a, W> {
     #[inline(always)]
-    fn new(lr: V<W>, decay: V<W>, quirks: &'a Quirks) -> Self {
-        let rest = 1.0 - decay;
+    fn new(lr: Lanes<W>, decay: Lanes<W>, quirks: &'a Quirks) -> Self {
+        let rest = all(1.0) - decay;
         Self { lr, decay, rest, adam_rate: lr * rest.sqrt() / rest, quirks }
     }
 }
@@ -40,7 +41,7 @@ impl<'a, const W: usize> Parameters<'a, W> {
 /// One optimizer: the state of one component, and the amount to add to it.
 trait Update<const W: usize>: Copy {
     fn start() -> Self;
-    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W>;
+    fn step(&mut self, k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W>;
 }
 
 #[derive(Clone, Copy)]
@@ -51,111 +52,111 @@ impl<const W: usize> Update<W> for Gd {
         Self
     }
     #[inline(always)]
-    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, _k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
         -(p.lr * g)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Adam<const W: usize> {
-    mean: V<W>,
-    square: V<W>,
+    mean: Lanes<W>,
+    square: Lanes<W>,
 }
 impl<const W: usize> Update<W> for Adam<W> {
     #[inline(always)]
     fn start() -> Self {
-        Self { mean: V::splat(0.0), square: V::splat(0.0) }
+        Self { mean: all(0.0), square: all(0.0) }
     }
     #[inline(always)]
-    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, _k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
         self.mean = p.decay * self.mean + p.rest * g;
         self.square = p.decay * self.square + p.rest * (g * g);
-        -(p.adam_rate * self.mean / (self.square.sqrt() + EPS))
+        -(p.adam_rate * self.mean / (self.square.sqrt() + all(EPS)))
     }
 }
 
 /// Adam with the bias correction of each step: without the quirk.
 #[derive(Clone, Copy)]
 struct CorrectedAdam<const W: usize> {
-    mean: V<W>,
-    square: V<W>,
+    mean: Lanes<W>,
+    square: Lanes<W>,
     /// `b^k`.
-    power: V<W>,
+    power: Lanes<W>,
 }
 impl<const W: usize> Update<W> for CorrectedAdam<W> {
     #[inline(always)]
     fn start() -> Self {
-        Self { mean: V::splat(0.0), square: V::splat(0.0), power: V::splat(1.0) }
+        Self { mean: all(0.0), square: all(0.0), power: all(1.0) }
     }
     #[inline(always)]
-    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, _k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
         self.mean = p.decay * self.mean + p.rest * g;
         self.square = p.decay * self.square + p.rest * (g * g);
-        self.power = self.power * p.decay;
-        let correction = 1.0 - self.power;
-        -(p.lr * (self.mean / correction) / ((self.square / correction).sqrt() + EPS))
+        self.power *= p.decay;
+        let correction = all(1.0) - self.power;
+        -(p.lr * (self.mean / correction) / ((self.square / correction).sqrt() + all(EPS)))
     }
 }
 
 #[derive(Clone, Copy)]
 struct RmsProp<const W: usize> {
-    square: V<W>,
+    square: Lanes<W>,
 }
 impl<const W: usize> Update<W> for RmsProp<W> {
     #[inline(always)]
     fn start() -> Self {
-        Self { square: V::splat(0.0) }
+        Self { square: all(0.0) }
     }
     #[inline(always)]
-    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
         if k == 0 && p.quirks.rmsprop_starts_at_gradient {
             self.square = g * g;
         }
         self.square = p.decay * self.square + p.rest * (g * g);
-        -(p.lr * g / (self.square + EPS).sqrt())
+        -(p.lr * g / (self.square + all(EPS)).sqrt())
     }
 }
 
 #[derive(Clone, Copy)]
 struct Adagrad<const W: usize> {
-    sum: V<W>,
+    sum: Lanes<W>,
 }
 impl<const W: usize> Update<W> for Adagrad<W> {
     #[inline(always)]
     fn start() -> Self {
-        Self { sum: V::splat(0.0) }
+        Self { sum: all(0.0) }
     }
     #[inline(always)]
-    fn step(&mut self, _k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
-        self.sum = self.sum + g * g;
-        -(p.lr * g / (self.sum + EPS).sqrt())
+    fn step(&mut self, _k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
+        self.sum += g * g;
+        -(p.lr * g / (self.sum + all(EPS)).sqrt())
     }
 }
 
 #[derive(Clone, Copy)]
 struct Adadelta<const W: usize> {
-    square: V<W>,
-    moves: V<W>,
+    square: Lanes<W>,
+    moves: Lanes<W>,
 }
 impl<const W: usize> Update<W> for Adadelta<W> {
     #[inline(always)]
     fn start() -> Self {
-        Self { square: V::splat(0.0), moves: V::splat(0.0) }
+        Self { square: all(0.0), moves: all(0.0) }
     }
     #[inline(always)]
-    fn step(&mut self, k: u32, g: V<W>, p: &Parameters<'_, W>) -> V<W> {
+    fn step(&mut self, k: u32, g: Lanes<W>, p: &Parameters<'_, W>) -> Lanes<W> {
         const REST: f64 = 1.0 - ADADELTA_DECAY;
         if k == 0 && p.quirks.adadelta_warm_start {
             self.square = g * g;
-            self.moves = V::splat(1.0);
+            self.moves = all(1.0);
         }
-        self.square = ADADELTA_DECAY * self.square + REST * (g * g);
+        self.square = self.square.scale(ADADELTA_DECAY) + (g * g).scale(REST);
         let delta = if p.quirks.adadelta_without_roots {
             -self.moves * g / self.square
         } else {
-            -((self.moves + EPS).sqrt() / (self.square + EPS).sqrt()) * g
+            -((self.moves + all(EPS)).sqrt() / (self.square + all(EPS)).sqrt()) * g
         };
-        self.moves = ADADELTA_DECAY * self.moves + REST * (delta * delta);
+        self.moves = self.moves.scale(ADADELTA_DECAY) + (delta * delta).scale(REST);
         delta
     }
 }
@@ -171,58 +172,38 @@ struct Block<'a, const N: usize, M> {
 
 impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     #[inline(always)]
-    fn filter<U: Update<W>>(&self, mut record: impl FnMut(&[V<W>; N])) -> V<W> {
-        let runs = self.data.runs;
-        let last = self.configurations.len() * runs - 1;
-        let mut run = [0; W];
-        let (mut lr, mut decay) = (V::<W>::splat(0.0), V::<W>::splat(0.0));
-        let mut x = [V::<W>::splat(0.0); N];
-        for l in 0..W {
-            // Lanes beyond the end repeat the last pair; their results are dropped.
-            let pair = (self.first + l).min(last);
-            let configuration = &self.configurations[pair / runs];
-            run[l] = pair % runs;
-            lr.0[l] = configuration.lr.unwrap_or(0.0);
-            decay.0[l] = configuration.decay.unwrap_or(0.0);
-            for c in 0..N {
-                x[c].0[l] = self.data.start[c * runs + run[l]];
-            }
-        }
-        let p = Parameters::new(lr, decay, self.quirks);
+    fn filter<U: Update<W>>(&self, mut record: impl FnMut(&[Lanes<W>; N])) -> Lanes<W> {
+        let pairs = Pairs::<W>::new(self.configurations.len(), self.data.runs, self.first);
+        let parameter = |of: fn(&Optimizer) -> Option<f64>| {
+            let values = self.configurations.iter().map(|o| of(o).unwrap_or(0.0));
+            pairs.parameter(&values.collect::<Vec<_>>())
+        };
+        let p = Parameters::new(parameter(|o| o.lr), parameter(|o| o.decay), self.quirks);
+        let mut x = pairs.rows(&self.data.start, 0);
         let steps = self.configurations[0].steps;
-        let mut sum = V::<W>::splat(0.0);
+        let mut sum = all::<W>(0.0);
         for t in 0..STEPS {
-            let mut y = [V::<W>::splat(0.0); N];
-            let mut truth = [V::<W>::splat(0.0); N];
-            for c in 0..N {
-                let base = self.data.at(t, c, 0);
-                let (ys, xs) = (&self.data.y[base..base + runs], &self.data.x[base..base + runs]);
-                for l in 0..W {
-                    y[c].0[l] = ys[run[l]];
-                    truth[c].0[l] = xs[run[l]];
-                }
-            }
+            let y: [_; N] = pairs.rows(&self.data.y, t);
+            let truth: [_; N] = pairs.rows(&self.data.x, t);
             self.model.predict(&mut x, t);
             let mut state = [U::start(); N];
             for k in 0..steps {
                 let g = self.model.gradient(&x, &y);
                 for c in 0..N {
-                    x[c] = x[c] + state[c].step(k, g[c], &p);
+                    x[c] += state[c].step(k, g[c], &p);
                 }
             }
             record(&x);
             for c in 0..N {
                 let error = x[c] - truth[c];
-                sum = sum + error * error;
+                sum += error * error;
             }
         }
-        (sum / (STEPS * N) as f64).sqrt()
+        (sum / all((STEPS * N) as f64)).sqrt()
     }
-}
 
-impl<const N: usize, M: Model<N>> Block<'_, N, M> {
     #[inline(always)]
-    fn run_recording(self, record: impl FnMut(&[V<W>; N])) -> V<W> {
+    fn run_recording(self, record: impl FnMut(&[Lanes<W>; N])) -> Lanes<W> {
         match self.configurations[0].rule {
             Rule::Gd => self.filter::<Gd>(record),
             Rule::Adam if self.quirks.adam_correction_frozen => self.filter::<Adam<W>>(record),
@@ -235,9 +216,9 @@ impl<const N: usize, M: Model<N>> Block<'_, N, M> {
 }
 
 impl<const N: usize, M: Model<N>> Kernel for Block<'_, N, M> {
-    type Output = V<W>;
+    type Output = Lanes<W>;
     #[inline(always)]
-    fn run(self) -> V<W> {
+    fn run(self) -> Lanes<W> {
         self.run_recording(|_| {})
     }
 }
@@ -258,16 +239,16 @@ pub fn estimates<const N: usize, M: Model<N>>(
 
 /// The iterates of Adam at one measurement of the toy system, beginning with the prediction `x`.
 pub fn adam_iterates(x: f64, y: f64, optimizer: Optimizer, quirks: &Quirks) -> Vec<f64> {
-    let lr = V([optimizer.lr.unwrap_or(0.0)]);
-    let decay = V([optimizer.decay.unwrap_or(0.0)]);
+    let lr = Lanes([optimizer.lr.unwrap_or(0.0)]);
+    let decay = Lanes([optimizer.decay.unwrap_or(0.0)]);
     let p = Parameters::<1>::new(lr, decay, quirks);
     let toy = super::model::Toy::new(quirks);
     let mut state = Adam::<1>::start();
-    let mut x = V([x]);
+    let mut x = Lanes([x]);
     let mut out = vec![x.0[0]];
     for k in 0..optimizer.steps {
-        let [g] = toy.gradient(&[x], &[V([y])]);
-        x = x + state.step(k, g, &p);
+        let [g] = toy.gradient(&[x], &[Lanes([y])]);
+        x += state.step(k, g, &p);
         out.push(x.0[0]);
     }
     out

@@ -1,84 +1,60 @@
-//! Many trajectories side by side, and the choice of the vector instructions at run time.
+//! Trajectories side by side as the library's [`Lanes`]: which lane holds what, and the choice of the vector instructions at
+//! run time.
 //!
-//! A [`V`] holds one number of each of `W` trajectories; an operation acts on all of them. Nothing is reordered or fused, so each
-//! lane computes the very bits that scalar code would.
+//! Nothing is reordered or fused, so each lane computes the very bits that scalar code would.
+//!
+//! The library's `simd::dispatch` is not used: it takes a closure, which is compiled for the vector unit only where it is
+//! inlined, and kernels as large as these are not. All published tables then take 104 s of processor time instead of 57 s
+//! (`optfilter reproduce toy lorenz --protocol published`). Here a kernel's `run` is always inlined.
 
-use core::ops::{Add, Div, Mul, Neg, Sub};
+use optfilter::scalar::{Lanes, Scalar};
 
-/// One number for each of `W` trajectories.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-pub struct V<const W: usize>(pub [f64; W]);
-
-impl<const W: usize> V<W> {
-    /// The same number in every lane.
-    #[inline(always)]
-    pub fn splat(value: f64) -> Self {
-        Self([value; W])
-    }
-
-    /// Square root of every lane.
-    #[inline(always)]
-    pub fn sqrt(self) -> Self {
-        let mut out = self.0;
-        for v in &mut out {
-            *v = v.sqrt();
-        }
-        Self(out)
-    }
+/// The same number in every lane.
+#[inline(always)]
+pub fn all<const W: usize>(value: f64) -> Lanes<W> {
+    Lanes::from_f64(value)
 }
 
-macro_rules! operator {
-    ($trait:ident, $name:ident, $op:tt) => {
-        impl<const W: usize> $trait for V<W> {
-            type Output = Self;
-            #[inline(always)]
-            fn $name(self, other: Self) -> Self {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self.0[i] $op other.0[i];
-                }
-                Self(out)
-            }
-        }
-        impl<const W: usize> $trait<f64> for V<W> {
-            type Output = Self;
-            #[inline(always)]
-            fn $name(self, other: f64) -> Self {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self.0[i] $op other;
-                }
-                Self(out)
-            }
-        }
-        impl<const W: usize> $trait<V<W>> for f64 {
-            type Output = V<W>;
-            #[inline(always)]
-            fn $name(self, other: V<W>) -> V<W> {
-                let mut out = [0.0; W];
-                for i in 0..W {
-                    out[i] = self $op other.0[i];
-                }
-                V(out)
-            }
-        }
-    };
+/// The lanes of a block: consecutive (parameter, run) pairs. Lanes beyond the end repeat the last pair.
+pub(super) struct Pairs<const W: usize> {
+    runs: usize,
+    parameter: [usize; W],
+    run: [usize; W],
 }
-operator!(Add, add, +);
-operator!(Sub, sub, -);
-operator!(Mul, mul, *);
-operator!(Div, div, /);
 
-impl<const W: usize> Neg for V<W> {
-    type Output = Self;
+impl<const W: usize> Pairs<W> {
     #[inline(always)]
-    fn neg(self) -> Self {
-        let mut out = self.0;
-        for v in &mut out {
-            *v = -*v;
+    pub fn new(parameters: usize, runs: usize, first: usize) -> Self {
+        let last = parameters * runs - 1;
+        let mut out = Self { runs, parameter: [0; W], run: [0; W] };
+        for l in 0..W {
+            let pair = (first + l).min(last);
+            out.parameter[l] = pair / runs;
+            out.run[l] = pair % runs;
         }
-        Self(out)
+        out
+    }
+
+    #[inline(always)]
+    pub fn parameter(&self, values: &[f64]) -> Lanes<W> {
+        let mut out = all(0.0);
+        for l in 0..W {
+            out.0[l] = values[self.parameter[l]];
+        }
+        out
+    }
+
+    /// The `t`-th group of `N` rows of an array with one row per component.
+    #[inline(always)]
+    pub fn rows<const N: usize>(&self, values: &[f64], t: usize) -> [Lanes<W>; N] {
+        let mut out = [all(0.0); N];
+        for c in 0..N {
+            let row = &values[(t * N + c) * self.runs..][..self.runs];
+            for l in 0..W {
+                out[c].0[l] = row[self.run[l]];
+            }
+        }
+        out
     }
 }
 

@@ -1,8 +1,9 @@
 //! The two systems as the published program's filters see them, over lanes.
 
-use super::lanes::V;
+use super::lanes::all;
 use super::quirks::Quirks;
 use crate::systems::{Dynamics, STEPS};
+use optfilter::scalar::{Lanes, Scalar};
 
 /// Time between measurements of the toy system.
 const TOY_DT: f64 = 0.1;
@@ -11,12 +12,22 @@ pub const LORENZ_DT: f64 = 0.02;
 const SIGMA: f64 = 10.0;
 const RHO: f64 = 28.0;
 
+/// Variance of the process noise that the Lorenz filters assume.
+pub fn lorenz_process_var(alpha: u32, quirks: &Quirks) -> f64 {
+    let alpha = f64::from(alpha);
+    if quirks.lorenz_process_covariance_linear {
+        alpha * LORENZ_DT
+    } else {
+        alpha * alpha * LORENZ_DT
+    }
+}
+
 /// What the implicit MAP filter needs of a model: where the state goes, and the gradient of half the squared residual.
 pub trait Model<const N: usize>: Copy + Send + Sync {
     /// Carry the state to step `t` (counted from zero), without noise.
-    fn predict<const W: usize>(&self, x: &mut [V<W>; N], t: usize);
+    fn predict<const W: usize>(&self, x: &mut [Lanes<W>; N], t: usize);
     /// Gradient of `|y - h(x)|^2 / 2`.
-    fn gradient<const W: usize>(&self, x: &[V<W>; N], y: &[V<W>; N]) -> [V<W>; N];
+    fn gradient<const W: usize>(&self, x: &[Lanes<W>; N], y: &[Lanes<W>; N]) -> [Lanes<W>; N];
 }
 
 /// The toy system; holds the forcing `8 cos(1.2 tau)` of each step.
@@ -41,40 +52,46 @@ impl Toy {
 
     /// `x/2 + 25 x/(1 + x^2) + 8 cos(1.2 tau)`.
     #[inline(always)]
-    pub fn transition<const W: usize>(&self, x: V<W>, t: usize) -> V<W> {
-        0.5 * x + 25.0 * x / (1.0 + x * x) + self.forcing[t]
+    pub fn transition<const W: usize>(&self, x: Lanes<W>, t: usize) -> Lanes<W> {
+        x.scale(0.5) + x.scale(25.0) / (all(1.0) + x * x) + all(self.forcing[t])
     }
 
     /// Derivative of the transition.
     #[inline(always)]
-    pub fn slope<const W: usize>(x: V<W>) -> V<W> {
-        let d = 1.0 + x * x;
-        0.5 + 25.0 * (1.0 - x * x) / (d * d)
+    pub fn slope<const W: usize>(x: Lanes<W>) -> Lanes<W> {
+        let d = all(1.0) + x * x;
+        all(0.5) + (all(1.0) - x * x).scale(25.0) / (d * d)
     }
 
     /// `x^2 / 20`.
     #[inline(always)]
-    pub fn measure<const W: usize>(x: V<W>) -> V<W> {
-        x * x / 20.0
+    pub fn measure<const W: usize>(x: Lanes<W>) -> Lanes<W> {
+        x * x / all(20.0)
     }
 
     /// Derivative of the measurement.
     #[inline(always)]
-    pub fn measure_slope<const W: usize>(x: V<W>) -> V<W> {
-        x / 10.0
+    pub fn measure_slope<const W: usize>(x: Lanes<W>) -> Lanes<W> {
+        x / all(10.0)
     }
 }
 
 impl Model<1> for Toy {
     #[inline(always)]
-    fn predict<const W: usize>(&self, x: &mut [V<W>; 1], t: usize) {
+    fn predict<const W: usize>(&self, x: &mut [Lanes<W>; 1], t: usize) {
         x[0] = self.transition(x[0], t);
     }
 
     #[inline(always)]
-    fn gradient<const W: usize>(&self, x: &[V<W>; 1], y: &[V<W>; 1]) -> [V<W>; 1] {
+    fn gradient<const W: usize>(&self, x: &[Lanes<W>; 1], y: &[Lanes<W>; 1]) -> [Lanes<W>; 1] {
         [-Self::measure_slope(x[0]) * (y[0] - Self::measure(x[0]))]
     }
+}
+
+/// `x + h k`.
+#[inline(always)]
+fn ahead<const W: usize>(x: &[Lanes<W>; 3], k: &[Lanes<W>; 3], h: f64) -> [Lanes<W>; 3] {
+    [x[0] + k[0].scale(h), x[1] + k[1].scale(h), x[2] + k[2].scale(h)]
 }
 
 /// The Lorenz system with the integrator of the filter.
@@ -95,35 +112,37 @@ impl Lorenz {
 
     /// The drift.
     #[inline(always)]
-    pub fn drift<const W: usize>(&self, x: &[V<W>; 3]) -> [V<W>; 3] {
-        [SIGMA * (x[1] - x[0]), x[0] * (RHO - x[2]) - x[1], x[0] * x[1] - self.beta * x[2]]
+    pub fn drift<const W: usize>(&self, x: &[Lanes<W>; 3]) -> [Lanes<W>; 3] {
+        [
+            (x[1] - x[0]).scale(SIGMA),
+            x[0] * (all(RHO) - x[2]) - x[1],
+            x[0] * x[1] - x[2].scale(self.beta),
+        ]
     }
 
     /// `x + h f(x)`.
     #[inline(always)]
-    pub fn euler<const W: usize>(&self, x: &[V<W>; 3], h: f64) -> [V<W>; 3] {
-        let f = self.drift(x);
-        [x[0] + h * f[0], x[1] + h * f[1], x[2] + h * f[2]]
+    pub fn euler<const W: usize>(&self, x: &[Lanes<W>; 3], h: f64) -> [Lanes<W>; 3] {
+        ahead(x, &self.drift(x), h)
     }
 
     #[inline(always)]
-    fn rk4<const W: usize>(&self, x: &[V<W>; 3]) -> [V<W>; 3] {
+    fn rk4<const W: usize>(&self, x: &[Lanes<W>; 3]) -> [Lanes<W>; 3] {
         let h = LORENZ_DT;
-        let ahead = |k: &[V<W>; 3], h: f64| [x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2]];
         let k1 = self.drift(x);
-        let k2 = self.drift(&ahead(&k1, h / 2.0));
-        let k3 = self.drift(&ahead(&k2, h / 2.0));
-        let k4 = self.drift(&ahead(&k3, h));
+        let k2 = self.drift(&ahead(x, &k1, h / 2.0));
+        let k3 = self.drift(&ahead(x, &k2, h / 2.0));
+        let k4 = self.drift(&ahead(x, &k3, h));
         let mut out = *x;
         for c in 0..3 {
-            out[c] = x[c] + h / 6.0 * (k1[c] + 2.0 * k2[c] + 2.0 * k3[c] + k4[c]);
+            out[c] = x[c] + (k1[c] + k2[c].scale(2.0) + k3[c].scale(2.0) + k4[c]).scale(h / 6.0);
         }
         out
     }
 
     /// The state one measurement later, by the filter's integrator.
     #[inline(always)]
-    pub fn step<const W: usize>(&self, x: &[V<W>; 3]) -> [V<W>; 3] {
+    pub fn step<const W: usize>(&self, x: &[Lanes<W>; 3]) -> [Lanes<W>; 3] {
         match self.dynamics {
             Dynamics::Rk4 => self.rk4(x),
             Dynamics::Euler => self.euler(x, LORENZ_DT),
@@ -133,30 +152,34 @@ impl Lorenz {
 
     /// Jacobian of the drift.
     #[inline(always)]
-    fn drift_jacobian<const W: usize>(&self, x: &[V<W>; 3]) -> [[V<W>; 3]; 3] {
-        let s = V::splat;
-        [[s(-SIGMA), s(SIGMA), s(0.0)], [RHO - x[2], s(-1.0), -x[0]], [x[1], x[0], s(-self.beta)]]
+    fn drift_jacobian<const W: usize>(&self, x: &[Lanes<W>; 3]) -> [[Lanes<W>; 3]; 3] {
+        [
+            [all(-SIGMA), all(SIGMA), all(0.0)],
+            [all(RHO) - x[2], all(-1.0), -x[0]],
+            [x[1], x[0], all(-self.beta)],
+        ]
     }
 
     /// Jacobian of the whole step, less the identity.
     #[inline(always)]
     fn step_jacobian_less_identity<const W: usize>(
         &self,
-        x: &[V<W>; 3],
+        x: &[Lanes<W>; 3],
         of_euler: bool,
-    ) -> [[V<W>; 3]; 3] {
+    ) -> [[Lanes<W>; 3]; 3] {
         let h = LORENZ_DT;
         let mut jacobian = self.drift_jacobian(x);
         if !of_euler && self.dynamics == Dynamics::Rk4 {
             // d k_{i+1} = J(x + h_i k_i) (I + h_i d k_i)
-            let chain = |k: &[V<W>; 3], dk: &[[V<W>; 3]; 3], h: f64| {
-                let at = [x[0] + h * k[0], x[1] + h * k[1], x[2] + h * k[2]];
+            let chain = |k: &[Lanes<W>; 3], dk: &[[Lanes<W>; 3]; 3], h: f64| {
+                let at = ahead(x, k, h);
                 let j = self.drift_jacobian(&at);
                 let mut out = j;
                 for r in 0..3 {
                     for c in 0..3 {
                         out[r][c] = j[r][c]
-                            + h * (j[r][0] * dk[0][c] + j[r][1] * dk[1][c] + j[r][2] * dk[2][c]);
+                            + (j[r][0] * dk[0][c] + j[r][1] * dk[1][c] + j[r][2] * dk[2][c])
+                                .scale(h);
                     }
                 }
                 (self.drift(&at), out)
@@ -167,13 +190,15 @@ impl Lorenz {
             let (_, d4) = chain(&k3, &d3, h);
             for r in 0..3 {
                 for c in 0..3 {
-                    jacobian[r][c] = (d1[r][c] + 2.0 * d2[r][c] + 2.0 * d3[r][c] + d4[r][c]) / 6.0;
+                    jacobian[r][c] =
+                        (d1[r][c] + d2[r][c].scale(2.0) + d3[r][c].scale(2.0) + d4[r][c])
+                            / all(6.0);
                 }
             }
         }
         for row in &mut jacobian {
             for v in row {
-                *v = h * *v;
+                *v = v.scale(h);
             }
         }
         jacobian
@@ -181,9 +206,13 @@ impl Lorenz {
 
     /// The Jacobian that the EKF uses for the step.
     #[inline(always)]
-    pub fn step_jacobian<const W: usize>(&self, x: &[V<W>; 3], quirks: &Quirks) -> [[V<W>; 3]; 3] {
+    pub fn step_jacobian<const W: usize>(
+        &self,
+        x: &[Lanes<W>; 3],
+        quirks: &Quirks,
+    ) -> [[Lanes<W>; 3]; 3] {
         let (mut jacobian, add_identity) = match self.dynamics {
-            Dynamics::Grw => ([[V::splat(0.0); 3]; 3], true),
+            Dynamics::Grw => ([[all(0.0); 3]; 3], true),
             _ => (
                 self.step_jacobian_less_identity(x, quirks.lorenz_jacobian_of_euler),
                 !quirks.lorenz_jacobian_without_identity,
@@ -191,7 +220,7 @@ impl Lorenz {
         };
         if add_identity {
             for c in 0..3 {
-                jacobian[c][c] = jacobian[c][c] + 1.0;
+                jacobian[c][c] += all(1.0);
             }
         }
         jacobian
@@ -200,12 +229,12 @@ impl Lorenz {
 
 impl Model<3> for Lorenz {
     #[inline(always)]
-    fn predict<const W: usize>(&self, x: &mut [V<W>; 3], _t: usize) {
+    fn predict<const W: usize>(&self, x: &mut [Lanes<W>; 3], _t: usize) {
         *x = self.step(x);
     }
 
     #[inline(always)]
-    fn gradient<const W: usize>(&self, x: &[V<W>; 3], y: &[V<W>; 3]) -> [V<W>; 3] {
+    fn gradient<const W: usize>(&self, x: &[Lanes<W>; 3], y: &[Lanes<W>; 3]) -> [Lanes<W>; 3] {
         [-(y[0] - x[0]), -(y[1] - x[1]), -(y[2] - x[2])]
     }
 }

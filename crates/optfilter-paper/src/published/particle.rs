@@ -6,142 +6,17 @@
 //!
 //! The random numbers depend on the run alone, so all systems of a family advance together and share them.
 
-use super::lanes::{Kernel, V, dispatch, exp_negative};
-use super::model::{Lorenz, Toy};
+use super::lanes::{Kernel, all, dispatch, exp_negative};
+pub use super::particle_model::{LorenzParticles, ParticleModel, ToyParticles};
 use super::quirks::Quirks;
 use super::simulate::{Data, seed_of};
 use crate::numpy_random::RandomState;
-use crate::systems::{Dynamics, STEPS};
-use core::f64::consts::PI;
+use crate::systems::STEPS;
+use optfilter::scalar::Lanes;
 use rayon::prelude::*;
 
 /// Particles in the paper's tables.
 pub const PARTICLES: usize = 1000;
-
-/// What a particle filter needs of a system.
-pub trait ParticleModel<const N: usize>: Copy + Send + Sync {
-    /// Where the initial particles lie around.
-    fn center(&self) -> f64;
-    /// Move all particles of one component-major array to step `t`, without noise.
-    fn transition(&self, particles: &mut [Vec<f64>; N], t: usize);
-    /// Deviation of the process noise.
-    fn process_std(&self) -> f64;
-    /// Logarithm of the density of the measurement, without the constant.
-    fn exponent<const W: usize>(&self, x: &[V<W>; N], y: &[f64; N]) -> V<W>;
-    /// The constant of the density.
-    fn density_constant(&self) -> f64;
-    /// Whether the stored particles are those that the next prediction has moved.
-    fn overwritten(&self) -> bool;
-}
-
-/// Toy system with its noise as the particle filter takes it.
-#[derive(Clone, Copy)]
-pub struct ToyParticles<'a> {
-    model: &'a Toy,
-    q_std: f64,
-    r_std: f64,
-}
-
-impl<'a> ToyParticles<'a> {
-    /// For the toy system with noises `q` and `r`.
-    pub fn new(model: &'a Toy, q: u32, r: u32, quirks: &Quirks) -> Self {
-        let scale = |v: u32| {
-            if quirks.toy_particles_noise_as_deviation { f64::from(v) } else { f64::from(v).sqrt() }
-        };
-        Self { model, q_std: scale(q), r_std: scale(r) }
-    }
-}
-
-impl ParticleModel<1> for ToyParticles<'_> {
-    fn center(&self) -> f64 {
-        0.0
-    }
-    fn transition(&self, particles: &mut [Vec<f64>; 1], t: usize) {
-        struct Move<'a>(&'a Toy, &'a mut [f64], usize);
-        impl Kernel for Move<'_> {
-            type Output = ();
-            #[inline(always)]
-            fn run(self) {
-                for x in self.1 {
-                    *x = self.0.transition(V([*x]), self.2).0[0];
-                }
-            }
-        }
-        dispatch(Move(self.model, &mut particles[0], t));
-    }
-    fn process_std(&self) -> f64 {
-        self.q_std
-    }
-    #[inline(always)]
-    fn exponent<const W: usize>(&self, x: &[V<W>; 1], y: &[f64; 1]) -> V<W> {
-        let z = (y[0] - Toy::measure(x[0])) / self.r_std;
-        -(z * z) / 2.0
-    }
-    fn density_constant(&self) -> f64 {
-        1.0 / (2.0 * PI).sqrt() / self.r_std
-    }
-    fn overwritten(&self) -> bool {
-        false
-    }
-}
-
-/// Lorenz system with its noise as the particle filter takes it.
-#[derive(Clone, Copy)]
-pub struct LorenzParticles {
-    model: Lorenz,
-    process_std: f64,
-    overwritten: bool,
-}
-
-impl LorenzParticles {
-    /// For the Lorenz system with noise `alpha` and the given integrator.
-    pub fn new(alpha: u32, dynamics: Dynamics, quirks: &Quirks) -> Self {
-        let model = Lorenz::new(dynamics, quirks);
-        Self {
-            model,
-            process_std: super::lorenz_process_var(alpha, quirks).sqrt(),
-            overwritten: quirks.particles_overwritten && dynamics != Dynamics::Grw,
-        }
-    }
-}
-
-impl ParticleModel<3> for LorenzParticles {
-    fn center(&self) -> f64 {
-        10.0
-    }
-    fn transition(&self, particles: &mut [Vec<f64>; 3], _t: usize) {
-        struct Move<'a>(Lorenz, &'a mut [Vec<f64>; 3]);
-        impl Kernel for Move<'_> {
-            type Output = ();
-            #[inline(always)]
-            fn run(self) {
-                let [a, b, c] = self.1;
-                for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
-                    let next = self.0.step(&[V([*a]), V([*b]), V([*c])]);
-                    *a = next[0].0[0];
-                    *b = next[1].0[0];
-                    *c = next[2].0[0];
-                }
-            }
-        }
-        dispatch(Move(self.model, particles));
-    }
-    fn process_std(&self) -> f64 {
-        self.process_std
-    }
-    #[inline(always)]
-    fn exponent<const W: usize>(&self, x: &[V<W>; 3], y: &[f64; 3]) -> V<W> {
-        let d = [y[0] - x[0], y[1] - x[1], y[2] - x[2]];
-        -(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]) / 2.0 / 2.0
-    }
-    fn density_constant(&self) -> f64 {
-        // (2 pi)^(-3/2) |2 I|^(-1/2)
-        (2.0 * PI).powf(-1.5) * 8.0_f64.powf(-0.5)
-    }
-    fn overwritten(&self) -> bool {
-        self.overwritten
-    }
-}
 
 /// The filter of one system in the middle of a run.
 struct State<const N: usize> {
@@ -157,10 +32,10 @@ impl Kernel for Sum<'_> {
     type Output = f64;
     #[inline(always)]
     fn run(self) -> f64 {
-        let mut sums = V::<8>::splat(0.0);
+        let mut sums = all::<8>(0.0);
         let (chunks, rest) = self.0.as_chunks();
         for chunk in chunks {
-            sums = sums + V(*chunk);
+            sums += Lanes(*chunk);
         }
         sums.0.iter().sum::<f64>() + rest.iter().sum::<f64>()
     }
@@ -192,11 +67,11 @@ impl<const N: usize, P: ParticleModel<N>> Kernel for Densities<'_, N, P> {
     fn run(self) {
         let constant = self.model.density_constant();
         for (block, weights) in self.weights.chunks_mut(8).enumerate() {
-            let mut x = [V::<8>::splat(0.0); N];
+            let mut x = [all::<8>(0.0); N];
             for c in 0..N {
                 let from = &self.particles[c][8 * block..];
                 match from.first_chunk() {
-                    Some(chunk) => x[c] = V(*chunk),
+                    Some(chunk) => x[c] = Lanes(*chunk),
                     None => x[c].0[..from.len()].copy_from_slice(from),
                 }
             }

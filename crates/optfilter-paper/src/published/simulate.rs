@@ -3,11 +3,12 @@
 //! Run `i` draws from the stream seeded with `seed + i`: first the initial state, then at each step the process noise and the
 //! measurement noise, and last the mean at which the filters start.
 
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, all, dispatch};
 use super::model::{LORENZ_DT, Lorenz, Toy};
 use super::quirks::Quirks;
 use crate::numpy_random::RandomState;
 use crate::systems::{Dynamics, STEPS};
+use optfilter::scalar::Lanes;
 use rayon::prelude::*;
 
 /// Euler steps between two measurements.
@@ -58,10 +59,10 @@ pub fn toy(q: u32, r: u32, runs: usize, seed: u32, quirks: &Quirks) -> Data<1> {
     let mut data = Data::zeros(runs);
     for run in 0..runs {
         let mut random = RandomState::new(seed_of(seed, run));
-        let mut x = V([random.normal()]);
+        let mut x = Lanes([random.normal()]);
         for t in 0..STEPS {
-            x = model.transition(x, t) + q_std * random.normal();
-            let y = Toy::measure(x) + r_std * random.normal();
+            x = model.transition(x, t) + all(q_std * random.normal());
+            let y = Toy::measure(x) + all(r_std * random.normal());
             let at = data.at(t, 0, run);
             data.x[at] = x.0[0];
             data.y[at] = y.0[0];
@@ -174,7 +175,7 @@ impl<const W: usize> Kernel for NoiselessBlock<'_, W> {
     fn run(self) -> Vec<Trajectory> {
         let h = LORENZ_DT / SUBSTEPS as f64;
         let model = Lorenz::new(Dynamics::Euler, self.quirks);
-        let mut x = [V::<W>::splat(0.0); 3];
+        let mut x = [all::<W>(0.0); 3];
         let mut out: Vec<Trajectory> = Vec::with_capacity(self.lanes.len());
         for (l, &(_, run)) in self.lanes.iter().enumerate() {
             for c in 0..3 {
@@ -210,7 +211,7 @@ fn euler_maruyama(alpha: u32, seed: u32, quirks: &Quirks, measurement_std: f64) 
     let std = noise_std(alpha, quirks) / (SUBSTEPS as f64).sqrt();
     let model = Lorenz::new(Dynamics::Euler, quirks);
     let mut random = RandomState::new(seed);
-    let mut x = [0; 3].map(|_| V([10.0 + random.normal()]));
+    let mut x = [0; 3].map(|_| Lanes([10.0 + random.normal()]));
     let mut out = Trajectory {
         x: Vec::with_capacity(3 * STEPS),
         y: Vec::with_capacity(3 * STEPS),

@@ -1,13 +1,14 @@
 //! Symmetric 3 x 3 matrices over lanes: all that the Lorenz filters need.
 
-use super::lanes::V;
+use super::lanes::all;
+use optfilter::scalar::{Lanes, Scalar};
 
 /// A full 3 x 3 matrix, by rows.
-pub type Full<const W: usize> = [[V<W>; 3]; 3];
+pub type Full<const W: usize> = [[Lanes<W>; 3]; 3];
 
 /// A symmetric matrix: the entries (0,0), (1,0), (1,1), (2,0), (2,1), (2,2).
 #[derive(Clone, Copy)]
-pub struct Symmetric<const W: usize>(pub [V<W>; 6]);
+pub struct Symmetric<const W: usize>(pub [Lanes<W>; 6]);
 
 /// Position of an entry.
 const AT: [[usize; 3]; 3] = [[0, 1, 3], [1, 2, 4], [3, 4, 5]];
@@ -16,36 +17,36 @@ impl<const W: usize> Symmetric<W> {
     /// All entries zero.
     #[inline(always)]
     pub fn zero() -> Self {
-        Self([V::splat(0.0); 6])
+        Self([all(0.0); 6])
     }
 
     /// The identity.
     #[inline(always)]
     pub fn identity() -> Self {
-        Self::zero().add_diagonal(V::splat(1.0))
+        Self::zero().add_diagonal(all(1.0))
     }
 
     /// Entry in row `r` and column `c`.
     #[inline(always)]
-    pub fn get(&self, r: usize, c: usize) -> V<W> {
+    pub fn get(&self, r: usize, c: usize) -> Lanes<W> {
         self.0[AT[r][c]]
     }
 
     /// `self + d I`.
     #[inline(always)]
-    pub fn add_diagonal(mut self, d: V<W>) -> Self {
+    pub fn add_diagonal(mut self, d: Lanes<W>) -> Self {
         for i in [0, 2, 5] {
-            self.0[i] = self.0[i] + d;
+            self.0[i] += d;
         }
         self
     }
 
     /// `self + w a a'`.
     #[inline(always)]
-    pub fn add_outer(mut self, w: f64, a: &[V<W>; 3]) -> Self {
+    pub fn add_outer(mut self, w: f64, a: &[Lanes<W>; 3]) -> Self {
         for r in 0..3 {
             for c in 0..=r {
-                self.0[AT[r][c]] = self.0[AT[r][c]] + w * (a[r] * a[c]);
+                self.0[AT[r][c]] += (a[r] * a[c]).scale(w);
             }
         }
         self
@@ -55,7 +56,7 @@ impl<const W: usize> Symmetric<W> {
     #[inline(always)]
     pub fn subtract(mut self, other: &Self) -> Self {
         for i in 0..6 {
-            self.0[i] = self.0[i] - other.0[i];
+            self.0[i] -= other.0[i];
         }
         self
     }
@@ -87,7 +88,7 @@ impl<const W: usize> Symmetric<W> {
         let c00 = c * f - e * e;
         let c10 = d * e - b * f;
         let c20 = b * e - c * d;
-        let scale = 1.0 / (a * c00 + b * c10 + d * c20);
+        let scale = all(1.0) / (a * c00 + b * c10 + d * c20);
         Self([
             c00 * scale,
             c10 * scale,
@@ -101,7 +102,7 @@ impl<const W: usize> Symmetric<W> {
     /// Lower Cholesky factor; NaN in lanes that are not positive definite.
     #[inline(always)]
     pub fn cholesky(&self) -> Full<W> {
-        let zero = V::splat(0.0);
+        let zero = all(0.0);
         let [a, b, c, d, e, f] = self.0;
         let l00 = a.sqrt();
         let l10 = b / l00;
@@ -116,7 +117,7 @@ impl<const W: usize> Symmetric<W> {
 /// Product of two symmetric matrices.
 #[inline(always)]
 pub fn product<const W: usize>(a: &Symmetric<W>, b: &Symmetric<W>) -> Full<W> {
-    let mut out = [[V::splat(0.0); 3]; 3];
+    let mut out = [[all(0.0); 3]; 3];
     for r in 0..3 {
         for c in 0..3 {
             out[r][c] =
@@ -128,7 +129,7 @@ pub fn product<const W: usize>(a: &Symmetric<W>, b: &Symmetric<W>) -> Full<W> {
 
 /// Matrix times vector.
 #[inline(always)]
-pub fn apply<const W: usize>(a: &Full<W>, x: &[V<W>; 3]) -> [V<W>; 3] {
+pub fn apply<const W: usize>(a: &Full<W>, x: &[Lanes<W>; 3]) -> [Lanes<W>; 3] {
     let mut out = *x;
     for r in 0..3 {
         out[r] = a[r][0] * x[0] + a[r][1] * x[1] + a[r][2] * x[2];

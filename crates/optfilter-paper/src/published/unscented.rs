@@ -4,13 +4,13 @@
 //! `1 / (2 (n + lambda))`, the same for mean and covariance, **all divided by n**. The points are drawn anew from the predicted moments
 //! before the update. Q and R are added to the weighted sums undivided; update `m + G (y - z)`, `P - G S G'`.
 
-use super::Pairs;
-use super::lanes::{Kernel, V, dispatch};
+use super::lanes::{Kernel, Pairs, all, dispatch};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;
 use super::symmetric::{self, Full, Symmetric};
 use crate::systems::STEPS;
+use optfilter::scalar::{Lanes, Scalar};
 use rayon::prelude::*;
 
 const W_TOY: usize = 16;
@@ -55,22 +55,25 @@ struct ToyBlock<'a> {
 impl ToyBlock<'_> {
     /// `record` sees the predicted and the updated mean of every step.
     #[inline(always)]
-    fn run_recording(self, mut record: impl FnMut(V<W_TOY>, V<W_TOY>)) -> V<W_TOY> {
+    fn run_recording(self, mut record: impl FnMut(Lanes<W_TOY>, Lanes<W_TOY>)) -> Lanes<W_TOY> {
         let w = self.weights;
         let lanes = Pairs::<W_TOY>::new(1, self.data.runs, self.first);
-        let points = |m: V<W_TOY>, p: V<W_TOY>| {
-            let d = w.spread * p.sqrt();
+        let points = |m: Lanes<W_TOY>, p: Lanes<W_TOY>| {
+            let d = p.sqrt().scale(w.spread);
             [m, m + d, m - d]
         };
-        let mean = |v: &[V<W_TOY>; 3]| w.mean[0] * v[0] + w.mean[1] * v[1] + w.mean[1] * v[2];
-        let cov = |a: &[V<W_TOY>; 3], ma: V<W_TOY>, b: &[V<W_TOY>; 3], mb: V<W_TOY>| {
-            w.cov[0] * ((a[0] - ma) * (b[0] - mb))
-                + w.cov[1] * ((a[1] - ma) * (b[1] - mb))
-                + w.cov[1] * ((a[2] - ma) * (b[2] - mb))
+        let mean = |v: &[Lanes<W_TOY>; 3]| {
+            v[0].scale(w.mean[0]) + v[1].scale(w.mean[1]) + v[2].scale(w.mean[1])
         };
+        let cov =
+            |a: &[Lanes<W_TOY>; 3], ma: Lanes<W_TOY>, b: &[Lanes<W_TOY>; 3], mb: Lanes<W_TOY>| {
+                ((a[0] - ma) * (b[0] - mb)).scale(w.cov[0])
+                    + ((a[1] - ma) * (b[1] - mb)).scale(w.cov[1])
+                    + ((a[2] - ma) * (b[2] - mb)).scale(w.cov[1])
+            };
         let [mut x] = lanes.rows(&self.data.start, 0);
-        let mut p = V::splat(1.0);
-        let mut sum = V::splat(0.0);
+        let mut p = all(1.0);
+        let mut sum = all(0.0);
         for t in 0..STEPS {
             let [y] = lanes.rows(&self.data.y, t);
             let mut moved = points(x, p);
@@ -78,30 +81,30 @@ impl ToyBlock<'_> {
                 *v = self.model.transition(*v, t);
             }
             let m = mean(&moved);
-            let prior = cov(&moved, m, &moved, m) + self.q_var;
+            let prior = cov(&moved, m, &moved, m) + all(self.q_var);
             let drawn = points(m, prior);
             let mut seen = drawn;
             for v in &mut seen {
                 *v = Toy::measure(*v);
             }
             let z = mean(&seen);
-            let s = cov(&seen, z, &seen, z) + self.r_var;
+            let s = cov(&seen, z, &seen, z) + all(self.r_var);
             let gain = cov(&drawn, m, &seen, z) / s;
             x = m + gain * (y - z);
             p = prior - gain * s * gain;
             record(m, x);
             let [truth] = lanes.rows(&self.data.x, t);
             let error = x - truth;
-            sum = sum + error * error;
+            sum += error * error;
         }
-        (sum / STEPS as f64).sqrt()
+        (sum / all(STEPS as f64)).sqrt()
     }
 }
 
 impl Kernel for ToyBlock<'_> {
-    type Output = V<W_TOY>;
+    type Output = Lanes<W_TOY>;
     #[inline(always)]
-    fn run(self) -> V<W_TOY> {
+    fn run(self) -> Lanes<W_TOY> {
         self.run_recording(|_, _| {})
     }
 }
@@ -145,14 +148,14 @@ pub fn toy(model: &Toy, data: &Data<1>, q: u32, r: u32, quirks: &Quirks) -> Vec<
         .collect()
 }
 
-type Point = [V<W_LORENZ>; 3];
+type Point = [Lanes<W_LORENZ>; 3];
 
 #[inline(always)]
 fn points(m: &Point, root: &Full<W_LORENZ>, spread: f64) -> [Point; 7] {
     let mut out = [*m; 7];
     for i in 0..3 {
         for c in 0..3 {
-            let d = spread * root[c][i];
+            let d = root[c][i].scale(spread);
             out[1 + i][c] = m[c] + d;
             out[4 + i][c] = m[c] - d;
         }
@@ -164,9 +167,9 @@ fn points(m: &Point, root: &Full<W_LORENZ>, spread: f64) -> [Point; 7] {
 fn mean(points: &[Point; 7], w: &Weights) -> Point {
     let mut out = points[0];
     for c in 0..3 {
-        out[c] = w.mean[0] * points[0][c];
+        out[c] = points[0][c].scale(w.mean[0]);
         for point in &points[1..] {
-            out[c] = out[c] + w.mean[1] * point[c];
+            out[c] += point[c].scale(w.mean[1]);
         }
     }
     out
@@ -177,7 +180,7 @@ fn deviations(points: &[Point; 7], m: &Point) -> [Point; 7] {
     let mut out = *points;
     for point in &mut out {
         for c in 0..3 {
-            point[c] = point[c] - m[c];
+            point[c] -= m[c];
         }
     }
     out
@@ -201,16 +204,16 @@ struct LorenzBlock<'a> {
 }
 
 impl Kernel for LorenzBlock<'_> {
-    type Output = V<W_LORENZ>;
+    type Output = Lanes<W_LORENZ>;
     #[inline(always)]
-    fn run(self) -> V<W_LORENZ> {
+    fn run(self) -> Lanes<W_LORENZ> {
         let w = &self.weights;
-        let r_var = V::splat(2.0);
+        let r_var = all(2.0);
         let lanes = Pairs::<W_LORENZ>::new(self.q_vars.len(), self.data.runs, self.first);
         let q_var = lanes.parameter(self.q_vars);
         let mut x = lanes.rows(&self.data.start, 0);
         let mut p = Symmetric::identity();
-        let mut sum = V::splat(0.0);
+        let mut sum = all(0.0);
         for t in 0..STEPS {
             let y: [_; 3] = lanes.rows(&self.data.y, t);
             let mut moved = points(&x, &p.cholesky(), w.spread);
@@ -224,12 +227,12 @@ impl Kernel for LorenzBlock<'_> {
             let dx = deviations(&drawn, &m);
             let dz = deviations(&drawn, &z);
             let s = covariance(&dz, w).add_diagonal(r_var);
-            let mut cross = [[V::splat(0.0); 3]; 3];
+            let mut cross = [[all(0.0); 3]; 3];
             for i in 0..7 {
                 let weight = w.cov[usize::from(i > 0)];
                 for r in 0..3 {
                     for c in 0..3 {
-                        cross[r][c] = cross[r][c] + weight * (dx[i][r] * dz[i][c]);
+                        cross[r][c] += (dx[i][r] * dz[i][c]).scale(weight);
                     }
                 }
             }
@@ -251,11 +254,11 @@ impl Kernel for LorenzBlock<'_> {
             for c in 0..3 {
                 x[c] = m[c] + correction[c];
                 let error = x[c] - truth[c];
-                sum = sum + error * error;
+                sum += error * error;
             }
             p = prior.subtract(&s.congruence(&gain));
         }
-        (sum / (3 * STEPS) as f64).sqrt()
+        (sum / all((3 * STEPS) as f64)).sqrt()
     }
 }
 

@@ -7,7 +7,7 @@
 pub mod simulate;
 
 use crate::control::{Control, Stopped};
-use crate::grid::{self, Method, Optimizer, Rule};
+use crate::grid::{self, GridMethod, Optimizer, Rule};
 use crate::row::{Row, Tuning};
 use crate::stats::Summary;
 use crate::systems::{Dynamics as Integrator, System};
@@ -27,15 +27,9 @@ use optfilter::optim::{AnyOptimizer, OptimizerError};
 use optfilter::rng::Stream;
 use optfilter::simulate::Simulation;
 use rayon::prelude::*;
-use simulate::Data;
+use simulate::{Data, LORENZ_DT, LORENZ_R_VAR, TOY_DT};
 use thiserror::Error;
 
-/// Time between measurements of the toy system.
-pub const TOY_DT: f64 = 0.1;
-/// Time between measurements of the Lorenz attractor.
-pub const LORENZ_DT: f64 = 0.02;
-/// Variance of its measurement noise.
-pub const LORENZ_R_VAR: f64 = 2.0;
 /// Particles of the particle filter.
 const PARTICLES: usize = 1000;
 
@@ -153,30 +147,30 @@ impl<M> Case<'_, M> {
         let mut rows = Vec::new();
         let own = [self.q_var];
         control.phase("specified EKF, IEKF", 7, 0.02 * work, || {
-            self.extended(&own, |_| Method::Ekf, &mut rows)?;
+            self.extended(&own, |_| GridMethod::Ekf, &mut rows)?;
             for steps in grid::IEKF_STEPS {
                 let filter = Iterated::new(self.model.clone(), self.noise(self.q_var)?, steps)?;
                 let estimates = self.gaussian(&filter)?;
-                rows.push(self.row(Method::Iekf { steps }, &estimates));
+                rows.push(self.row(GridMethod::Iekf { steps }, &estimates));
             }
             Ok::<_, SpecifiedError>(())
         })??;
         control.phase("specified UKF", 1, 0.02 * work, || {
-            self.unscented(&own, |_| Method::Ukf, &mut rows)
+            self.unscented(&own, |_| GridMethod::Ukf, &mut rows)
         })??;
         control.phase("specified PF", 1, 0.2 * work, || {
             let estimates = self.particles()?;
-            rows.push(self.row(Method::Pf, &estimates));
+            rows.push(self.row(GridMethod::Pf, &estimates));
             Ok::<_, SpecifiedError>(())
         })??;
         self.implicit(if search { 0.4 } else { 0.76 } * work, control, &mut rows)?;
         if search {
             let values: Vec<f64> = (0..grid::Q_SEARCH).map(grid::q_search_value).collect();
             control.phase("specified Q search, EKF", values.len(), 0.12 * work, || {
-                self.extended(&values, |q| Method::EkfSearch { q }, &mut rows)
+                self.extended(&values, |q| GridMethod::EkfSearch { q }, &mut rows)
             })??;
             control.phase("specified Q search, UKF", values.len(), 0.24 * work, || {
-                self.unscented(&values, |q| Method::UkfSearch { q }, &mut rows)
+                self.unscented(&values, |q| GridMethod::UkfSearch { q }, &mut rows)
             })??;
         }
         Ok(rows)
@@ -197,7 +191,7 @@ impl<M> Case<'_, M> {
     fn extended<const N: usize>(
         &self,
         q_vars: &[f64],
-        method: impl Fn(f64) -> Method + Sync,
+        method: impl Fn(f64) -> GridMethod + Sync,
         rows: &mut Vec<Row>,
     ) -> Result<(), SpecifiedError>
     where
@@ -222,7 +216,7 @@ impl<M> Case<'_, M> {
     fn unscented<const N: usize>(
         &self,
         q_vars: &[f64],
-        method: impl Fn(f64) -> Method + Sync,
+        method: impl Fn(f64) -> GridMethod + Sync,
         rows: &mut Vec<Row>,
     ) -> Result<(), SpecifiedError>
     where
@@ -343,7 +337,7 @@ impl<M> Case<'_, M> {
                         let tests = self.data.test.len();
                         let estimates =
                             Estimates { test: of(0..tests), tuning: of(tests..batch.len()) };
-                        Ok(self.row(Method::Imap(*o), &estimates))
+                        Ok(self.row(GridMethod::Imap(*o), &estimates))
                     })
                     .collect::<Result<Vec<Row>, SpecifiedError>>()
             })??;
@@ -353,7 +347,7 @@ impl<M> Case<'_, M> {
     }
 
     /// Summarise estimates.
-    fn row<const N: usize>(&self, method: Method, estimates: &Estimates) -> Row
+    fn row<const N: usize>(&self, method: GridMethod, estimates: &Estimates) -> Row
     where
         M: Model + Dynamics<State = Const<N>> + Observation<Output = Const<N>>,
     {

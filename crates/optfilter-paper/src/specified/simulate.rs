@@ -4,7 +4,6 @@
 //! measurements, each with its Wiener increment. Random numbers come from named counter-based streams; the runs for tuning have streams
 //! of their own.
 
-use super::{LORENZ_DT, LORENZ_R_VAR, TOY_DT};
 use crate::systems::STEPS;
 use optfilter::filter::{FilterError, GaussianBelief};
 use optfilter::model::{Drift, GaussianNoise, Growth, Lorenz63};
@@ -13,6 +12,12 @@ use optfilter::scalar::Lanes;
 use optfilter::simulate::{Simulation, simulate};
 use rayon::prelude::*;
 
+/// Time between measurements of the toy system.
+pub const TOY_DT: f64 = 0.1;
+/// Time between measurements of the Lorenz attractor.
+pub const LORENZ_DT: f64 = 0.02;
+/// Variance of its measurement noise.
+pub const LORENZ_R_VAR: f64 = 2.0;
 /// Euler-Maruyama steps between two measurements.
 const SUBSTEPS: usize = 10_000;
 /// Runs on which hyper-parameters are chosen.

@@ -3,7 +3,8 @@
 use super::Listener;
 use crate::errors::bad;
 use crate::threads;
-use optfilter_nn::yearbook::{self, Method, Options, Protocol, YearbookError};
+use optfilter_paper::Protocol;
+use optfilter_paper::yearbook::{self, Options, Size, YearbookError};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -26,13 +27,12 @@ pub(crate) fn reproduce_yearbook<'py>(
     out: PathBuf,
     tell: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyList>, (String, usize, bool))> {
-    let mut options = if size == "full" { Options::full(out) } else { Options::short(out) };
-    if size == "quick" {
-        options.seeds = 1;
-        options.years = (1931, 1934);
-        options.particles = 50;
-        options.methods = vec![Method::Static, Method::ImplicitMap(10), Method::Particle(0.01)];
-    }
+    let size = match size {
+        "quick" => Size::Quick,
+        "full" => Size::Full,
+        _ => Size::Short,
+    };
+    let mut options = Options::new(size, out);
     options.data = data;
     options.seeds = seeds.unwrap_or(options.seeds);
     options.protocols = protocols
@@ -66,7 +66,7 @@ pub(crate) fn reproduce_yearbook<'py>(
     let table = PyList::empty(py);
     for row in &outcome.table {
         let entry = PyDict::new(py);
-        entry.set_item("protocol", row.protocol)?;
+        entry.set_item("protocol", row.protocol.name())?;
         entry.set_item("method", row.method.name())?;
         entry.set_item("steps", row.method.steps())?;
         entry.set_item("sigma2", row.method.sigma2())?;

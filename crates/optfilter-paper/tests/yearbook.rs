@@ -1,7 +1,8 @@
 //! The experiment as a whole, at reduced size: resuming, damaged data, and the real images where they are at hand.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use optfilter_nn::yearbook::{Dataset, Method, Options, Protocol, Row, run};
+use optfilter_paper::Protocol::{self, Published, Specified};
+use optfilter_paper::yearbook::{Dataset, Options, Row, YearbookMethod as Method, run};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +25,7 @@ fn small(name: &str) -> Options {
             Method::ImplicitMap(4),
             Method::Particle(0.01),
         ],
-        protocols: vec![Protocol::Published, Protocol::Specified],
+        protocols: vec![Published, Specified],
         particles: 4,
         years: (1969, 1972),
         ..Options::short(folder(name))
@@ -122,7 +123,7 @@ fn table_and_figures_follow_from_the_rows() {
     let rows: Vec<&Row> = outcome
         .rows
         .iter()
-        .filter(|r| r.protocol == "specified" && r.method == Method::ImplicitMap(4))
+        .filter(|r| r.protocol == Specified && r.method == Method::ImplicitMap(4))
         .collect();
     let year = |y: i32| {
         let of: Vec<f64> =
@@ -132,26 +133,26 @@ fn table_and_figures_follow_from_the_rows() {
     let cell = outcome
         .table
         .iter()
-        .find(|t| t.protocol == "specified" && t.method == Method::ImplicitMap(4))
+        .find(|t| t.protocol == Specified && t.method == Method::ImplicitMap(4))
         .unwrap();
     let (a, b) = (year(1971), year(1972));
     assert!((cell.test_block.0 - (a + b) / 2.0).abs() < 1e-12);
     // 1.96 std / sqrt(2) of two values: their half distance over sqrt(2).
     assert!((cell.test_block.1 - 1.96 * ((a - b) / 2.0).abs() / 2f64.sqrt()).abs() < 1e-9);
-    for protocol in ["published", "specified"] {
+    for protocol in [Published, Specified] {
         for method in ["IMAP-Adam", "PF", "static"] {
             let chosen = outcome
                 .table
                 .iter()
                 .filter(|t| t.protocol == protocol && t.method.name() == method && t.selected);
-            assert_eq!(chosen.count(), 1, "{protocol} {method}");
+            assert_eq!(chosen.count(), 1, "{} {method}", protocol.name());
         }
     }
-    let numbers: Vec<u32> = outcome.figures.iter().map(|f| f.number).collect();
+    let numbers: Vec<u32> = outcome.curves.iter().map(|f| f.number).collect();
     assert_eq!(numbers, [6, 7, 6, 7]);
-    assert_eq!(outcome.figures[0].lines.len(), 3); // static, K = 2, K = 4
+    assert_eq!(outcome.curves[0].lines.len(), 3); // static, K = 2, K = 4
     // What both protocols share is the same in both.
-    let of = |p: &str| {
+    let of = |p: Protocol| {
         outcome
             .table
             .iter()
@@ -159,7 +160,7 @@ fn table_and_figures_follow_from_the_rows() {
             .unwrap()
             .test_block
     };
-    assert_eq!(of("published"), of("specified"));
+    assert_eq!(of(Published), of(Specified));
 }
 
 #[test]
@@ -195,15 +196,15 @@ fn protocols_differ_where_they_should() {
         ..small("protocols")
     };
     let outcome = run(&options, &|_| ()).unwrap();
-    let of = |p: &str, name: &str| {
+    let of = |p: Protocol, name: &str| {
         outcome.rows.iter().find(|r| r.protocol == p && r.method.name() == name).unwrap().result
     };
     assert_eq!(outcome.rows.len(), 4);
     // The published particles move by 0.05 (a deviation), the specified ones by 0.22: those are lost.
-    assert!(of("published", "PF").accuracy > of("specified", "PF").accuracy, "{:?}", outcome.rows);
+    assert!(of(Published, "PF").accuracy > of(Specified, "PF").accuracy, "{:?}", outcome.rows);
     // Noise of 0.05 in the prediction is mended by the fit: both variational filters work.
     assert!(
-        of("published", "VKF").accuracy > 70.0 && of("specified", "VKF").accuracy > 70.0,
+        of(Published, "VKF").accuracy > 70.0 && of(Specified, "VKF").accuracy > 70.0,
         "{:?}",
         outcome.rows
     );

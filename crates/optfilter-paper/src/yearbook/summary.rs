@@ -4,63 +4,73 @@
 //! 1.96 std / sqrt(years) over those years. Of the configurations of a method the one with the best mean validation
 //! accuracy over 1931 to 1970 is reported.
 
-use super::chain::Method;
+use super::method::YearbookMethod;
 use super::store::Row;
+use crate::cells::Printed;
+use crate::protocol::Protocol;
 
 /// Last year whose validation images count for the choice, and last year of the first block.
 pub const LAST_TUNING_YEAR: i32 = 1970;
 
+/// Mean and half-width, percent.
+pub type Interval = (f64, f64);
+
 /// One configuration of a method in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
-    /// `published` or `specified`.
-    pub protocol: &'static str,
+    /// The protocol.
+    pub protocol: Protocol,
     /// The method with its configuration.
-    pub method: Method,
+    pub method: YearbookMethod,
     /// Mean and half-width over the years to 1970, percent.
-    pub validation_block: (f64, f64),
+    pub validation_block: Interval,
     /// Mean and half-width over the years from 1971 on, percent; NaN if there are none.
-    pub test_block: (f64, f64),
+    pub test_block: Interval,
     /// Mean accuracy on the validation images to 1970.
     pub val_accuracy: f64,
     /// Whether it is its method's best on the validation images.
     pub selected: bool,
     /// The paper's cells for this method: (mean, half-width) of both blocks.
-    pub paper: Option<[(f64, f64); 2]>,
+    pub paper: Option<[Interval; 2]>,
 }
 
 /// One curve of a figure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct Curve {
     /// For the legend.
     pub label: String,
     /// Year, mean accuracy over seeds, half-width of the mean over seeds.
     pub points: Vec<(i32, f64, f64)>,
 }
 
-/// Accuracy over the years.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Figure {
-    /// Number in the paper: 6, 7 or 8.
-    pub number: u32,
-    /// `published` or `specified`.
-    pub protocol: &'static str,
-    /// What it shows.
-    pub title: String,
-    /// Its curves.
-    pub lines: Vec<Line>,
+impl Curve {
+    /// Year and mean accuracy.
+    pub fn accuracies(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.points.iter().map(|&(year, accuracy, _)| (f64::from(year), accuracy))
+    }
 }
 
-/// The printed cells of the paper's Yearbook table.
-fn paper(method: &Method) -> Option<[(f64, f64); 2]> {
-    match method {
-        Method::Static => Some([(82.416, 2.270), (60.897, 1.615)]),
-        Method::Particle(_) => Some([(86.430, 1.790), (66.715, 2.390)]),
-        Method::Variational(_) => Some([(93.087, 1.038), (79.967, 2.204)]),
-        Method::DirectFit => Some([(94.416, 0.924), (80.449, 1.845)]),
-        Method::ImplicitMap(50) => Some([(94.973, 0.837), (84.747, 2.030)]),
-        Method::ImplicitMap(_) => None,
-    }
+/// Accuracy over the years, as one figure of the paper shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curves {
+    /// Number in the paper: 6, 7 or 8.
+    pub number: u32,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// What it shows.
+    pub title: &'static str,
+    /// Its curves.
+    pub lines: Vec<Curve>,
+}
+
+/// The printed cells of a configuration: the years to 1970, and those from 1971 on.
+fn paper(printed: &[Printed], method: &YearbookMethod) -> Option<[Interval; 2]> {
+    let steps = method.steps().map(|k| k.to_string()).unwrap_or_default();
+    let block = |name: &str| {
+        let mut cells = printed.iter().filter(|c| c.system == "yearbook" && c.dynamics == name);
+        cells.find(|c| c.method == method.name() && c.steps == steps).map(Printed::interval)
+    };
+    Some([block("validation")?, block("test")?])
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -68,14 +78,14 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Mean and 1.96 std / sqrt(n), with the standard deviation of the population.
-fn interval(values: &[f64]) -> (f64, f64) {
+fn interval(values: &[f64]) -> Interval {
     let m = mean(values);
     let var = values.iter().map(|v| (v - m) * (v - m)).sum::<f64>() / values.len() as f64;
     (m, 1.96 * (var / values.len() as f64).sqrt())
 }
 
 /// All rows of one configuration, by year.
-fn by_year<'a>(rows: &'a [Row], protocol: &str, method: Method) -> Vec<(i32, Vec<&'a Row>)> {
+fn by_year(rows: &[Row], protocol: Protocol, method: YearbookMethod) -> Vec<(i32, Vec<&Row>)> {
     let mut years: Vec<(i32, Vec<&Row>)> = Vec::new();
     for row in rows.iter().filter(|r| r.protocol == protocol && r.method == method) {
         match years.iter_mut().find(|(year, _)| *year == row.result.year) {
@@ -88,7 +98,7 @@ fn by_year<'a>(rows: &'a [Row], protocol: &str, method: Method) -> Vec<(i32, Vec
 }
 
 /// The table, in the order in which the configurations first appear.
-pub(crate) fn table(rows: &[Row]) -> Vec<TableRow> {
+pub(super) fn table(rows: &[Row], printed: &[Printed]) -> Vec<TableRow> {
     let mut table: Vec<TableRow> = Vec::new();
     for row in rows {
         if table.iter().any(|t| t.protocol == row.protocol && t.method == row.method) {
@@ -112,7 +122,7 @@ pub(crate) fn table(rows: &[Row]) -> Vec<TableRow> {
             test_block: block(true),
             val_accuracy: mean(&validation),
             selected: false,
-            paper: paper(&row.method),
+            paper: paper(printed, &row.method),
         });
     }
     for i in 0..table.len() {
@@ -131,47 +141,46 @@ pub(crate) fn table(rows: &[Row]) -> Vec<TableRow> {
     table
 }
 
-/// Figures 6 (implicit MAP), 7 (particle filter) and 8 (variational filter) of each protocol in the rows.
-pub(crate) fn figures(rows: &[Row]) -> Vec<Figure> {
+/// Figures 6 (implicit MAP), 7 (particle filter) and 8 (variational filter) of each protocol in the table.
+pub(super) fn curves(rows: &[Row], table: &[TableRow]) -> Vec<Curves> {
+    let kinds = [
+        (6, "Implicit MAP filter (Adam), by number of steps K", "IMAP-Adam"),
+        (7, "Particle filter, by transition variance", "PF"),
+        (8, "Variational Kalman filter, by transition variance", "VKF"),
+    ];
     let mut figures = Vec::new();
-    let table = table(rows);
-    for protocol in ["published", "specified"] {
-        let kinds = [
-            (6, "Implicit MAP filter (Adam), by number of steps K", "IMAP-Adam", true),
-            (7, "Particle filter, by transition variance", "PF", false),
-            (8, "Variational Kalman filter, by transition variance", "VKF", false),
-        ];
-        for (number, title, name, with_direct) in kinds {
-            let shown = table.iter().filter(|t| {
-                let method = t.method.name();
+    for protocol in [Protocol::Published, Protocol::Specified] {
+        for (number, title, name) in kinds {
+            let shown = |t: &&TableRow| {
                 t.protocol == protocol
-                    && (method == name
-                        || method == "static"
-                        || (with_direct && method == "direct-fit"))
-            });
-            let lines: Vec<Line> = shown
-                .map(|t| Line {
-                    label: match t.method {
-                        Method::ImplicitMap(k) => format!("K = {k}"),
-                        Method::Variational(s) | Method::Particle(s) => format!("sigma^2 = {s}"),
-                        Method::Static => "static weights".into(),
-                        Method::DirectFit => "direct fit".into(),
-                    },
-                    points: by_year(rows, protocol, t.method)
-                        .iter()
-                        .map(|(year, rows)| {
-                            let (m, half) = interval(
-                                &rows.iter().map(|r| r.result.accuracy).collect::<Vec<_>>(),
-                            );
-                            (*year, m, half)
-                        })
-                        .collect(),
-                })
-                .collect();
-            if lines.iter().any(|l| l.label.starts_with("K =") || l.label.starts_with("sigma")) {
-                figures.push(Figure { number, protocol, title: title.into(), lines });
+                    && match t.method {
+                        YearbookMethod::Static => true,
+                        YearbookMethod::DirectFit => number == 6,
+                        method => method.name() == name,
+                    }
+            };
+            let of_kind = |t: &TableRow| t.protocol == protocol && t.method.name() == name;
+            if table.iter().any(of_kind) {
+                let lines = table.iter().filter(shown).map(|t| curve(rows, t)).collect();
+                figures.push(Curves { number, protocol, title, lines });
             }
         }
     }
     figures
+}
+
+/// The accuracy of one configuration over the years.
+fn curve(rows: &[Row], of: &TableRow) -> Curve {
+    let label = match of.method {
+        YearbookMethod::ImplicitMap(k) => format!("K = {k}"),
+        YearbookMethod::Variational(s) | YearbookMethod::Particle(s) => format!("sigma^2 = {s}"),
+        YearbookMethod::Static => "static weights".into(),
+        YearbookMethod::DirectFit => "direct fit".into(),
+    };
+    let years = by_year(rows, of.protocol, of.method);
+    let points = years.iter().map(|(year, rows)| {
+        let (mean, half) = interval(&rows.iter().map(|r| r.result.accuracy).collect::<Vec<_>>());
+        (*year, mean, half)
+    });
+    Curve { label, points: points.collect() }
 }

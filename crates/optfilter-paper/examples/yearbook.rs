@@ -1,29 +1,30 @@
 //! The Yearbook experiment without the `optfilter` program: chosen methods, the table on standard output.
 //!
-//! `cargo run --release -p optfilter-nn --example yearbook -- [--data FILE] [--seeds N] [--full] [--both] [--cuda]
+//! `cargo run --release -p optfilter-paper --example yearbook -- [--data FILE] [--seeds N] [--full] [--both] [--cuda]
 //!  [--out FOLDER] [--years FIRST LAST] [--particles N] [static imap:50 direct vkf:0.01 pf:0.01 ...]`
 //!
 //! With `--cuda` and `OPTFILTER_TIMES=1` in the environment, where the time went is printed at the end.
 
-use optfilter_nn::yearbook::{Device, Method, Options, Protocol, run};
+use optfilter_paper::Protocol;
+use optfilter_paper::yearbook::{Device, Options, Size, YearbookMethod, run};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let full = words.iter().any(|w| w == "--full");
-    let out = std::env::temp_dir().join("optfilter-yearbook");
-    let mut options = if full { Options::full(out) } else { Options::short(out) };
+    let size = if full { Size::Full } else { Size::Short };
+    let mut options = Options::new(size, std::env::temp_dir().join("optfilter-yearbook"));
     let mut methods = Vec::new();
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.split_once(':') {
-            Some(("imap", k)) => methods.push(Method::ImplicitMap(k.parse()?)),
-            Some(("vkf", s)) => methods.push(Method::Variational(s.parse()?)),
-            Some(("pf", s)) => methods.push(Method::Particle(s.parse()?)),
+            Some(("imap", k)) => methods.push(YearbookMethod::ImplicitMap(k.parse()?)),
+            Some(("vkf", s)) => methods.push(YearbookMethod::Variational(s.parse()?)),
+            Some(("pf", s)) => methods.push(YearbookMethod::Particle(s.parse()?)),
             _ => match word.as_str() {
-                "static" => methods.push(Method::Static),
-                "direct" => methods.push(Method::DirectFit),
+                "static" => methods.push(YearbookMethod::Static),
+                "direct" => methods.push(YearbookMethod::DirectFit),
                 "--data" => options.data = Some(value()?.into()),
                 "--out" => options.out = value()?.into(),
                 "--seeds" => options.seeds = value()?.parse()?,

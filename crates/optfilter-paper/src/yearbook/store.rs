@@ -3,8 +3,10 @@
 //! Beside it lies `yearbook.run`, which names the data and the sizes the rows belong to. Rows of other data or sizes are
 //! not mixed in: such a run starts over.
 
-use super::chain::{Method, YearResult};
-use super::{Protocol, YearbookError};
+use super::error::YearbookError;
+use super::method::YearbookMethod;
+use crate::protocol::Protocol;
+use crate::store::write_whole;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,13 +15,26 @@ use std::path::{Path, PathBuf};
 /// First line of the file.
 pub const HEADER: &str = "protocol,method,steps,sigma2,seed,year,accuracy,val_accuracy,n_test";
 
+/// Accuracies of one year.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct YearResult {
+    /// The year.
+    pub year: i32,
+    /// Percent on the test images.
+    pub accuracy: f64,
+    /// Percent on the validation images, where the year has some.
+    pub val_accuracy: Option<f64>,
+    /// Number of test images.
+    pub n_test: usize,
+}
+
 /// One line: a method with its configuration, a seed and a year.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// `published` or `specified`.
-    pub protocol: &'static str,
+    /// The protocol.
+    pub protocol: Protocol,
     /// The method.
-    pub method: Method,
+    pub method: YearbookMethod,
     /// The seed.
     pub seed: u64,
     /// The accuracies.
@@ -27,14 +42,14 @@ pub struct Row {
 }
 
 /// Names a chain: everything of a row but the year.
-pub(crate) fn key(protocol: Protocol, method: Method, seed: u64) -> String {
+pub(super) fn key(protocol: Protocol, method: YearbookMethod, seed: u64) -> String {
     let steps = method.steps().map(|s| s.to_string()).unwrap_or_default();
     let sigma2 = method.sigma2().map(|s| s.to_string()).unwrap_or_default();
     format!("{},{},{steps},{sigma2},{seed}", protocol.name(), method.name())
 }
 
 /// The file with what it already holds.
-pub(crate) struct Store {
+pub(super) struct Store {
     path: PathBuf,
     finished: BTreeMap<String, Vec<YearResult>>,
     /// Whether rows of something else were dropped.
@@ -88,10 +103,7 @@ impl Store {
         for (key, results) in &self.finished {
             text.push_str(&lines(key, results));
         }
-        // Written beside and moved, so that a run killed here loses nothing.
-        let fresh = self.path.with_extension("csv.new");
-        std::fs::write(&fresh, text).map_err(io(&fresh))?;
-        std::fs::rename(&fresh, &self.path).map_err(io(&self.path))
+        write_whole(&self.path, text.as_bytes()).map_err(io(&self.path))
     }
 }
 

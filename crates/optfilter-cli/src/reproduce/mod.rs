@@ -1,17 +1,17 @@
 //! `optfilter reproduce`: the paper's tables and figures, in both protocols.
 
+mod bar;
+mod yearbook;
+
 use crate::failure::Failure;
-use crate::yearbook::YearbookArgs;
+use bar::Bar;
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
-use optfilter_nn::yearbook;
-use optfilter_paper::control::Event;
 use optfilter_paper::systems::System;
 use optfilter_paper::{Options, Protocol, text};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use yearbook::YearbookArgs;
 
 /// Re-create the paper's experiments and compare them with its tables
 #[derive(Debug, Args)]
@@ -121,9 +121,10 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     let mut report = String::new();
     let mut verdict = String::new();
     if !options.systems.is_empty() {
-        let progress = Progress::new(Arc::clone(&stop));
-        let outcome = optfilter_paper::run(&options, &stop, &|event| progress.hear(event));
-        progress.finish();
+        let bar = Bar::new("{bar:32} {percent:>3} %  {elapsed} so far, about {eta} left  {msg}");
+        let hear = |event| bar.event(event, stop.load(Ordering::Relaxed));
+        let outcome = optfilter_paper::run(&options, &stop, &hear);
+        bar.finish();
         let outcome = outcome.map_err(Failure::other)?;
         for &protocol in &options.protocols {
             report.push_str(&text::tables(&outcome, protocol));
@@ -138,12 +139,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         report.clear();
     }
     if args.wants(Family::Yearbook) {
-        let protocols = options.protocols.iter().map(|protocol| match protocol {
-            Protocol::Published => yearbook::Protocol::Published,
-            Protocol::Specified => yearbook::Protocol::Specified,
-        });
-        let protocols = protocols.collect();
-        report = crate::yearbook::run(&args.yearbook, protocols, args.quick, &options.out, &stop)?;
+        let protocols = options.protocols.clone();
+        report = yearbook::run(&args.yearbook, protocols, args.quick, &options.out, &stop)?;
     }
     let page = options.out.join("index.html");
     report.push_str(&format!("\nReport: {}\n", page.display()));
@@ -151,57 +148,6 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     // A closed pipe (`| head`) is no error of ours.
     let _ = writeln!(std::io::stdout(), "{}", report.trim_end());
     Ok(())
-}
-
-/// A bar with the time left on a terminal, plain lines elsewhere.
-struct Progress {
-    bar: Option<ProgressBar>,
-    stop: Arc<AtomicBool>,
-}
-
-/// Ticks of the bar per unit of work.
-const TICKS: f64 = 1000.0;
-
-impl Progress {
-    fn new(stop: Arc<AtomicBool>) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(1);
-            let template = "{bar:32} {percent:>3} %  {elapsed} so far, about {eta} left  {msg}";
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(std::time::Duration::from_millis(250));
-            bar
-        });
-        Self { bar, stop }
-    }
-
-    fn hear(&self, event: Event) {
-        match (&self.bar, event) {
-            (Some(bar), Event::Plan { work }) => bar.set_length((work * TICKS) as u64),
-            (Some(bar), Event::Begin { name }) => bar.set_message(name),
-            (Some(bar), Event::Advance { work }) => {
-                bar.inc((work * TICKS) as u64);
-                if self.stop.load(Ordering::Relaxed) {
-                    bar.set_message("stopping");
-                }
-            }
-            (Some(bar), Event::Note { text }) => bar.println(text),
-            (Some(_), Event::End { .. }) => {}
-            (None, Event::End { name, time: Some(time) }) => {
-                eprintln!("{name}: {:.1} s", time.as_secs_f64());
-            }
-            (None, Event::End { name, time: None }) => eprintln!("{name}: taken over"),
-            (None, Event::Note { text }) => eprintln!("{text}"),
-            (None, _) => {}
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
 }
 
 #[cfg(test)]

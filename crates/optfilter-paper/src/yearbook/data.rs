@@ -199,7 +199,7 @@ fn read_png(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Shorter side to 32 pixels, then the centre.
-pub(crate) fn prepare(grey: &[u8], width: usize, height: usize) -> Vec<u8> {
+pub(super) fn prepare(grey: &[u8], width: usize, height: usize) -> Vec<u8> {
     let scale = |long: usize, short: usize| (SIDE * long / short).max(SIDE);
     let (w, h) =
         if width < height { (SIDE, scale(height, width)) } else { (scale(width, height), SIDE) };

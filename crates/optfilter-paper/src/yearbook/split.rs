@@ -23,6 +23,12 @@ impl Part {
         }
         part
     }
+
+    /// Percent of the images whose class the network's outputs name; none for no images.
+    pub fn percent_right(&self, z: &[f32]) -> Option<f64> {
+        let right = z.iter().zip(&self.labels).filter(|(z, y)| (**z > 0.0) == (**y == 1)).count();
+        (!self.labels.is_empty()).then(|| 100.0 * right as f64 / self.labels.len() as f64)
+    }
 }
 
 /// The images of one year, by their place in the data.
@@ -73,6 +79,6 @@ impl YearSplit {
 
 /// Batches for the pre-training: 64 images of the years up to 1930, drawn with replacement.
 pub fn pretraining_batch(data: &Dataset, early: &[usize], stream: &mut Stream) -> Part {
-    let draw = |_| early[((stream.uniform() * early.len() as f64) as usize).min(early.len() - 1)];
-    Part::of(data, &(0..64).map(draw).collect::<Vec<_>>())
+    let pick = |_| early[((stream.uniform() * early.len() as f64) as usize).min(early.len() - 1)];
+    Part::of(data, &(0..64).map(pick).collect::<Vec<_>>())
 }

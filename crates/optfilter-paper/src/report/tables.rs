@@ -1,154 +1,41 @@
-//! `index.html`: everything on one self-contained page.
+//! The tables of the page.
 
 use crate::cells::Verdict;
-use crate::conclusions::conclusions;
-use crate::figure::Picture;
-use crate::grid::Method;
+use crate::grid::GridMethod;
+use crate::options::Options;
+use crate::outcome::{Cell, Outcome, SystemRows};
+use crate::protocol::Protocol;
 use crate::published::quirks::QUIRKS;
 use crate::row::Row;
-use crate::runner::{Cell, Options, Outcome, Protocol, SystemRows};
 use crate::stats::Summary;
 use crate::text::{self, TABLES};
 use core::fmt::Write;
-use optfilter_plot::{Theme, escape};
+use optfilter_plot::escape;
 
-const STYLE: &str = include_str!("report.css");
-
-/// Where other experiments add their sections.
-const APPENDIX: &str = "<!-- appendix -->";
-const END: &str = "</main></body></html>\n";
-
-fn begin() -> String {
-    let mut out =
-        String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
-    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    let _ = writeln!(
-        out,
-        "<title>Implicit MAP filtering: the paper reproduced</title>\n<style>{STYLE}</style></head><body><main>"
-    );
-    out
-}
-
-/// A page with nothing but room for an appendix.
-pub(crate) fn empty_page() -> String {
-    format!(
-        "{}<header><h1>Implicit Maximum a Posteriori Filtering, reproduced</h1></header>{APPENDIX}{END}",
-        begin()
-    )
-}
-
-/// The page with `section` as its appendix, in place of any it had.
-pub(crate) fn with_appendix(page: &str, section: &str) -> String {
-    let body = page.split_once(APPENDIX).map_or(page, |(body, _)| body);
-    let body = body.strip_suffix(END).unwrap_or(body);
-    format!("{body}{APPENDIX}{section}{END}")
-}
-
-/// The page.
-pub fn page(options: &Options, outcome: &Outcome, figures: &[Picture]) -> String {
-    let mut out = begin();
-    header(&mut out, options, outcome);
-    summary_of_cells(&mut out, options, outcome);
-    conclusion_table(&mut out, outcome);
-    without_truth(&mut out, outcome);
-    tables(&mut out, outcome);
-    quirks(&mut out, outcome);
-    exceptions(&mut out, options, outcome);
-    figure_section(&mut out, figures);
-    timing_section(&mut out, outcome);
-    out.push_str(APPENDIX);
-    out.push_str(END);
-    out
-}
-
-fn header(out: &mut String, options: &Options, outcome: &Outcome) {
-    let _ = write!(
-        out,
-        "<header><h1>Implicit Maximum a Posteriori Filtering, reproduced</h1>\
-         <p>The nonlinear experiments of Bencomo, Snell and Griffiths in two protocols that are never mixed: \
-         <b>published</b> is the program that made the paper's tables, with everything in which it departs from the text; \
-         <b>specified</b> is what the text says, with the library's own filters and optimizers.</p>\
-         <dl class=\"facts\"><div><dt>Command</dt><dd><code>{}</code></dd></div>\
-         <div><dt>Time</dt><dd>{:.1} s{}</dd></div><div><dt>Runs</dt><dd>{}, first seed {}</dd></div>\
-         <div><dt>Program</dt><dd>optfilter {}</dd></div></dl></header>",
-        escape(&options.command),
-        outcome.time.as_secs_f64(),
-        match outcome.taken_over {
-            0 => String::new(),
-            n => format!(" ({n} pieces taken over from an earlier run)"),
-        },
-        options.runs,
-        options.seed,
-        env!("CARGO_PKG_VERSION"),
-    );
-}
-
-fn summary_of_cells(out: &mut String, options: &Options, outcome: &Outcome) {
-    let (exact, all) = outcome.exact();
-    if all == 0 {
-        return;
-    }
-    let count = |verdict: Verdict| {
-        let cells = outcome.cells.iter();
-        cells.filter(|c| c.protocol == Protocol::Published && c.verdict == verdict).count()
-    };
-    let _ = write!(
-        out,
-        "<section><h2>The published tables, digit for digit</h2><p class=\"big\">{exact} of {all} cells agree to the last digit</p>\
-         <p>{} are misprints of the paper (ours is what its program gives), {} are numerically chaotic and lie within their tolerance, {} differ.</p>",
-        count(Verdict::Misprint),
-        count(Verdict::Fragile),
-        count(Verdict::Differs)
-    );
-    if options.runs != 100 || options.seed != 0 {
-        out.push_str("<p class=\"note\">The tables have 100 runs from seed 0; with other settings the digits cannot agree.</p>");
-    }
-    out.push_str("</section>");
-}
-
-fn conclusion_table(out: &mut String, outcome: &Outcome) {
-    let all = conclusions(outcome);
-    if all.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<section><h2>Where the paper's conclusions hold</h2><p>In how many systems each statement is true. A difference counts only where the 95 % intervals do not \
-         overlap; the last column is about the specified protocol.</p><div class=\"scroll\"><table><thead><tr><th class=\"l\">Statement</th><th>published</th>\
-         <th>specified</th><th class=\"l\"></th></tr></thead><tbody>",
-    );
-    for c in all {
-        let of = |(yes, all): (usize, usize)| {
-            if all == 0 { "–".to_owned() } else { format!("{yes} of {all}") }
-        };
-        let _ = write!(
-            out,
-            "<tr><td class=\"l wrap\">{}</td><td>{}</td><td>{}</td><td class=\"l\"><b>{}</b></td></tr>",
-            escape(c.claim),
-            of(c.published),
-            of(c.specified),
-            c.verdict()
-        );
-    }
-    out.push_str("</tbody></table></div></section>");
-}
-
-fn plain(s: &Summary) -> String {
+/// A mean, or why there is none.
+fn mean(s: &Summary) -> String {
     if s.diverged > 0 {
         format!("{} diverged", s.diverged)
     } else if s.rmse >= 1e5 {
         format!("{:.1e}", s.rmse)
     } else {
-        format!("{:.3} ± {:.3}", s.rmse, s.ci)
+        format!("{:.3}", s.rmse)
     }
 }
 
-fn configuration(method: &Method) -> String {
+/// The same with its half-width.
+fn plain(s: &Summary) -> String {
+    let whole = s.diverged > 0 || s.rmse >= 1e5;
+    if whole { mean(s) } else { format!("{} ± {:.3}", mean(s), s.ci) }
+}
+
+fn configuration(method: &GridMethod) -> String {
     let given: Vec<String> = method.parameters().into_iter().filter(|p| !p.is_empty()).collect();
     given.join(", ")
 }
 
 /// Choosing hyper-parameters with and without the true states.
-fn without_truth(out: &mut String, outcome: &Outcome) {
+pub(super) fn without_truth(out: &mut String, outcome: &Outcome) {
     let specified: Vec<&SystemRows> =
         outcome.grid.iter().filter(|s| s.protocol == Protocol::Specified).collect();
     if specified.is_empty() {
@@ -162,16 +49,16 @@ fn without_truth(out: &mut String, outcome: &Outcome) {
          <th>EKF, own Q</th><th>EKF, q by truth</th><th>EKF, q by prediction</th></tr></thead><tbody>",
     );
     for system in specified {
-        let choose = |wanted: fn(&Method) -> bool, score: fn(&Row) -> Option<f64>| {
+        let choose = |wanted: fn(&GridMethod) -> bool, score: fn(&Row) -> Option<f64>| {
             let rows = system.rows.iter().filter(|row| wanted(&row.method));
             let scored = rows.filter_map(|row| Some((row, score(row).filter(|s| s.is_finite())?)));
             scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
         };
         let truth: fn(&Row) -> Option<f64> = |row| Some(row.tuning?.rmse);
         let prediction: fn(&Row) -> Option<f64> = |row| Some(row.tuning?.prediction);
-        let implicit: fn(&Method) -> bool = |m| matches!(m, Method::Imap(_));
-        let search: fn(&Method) -> bool = |m| matches!(m, Method::EkfSearch { .. });
-        let own = system.rows.iter().find(|row| row.method == Method::Ekf);
+        let implicit: fn(&GridMethod) -> bool = |m| matches!(m, GridMethod::Imap(_));
+        let search: fn(&GridMethod) -> bool = |m| matches!(m, GridMethod::EkfSearch { .. });
+        let own = system.rows.iter().find(|row| row.method == GridMethod::Ekf);
         let named = |row: Option<&Row>| match row {
             Some(row) => format!(
                 "<td class=\"l\">{} ({})</td><td>{}</td>",
@@ -204,7 +91,7 @@ fn without_truth(out: &mut String, outcome: &Outcome) {
 }
 
 /// The paper's tables: printed, published and specified side by side.
-fn tables(out: &mut String, outcome: &Outcome) {
+pub(super) fn printed(out: &mut String, outcome: &Outcome) {
     out.push_str(
         "<section><h2>The tables</h2><p>Configurations are (steps K, learning rate, decay). In the specified protocol a tuned row shows the configuration that five separate runs \
          choose. Marks: <span class=\"mark exact\">=</span> every digit agrees, <span class=\"mark misprint\">m</span> misprint, <span class=\"mark fragile\">~</span> chaotic \
@@ -286,7 +173,8 @@ fn tables(out: &mut String, outcome: &Outcome) {
     out.push_str("</section>");
 }
 
-fn quirks(out: &mut String, outcome: &Outcome) {
+/// What each quirk alone does to the headline cells.
+pub(super) fn quirks(out: &mut String, outcome: &Outcome) {
     if outcome.effects.is_empty() {
         return;
     }
@@ -301,16 +189,7 @@ fn quirks(out: &mut String, outcome: &Outcome) {
         let mut cells: Vec<String> = Vec::new();
         let effects = outcome.effects.iter().filter(|e| e.quirk == quirk.name);
         for effect in effects {
-            let show = |s: &Summary| {
-                if s.diverged > 0 {
-                    format!("{} diverged", s.diverged)
-                } else if s.rmse >= 1e5 {
-                    format!("{:.1e}", s.rmse)
-                } else {
-                    format!("{:.3}", s.rmse)
-                }
-            };
-            let (before, after) = (show(&effect.published), show(&effect.without));
+            let (before, after) = (mean(&effect.published), mean(&effect.without));
             if before != after {
                 cells.push(format!(
                     "<span class=\"effect\">{} {}: {before} → <b>{after}</b></span>",
@@ -335,7 +214,8 @@ fn quirks(out: &mut String, outcome: &Outcome) {
     out.push_str("</tbody></table></div></section>");
 }
 
-fn exceptions(out: &mut String, options: &Options, outcome: &Outcome) {
+/// The cells that do not agree, each with its reason.
+pub(super) fn exceptions(out: &mut String, options: &Options, outcome: &Outcome) {
     let found: Vec<&Cell> = outcome
         .cells
         .iter()
@@ -365,38 +245,4 @@ fn exceptions(out: &mut String, options: &Options, outcome: &Outcome) {
         );
     }
     out.push_str("</tbody></table></div></section>");
-}
-
-/// The paper's numbers 1 to 5; 6 to 8 are its Yearbook figures, so ours have letters.
-const NUMBERS: [&str; 7] = ["1", "2", "3", "4", "5", "A", "B"];
-
-fn figure_section(out: &mut String, figures: &[Picture]) {
-    out.push_str("<section><h2>Figures</h2>");
-    for (i, figure) in figures.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<figure id=\"figure-{0}\">{1}<figcaption><b>Figure {0}.</b> {2}</figcaption></figure>",
-            NUMBERS[i.min(NUMBERS.len() - 1)],
-            figure.figure.svg(Theme::Auto),
-            escape(&figure.caption)
-        );
-    }
-    out.push_str("</section>");
-}
-
-fn timing_section(out: &mut String, outcome: &Outcome) {
-    if outcome.phases.is_empty() {
-        return;
-    }
-    out.push_str("<section><h2>Where the time went</h2><div class=\"scroll\"><table><thead><tr><th class=\"l\">Phase</th><th>seconds</th><th>configurations</th></tr></thead><tbody>");
-    for phase in &outcome.phases {
-        let _ = write!(
-            out,
-            "<tr><td class=\"l\">{}</td><td>{:.2}</td><td>{}</td></tr>",
-            phase.name,
-            phase.time.as_secs_f64(),
-            phase.configurations
-        );
-    }
-    out.push_str("</tbody></table></div><p class=\"note\">Pieces taken over from an earlier, interrupted run are not in this list.</p></section>");
 }

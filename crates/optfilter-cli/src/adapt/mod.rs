@@ -1,0 +1,282 @@
+//! `optfilter adapt`: keep a network up to date on a drifting stream of labelled samples.
+//!
+//! Each time step is predicted first and learnt from afterwards, so every score is one of foresight. `--compare` runs
+//! static weights and direct fit beside the chosen method; `--tune` chooses K and the learning rate on the first part of
+//! the stream; `--follow` goes on with JSON lines from standard input, one answer per line.
+
+mod serve;
+mod show;
+
+use crate::failure::Failure;
+use crate::files;
+use crate::plot::PlotFlags;
+use clap::ValueEnum;
+use optfilter_nn::adapt::{
+    AdaptError, CsvOptions, Follower, Labels, Score, Setup, Stream, WeightMethod, prequential,
+    read_csv, read_npz, tune,
+};
+use optfilter_nn::filter::Memory;
+use optfilter_nn::safetensors;
+use show::Run;
+use std::path::PathBuf;
+
+/// Follow a drifting stream of labelled samples with a network.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example: optfilter adapt electricity.csv --time date --network mlp:64,64 --pretrain 10 --compare\n\
+    DATA is an npz with x, y and time, or a CSV with a label and a time column. Samples of equal time are one time step."
+)]
+pub struct Args {
+    /// The stream: .npz (x, y, time) or .csv with a head.
+    data: PathBuf,
+    /// cnn, linear or mlp:64,64.
+    #[arg(long, default_value = "mlp:64,64")]
+    network: String,
+    /// How the weights are kept up to date.
+    #[arg(long, value_enum, default_value = "imap")]
+    method: MethodName,
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam.
+    #[arg(long, default_value = "adam")]
+    optimizer: String,
+    /// Optimizer steps per time step (K).
+    #[arg(long, default_value_t = 50)]
+    steps: u32,
+    /// Learning rate; acts on the loss summed over the samples of a time step.
+    #[arg(long, default_value_t = 1e-3)]
+    lr: f64,
+    /// Carry the optimizer's memory from one time step to the next instead of restarting it.
+    #[arg(long)]
+    carry: bool,
+    /// Share of the way back to the initial weights at each time step.
+    #[arg(long, default_value_t = 0.0)]
+    decay: f64,
+    /// Variance of the weights' random walk per time step (vkf, pf).
+    #[arg(long, default_value_t = 0.01)]
+    sigma2: f64,
+    /// Number of particles (pf).
+    #[arg(long, default_value_t = 1000)]
+    particles: usize,
+    /// Time steps at the beginning to fit the network to before it is judged.
+    #[arg(long, default_value_t = 1)]
+    pretrain: usize,
+    /// Start from these weights instead of fitting (Flax or PyTorch layout).
+    #[arg(long)]
+    weights: Option<PathBuf>,
+    /// Save the final weights here (safetensors).
+    #[arg(long)]
+    save: Option<PathBuf>,
+    /// Run static weights and direct fit as well.
+    #[arg(long)]
+    compare: bool,
+    /// Choose K and the learning rate by prequential loss on the first 30 % of the time steps; scores are for the rest.
+    #[arg(long)]
+    tune: bool,
+    /// After DATA, serve JSON lines from standard input: {"x": [...], "y": label}, y optional.
+    #[arg(long)]
+    follow: bool,
+    /// Column of the label (CSV) [default: y, label, class or target, else the last].
+    #[arg(long)]
+    label: Option<String>,
+    /// Column of the time (CSV) [default: time, t or date, else the row].
+    #[arg(long)]
+    time: Option<String>,
+    /// Take this many rows as one time step.
+    #[arg(long)]
+    every: Option<usize>,
+    /// Columns to leave out (CSV).
+    #[arg(long, value_delimiter = ',')]
+    ignore: Vec<String>,
+    /// Whether labels are classes or numbers [default: as they look].
+    #[arg(long, value_enum)]
+    task: Option<Task>,
+    /// Write the scores of every time step here (CSV).
+    #[arg(long)]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    plot: PlotFlags,
+    /// For initial weights and particles.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MethodName {
+    /// Implicit MAP filter: K optimizer steps.
+    Imap,
+    /// Variational Kalman filter: K steps with a pull to the prediction.
+    Vkf,
+    /// Particle filter.
+    Pf,
+    /// 1000 steps: fit each time step entirely.
+    Direct,
+    /// Weights that never change.
+    Static,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Task {
+    /// Labels are classes.
+    Classify,
+    /// Labels are numbers.
+    Regress,
+}
+
+impl From<AdaptError> for Failure {
+    fn from(e: AdaptError) -> Self {
+        match &e {
+            AdaptError::Diverged { .. } => Self { code: 4, message: e.to_string() },
+            AdaptError::File { .. } | AdaptError::Npz(_) | AdaptError::Data(_) => Self::data(e),
+            AdaptError::Network(_) | AdaptError::Optimizer(_) | AdaptError::Setting(_) => {
+                Self::usage(e)
+            }
+            _ => Self::other(e),
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let outputs = [("--csv", &args.csv), ("--plot", &args.plot.path), ("--save", &args.save)];
+    let outputs: Vec<_> = outputs.iter().filter_map(|(f, p)| Some((*f, p.as_deref()?))).collect();
+    files::check_outputs(&[&args.data], &outputs)?;
+    args.plot.check()?;
+    let stream = read(&args)?;
+    let method = match args.method {
+        MethodName::Imap => WeightMethod::ImplicitMap { steps: args.steps },
+        MethodName::Vkf => {
+            WeightMethod::Variational { steps: args.steps, transition_var: args.sigma2 }
+        }
+        MethodName::Pf => {
+            WeightMethod::Particle { count: args.particles, transition_var: args.sigma2 }
+        }
+        MethodName::Direct => WeightMethod::DirectFit,
+        MethodName::Static => WeightMethod::Static,
+    };
+    let mut setup = Setup {
+        network: args.network.clone(),
+        method,
+        optimizer: args.optimizer.clone(),
+        lr: args.lr,
+        memory: if args.carry { Memory::Carry } else { Memory::Restart },
+        decay: args.decay,
+        pretrain: args.pretrain,
+        seed: args.seed,
+    };
+    let weights = match &args.weights {
+        Some(path) => {
+            let probe = Follower::new(
+                &stream,
+                &Setup { method: WeightMethod::Static, pretrain: 0, ..setup.clone() },
+                None,
+            )?;
+            Some(
+                safetensors::load(probe.network(), path)
+                    .map_err(|e| Failure::data(format!("{}: {e}", path.display())))?,
+            )
+        }
+        None => None,
+    };
+    describe(&stream);
+
+    let mut first = args.pretrain;
+    if args.tune {
+        if !matches!(args.method, MethodName::Imap) {
+            return Err(Failure::usage("--tune chooses K and the learning rate of --method imap"));
+        }
+        let end = first + ((stream.steps().saturating_sub(first)) * 3 / 10).max(1);
+        let grid = (&[1, 3, 10, 30, 100][..], &[1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
+        let tried = tune(&stream, &setup, weights.as_ref(), first..end, grid)?;
+        if !args.json {
+            files::print(&show::tuning(&tried, end - first))?;
+        }
+        let Some(best) = tried.first().filter(|t| t.loss.is_finite()) else {
+            return Err(Failure { code: 4, message: "every configuration diverged".into() });
+        };
+        (setup.method, setup.lr) = (WeightMethod::ImplicitMap { steps: best.steps }, best.lr);
+        first = end;
+        if first >= stream.steps() {
+            return Err(Failure::data("no time steps are left after tuning"));
+        }
+    }
+
+    // The steps before `first` are learnt from but not judged, by every method alike.
+    let follow_one = |setup: &Setup| -> Result<(Follower, Vec<Score>), Failure> {
+        let mut follower = Follower::new(&stream, setup, weights.clone())?;
+        let start = follower.first();
+        let mut scores = prequential(&mut follower, &stream, start..stream.steps())?;
+        scores.drain(..first - start);
+        Ok((follower, scores))
+    };
+    let (mut follower, scores) = follow_one(&setup)?;
+    let mut runs = vec![Run { name: setup.label(), scores }];
+    if args.compare {
+        for other in [WeightMethod::Static, WeightMethod::DirectFit] {
+            if other != setup.method {
+                let setup = Setup { method: other, ..setup.clone() };
+                runs.push(Run { name: setup.label(), scores: follow_one(&setup)?.1 });
+            }
+        }
+    }
+    if args.json {
+        files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?;
+    } else {
+        files::print(&show::summary(&runs, stream.labels()))?;
+    }
+    if let Some(path) = &args.csv {
+        files::write(path, show::csv(&runs, stream.labels()))?;
+    }
+    let (samples, steps) = (stream.len(), stream.steps());
+    let note =
+        format!("{samples} samples in {steps} time steps; predicted first, learnt afterwards.");
+    args.plot.write(&note, || show::figure(&runs, stream.labels(), title(&args)))?;
+    if let Some(path) = &args.save {
+        safetensors::save(follower.network(), follower.weights(), path).map_err(Failure::other)?;
+    }
+    if args.follow {
+        serve::serve(&mut follower, &stream)?;
+        if let Some(path) = &args.save {
+            safetensors::save(follower.network(), follower.weights(), path)
+                .map_err(Failure::other)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(args: &Args) -> Result<Stream, Failure> {
+    let regress = args.task.map(|t| matches!(t, Task::Regress));
+    if args.every == Some(0) {
+        return Err(Failure::usage("--every needs at least one row"));
+    }
+    if args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
+        return Ok(read_npz(&args.data, args.every, regress)?);
+    }
+    let options = CsvOptions {
+        label: args.label.clone(),
+        time: args.time.clone(),
+        every: args.every,
+        ignore: args.ignore.clone(),
+        regress,
+    };
+    Ok(read_csv(&args.data, &options)?)
+}
+
+fn describe(stream: &Stream) {
+    let labels = match stream.labels() {
+        Labels::Classes { names, .. } => format!("classes {}", names.join(", ")),
+        Labels::Values(_) => "numbers to predict".into(),
+    };
+    eprintln!(
+        "{} samples of {} in {} time steps; {labels}",
+        stream.len(),
+        stream.shape(),
+        stream.steps()
+    );
+}
+
+fn title(args: &Args) -> String {
+    let file = args.data.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+    format!("{file}: {}", args.network)
+}

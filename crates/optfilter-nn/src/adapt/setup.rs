@@ -1,0 +1,133 @@
+//! How a stream is followed: network, filter and optimizer, all by name and number.
+
+use super::AdaptError;
+use crate::filter::{ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter};
+use optfilter::optim::AnyOptimizer;
+
+/// How the weights are kept up to date.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WeightMethod {
+    /// K optimizer steps per time step.
+    ImplicitMap {
+        /// K.
+        steps: u32,
+    },
+    /// Optimizer steps to near convergence (1000).
+    DirectFit,
+    /// Variational Kalman filter: K steps with a pull to the prediction.
+    Variational {
+        /// K.
+        steps: u32,
+        /// Variance of the weights' random walk per time step.
+        transition_var: f64,
+    },
+    /// Particle filter.
+    Particle {
+        /// Number of particles.
+        count: usize,
+        /// Variance of the weights' random walk per time step.
+        transition_var: f64,
+    },
+    /// Weights that never change.
+    Static,
+}
+
+/// Everything but the data.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// `cnn`, `linear` or `mlp:64,64`.
+    pub network: String,
+    /// The filter.
+    pub method: WeightMethod,
+    /// Name of the optimizer.
+    pub optimizer: String,
+    /// Learning rate, which acts on the loss *summed* over a time step's samples.
+    pub lr: f64,
+    /// Whether the optimizer's memory is carried from one time step to the next.
+    pub memory: Memory,
+    /// Share of the way back to the initial weights per time step (0: none).
+    pub decay: f64,
+    /// Time steps at the beginning to which the network is fitted before it is judged.
+    pub pretrain: usize,
+    /// For the initial weights and the particles.
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            network: "mlp:64,64".into(),
+            method: WeightMethod::ImplicitMap { steps: 50 },
+            optimizer: "adam".into(),
+            lr: 1e-3,
+            memory: Memory::Restart,
+            decay: 0.0,
+            pretrain: 1,
+            seed: 0,
+        }
+    }
+}
+
+impl Setup {
+    /// A name for tables and legends.
+    pub fn label(&self) -> String {
+        match self.method {
+            WeightMethod::ImplicitMap { steps } => {
+                format!("implicit MAP, {} K={steps} lr={}", self.optimizer, self.lr)
+            }
+            WeightMethod::DirectFit => {
+                format!("direct fit, {} K=1000 lr={}", self.optimizer, self.lr)
+            }
+            WeightMethod::Variational { steps, transition_var } => {
+                format!("variational, K={steps} sigma2={transition_var}")
+            }
+            WeightMethod::Particle { count, transition_var } => {
+                format!("particle, {count} particles sigma2={transition_var}")
+            }
+            WeightMethod::Static => "static weights".into(),
+        }
+    }
+
+    /// The filter, at the given weights.
+    pub(super) fn filter(
+        &self,
+        start: Vec<f32>,
+    ) -> Result<Box<dyn WeightFilter<f32> + Send>, AdaptError> {
+        let optimizer = AnyOptimizer::from_name(&self.optimizer, self.lr, None)?;
+        if !(0.0..=1.0).contains(&self.decay) {
+            return Err(AdaptError::Setting(format!(
+                "the decay must be between 0 and 1, not {}",
+                self.decay
+            )));
+        }
+        let transition = if self.decay > 0.0 {
+            Transition::Decay { reference: start.clone(), rate: self.decay }
+        } else {
+            Transition::Identity
+        };
+        let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
+        Ok(match self.method {
+            WeightMethod::Static => Box::new(Static(start)),
+            WeightMethod::ImplicitMap { steps } => Box::new(
+                ImplicitMap::new(optimizer, steps, start)
+                    .with_memory(self.memory)
+                    .with_transition(transition),
+            ),
+            WeightMethod::DirectFit => Box::new(
+                ImplicitMap::direct_fit(optimizer, start)
+                    .with_memory(self.memory)
+                    .with_transition(transition),
+            ),
+            WeightMethod::Variational { steps, transition_var } => Box::new(
+                Variational::new(optimizer, steps, transition_var, start)
+                    .map_err(|e| setting(&e))?
+                    .with_transition(transition),
+            ),
+            WeightMethod::Particle { count, transition_var } => Box::new(
+                Particle::new(count, transition_var, start, self.seed)
+                    .map_err(|e| setting(&e))?
+                    .with_transition(transition),
+            ),
+        })
+    }
+}

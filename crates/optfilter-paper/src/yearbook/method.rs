@@ -1,0 +1,70 @@
+//! The five ways to keep the weights up to date, with their configurations.
+
+/// Learning rate of every method and of the pre-training.
+pub const LR: f64 = 1e-3;
+/// Adam steps of the direct fit and of the variational filter.
+pub const LONG: u32 = 1000;
+
+/// A method with its configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum YearbookMethod {
+    /// The pre-trained weights.
+    Static,
+    /// Implicit MAP with K Adam steps.
+    ImplicitMap(
+        /// K.
+        u32,
+    ),
+    /// 1000 Adam steps.
+    DirectFit,
+    /// Variational Kalman filter.
+    Variational(
+        /// sigma^2.
+        f64,
+    ),
+    /// Particle filter.
+    Particle(
+        /// sigma^2.
+        f64,
+    ),
+}
+
+impl YearbookMethod {
+    /// Its name in the outputs, as in the paper's table.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::ImplicitMap(_) => "IMAP-Adam",
+            Self::DirectFit => "direct-fit",
+            Self::Variational(_) => "VKF",
+            Self::Particle(_) => "PF",
+        }
+    }
+    /// Optimizer steps per year.
+    pub fn steps(&self) -> Option<u32> {
+        match self {
+            Self::ImplicitMap(k) => Some(*k),
+            Self::DirectFit | Self::Variational(_) => Some(LONG),
+            _ => None,
+        }
+    }
+    /// sigma^2.
+    pub fn sigma2(&self) -> Option<f64> {
+        match self {
+            Self::Variational(s) | Self::Particle(s) => Some(*s),
+            _ => None,
+        }
+    }
+    /// Whether both protocols do the same.
+    pub fn shared(&self) -> bool {
+        self.sigma2().is_none()
+    }
+    /// Work per year in Adam steps: 1000 forward passes cost about as much as 400 steps.
+    pub(crate) fn work(&self, particles: usize) -> f64 {
+        match self {
+            Self::Static => 1.0,
+            Self::Particle(_) => 0.4 * particles as f64,
+            _ => f64::from(self.steps().unwrap_or(0)) + 1.0,
+        }
+    }
+}
