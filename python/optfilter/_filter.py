@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -12,6 +12,7 @@ from ._arrays import Array, box, compact, covariance, duration, to_float_array, 
 from ._frames import read
 from ._model import Model
 from ._result import FilterResult
+from ._settings import to_json
 
 #: Arguments that say of what, not which filter.
 _PROBLEM = ("Q", "R", "x0", "P0", "dt", "likelihood", "bounds", "prior_cov")
@@ -44,8 +45,12 @@ class Filter(_core.CoreFilter):
         if "optimizer" in settings:
             named, rule = optimizers.spec(settings.pop("optimizer"))
             settings.update(named)
-        text = _json(settings)
-        self = super().__new__(cls, model._core, text, _problem(model, given), rule)
+        text = to_json(settings)
+        try:
+            self = super().__new__(cls, model._core, text, _problem(model, given), rule)
+        except ValueError as error:
+            # The engine names the method where filter and model do not fit; here the model is the argument.
+            raise ValueError(re.sub("^method: ", "model: ", str(error))) from None
         self.model = model
         self._arguments = given
         return self
@@ -258,29 +263,6 @@ class Filter(_core.CoreFilter):
         shown = ", ".join(f"{k}={_short(v)}" for k, v in self._arguments.items())
         state = np.array2string(self.x, precision=4, threshold=6, separator=", ")
         return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
-
-
-def _json(settings: dict[str, Any]) -> str:
-    """Settings for the engine, which knows their names, ranges and defaults."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, (bool, str)) or value is None:
-            return value
-        if hasattr(value, "__index__"):
-            return int(value)
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            return repr(value)
-
-    for key in ("steps", "particles", "seed"):
-        if key in settings:
-            settings = {**settings, key: whole(key, settings[key], 0, 2**64 - 1)}
-    try:
-        return json.dumps({key: plain(value) for key, value in settings.items()}, allow_nan=False)
-    except ValueError:
-        key = next(k for k, v in settings.items() if isinstance(v, float) and not np.isfinite(v))
-        raise ValueError(f"{key}: must be finite, not {settings[key]}") from None
 
 
 def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -42,8 +43,19 @@ def _column(data: Any, names: list[str], name: str) -> Any:
     return data[name]
 
 
-def _values(name: str, column: Any) -> Array:
-    return to_float_array(name, column.to_numpy() if hasattr(column, "to_numpy") else column)
+def _numpy(column: Any) -> Any:
+    """A column as an array of NumPy's, or as it is."""
+    if not hasattr(column, "to_numpy"):
+        return column
+    if hasattr(column, "null_count") and hasattr(column, "buffers"):  # Arrow refuses to copy unless told to
+        return column.to_numpy(zero_copy_only=False)
+    return column.to_numpy()
+
+
+def _utc(time: Any) -> Any:
+    """A time without its zone, which NumPy does not know."""
+    zone = getattr(time, "tzinfo", None)
+    return time if zone is None else time.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
 def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array, Any]:
@@ -56,23 +68,24 @@ def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array,
     >>> times("ts", np.array(["2026-01-01", "2026-01-03"], dtype="datetime64[D]"), 86400.0)[0]
     array([0., 2.])
     """
-    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
-    if array.dtype.kind == "O" and array.size and not isinstance(array.flat[0], str):
+    given = array = np.asarray(_numpy(values))
+    if array.dtype.kind == "O" and array.size and hasattr(array.flat[0], "isoformat"):
         try:
-            array = np.asarray(array, dtype="datetime64[ns]")
+            array = np.array([_utc(item) for item in array.flat], dtype="datetime64[ns]").reshape(array.shape)
         except (TypeError, ValueError):
-            pass
+            raise ValueError(f"{name}: has an entry that is not a time") from None
     if array.dtype.kind == "M":
         if np.any(np.isnat(array)):
             raise ValueError(f"{name}: has an entry that is not a time")
-        nanoseconds = array.astype("datetime64[ns]").astype(np.int64)
-        seconds = (nanoseconds // 10**9).astype(np.float64) + (nanoseconds % 10**9) * 1e-9
+        whole = array.astype("datetime64[s]")  # years beyond 1677 and 2262 have no nanoseconds
+        rest = (array - whole).astype("timedelta64[ns]").astype(np.int64)
+        seconds = whole.astype(np.int64).astype(np.float64) + rest * 1e-9
     elif array.dtype.kind in "UO" and array.size and all(isinstance(text, str) for text in array.flat):
         seconds = np.array(_core.parse_times([str(text) for text in array.flat])).reshape(array.shape)
     else:
         return to_float_array(name, array), None
     units = seconds / seconds_per_unit
-    return units - units[..., :1], array
+    return units - units[..., :1], given
 
 
 def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
@@ -97,7 +110,10 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
             if missing:
                 known = ", ".join(names)
                 raise ValueError(f"{label}: the frame has no column {missing[0]!r}; it has {known}")
-            return np.stack([_values(name, _column(frame, names, name)) for name in wanted], axis=-1)
+            columns = [_numpy(_column(frame, names, name)) for name in wanted]
+            return np.stack(
+                [to_float_array(f"{label}: column {name!r}", c) for name, c in zip(wanted, columns)], axis=-1
+            )
 
         ys = gather("ys", [model.column(name) for name in model.observation_names])
         if us is None and model.inputs:
@@ -108,9 +124,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
                 raise ValueError(f"ts: the frame has no column {time!r}, which the model names as its time")
             ts = _column(frame, names, time)
     else:
-        if hasattr(ys, "to_numpy"):
-            ys = ys.to_numpy()
-        ys = to_float_array("ys", ys)
+        ys = to_float_array("ys", _numpy(ys))
     if ts is not None:
         ts, shown = times("ts", ts, unit)
     return Data(ys, ts, us, shown, index)

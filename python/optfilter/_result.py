@@ -245,5 +245,7 @@ def _frame(columns: dict[str, Any], library: Optional[str]) -> Any:
             module = __import__(name)
         except ImportError:
             continue
-        return module.DataFrame(columns)
+        # Times with a zone come as objects; either library knows them when it looks.
+        lists = {key: list(v) if getattr(v, "dtype", None) == object else v for key, v in columns.items()}
+        return module.DataFrame(lists)
     raise ImportError("to_dataframe() needs pandas or polars: pip install pandas")

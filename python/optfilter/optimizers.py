@@ -16,14 +16,13 @@ ValueError: lr: -1 is not allowed; it must be positive and finite
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, ClassVar, Optional, Union
 
 import numpy as np
 
-from . import _core
 from ._arrays import Array, to_float_array
+from ._settings import to_json
 
 __all__ = [
     "SGD",
@@ -43,19 +42,19 @@ __all__ = [
 class Optimizer:
     """An optimizer whose steps run in Rust."""
 
+    #: The engine's names of parameters that have another one here.
+    _named: ClassVar[dict[str, str]] = {}
+
     def _spec(self) -> dict[str, Any]:
         """The settings of the engine that name it."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
         try:
-            settings = {k: v if isinstance(v, (str, bool)) else float(v) for k, v in self._spec().items()}
-            text = json.dumps(settings, allow_nan=False)
-        except (TypeError, ValueError):
-            wrong = {k: v for k, v in self._spec().items() if not _is_number(v)}
-            key, value = next(iter(wrong.items()))
-            raise ValueError(f"{key}: {value!r} is not allowed; it must be a finite number") from None
-        _core.check_spec(text)
+            to_json(self._spec())
+        except ValueError as error:
+            key, colon, text = str(error).partition(": ")
+            raise ValueError(self._named.get(key, key) + colon + text) from None
 
 
 OptimizerLike = Union[Optimizer, Callable[[Array, Array, Any], "tuple[Array, Any]"], Any]
@@ -68,6 +67,7 @@ class SGD(Optimizer):
     lr: float
     momentum: Optional[float] = None
     nesterov: bool = False
+    _named: ClassVar[dict[str, str]] = {"decay": "momentum"}
 
     def _spec(self) -> dict[str, Any]:
         if self.momentum is None:
@@ -84,6 +84,7 @@ class Adam(Optimizer):
     b1: float = 0.9
     b2: float = 0.999
     eps: float = 1e-8
+    _named: ClassVar[dict[str, str]] = {"beta1": "b1", "beta2": "b2"}
 
     def _spec(self) -> dict[str, Any]:
         return {"optimizer": "adam", "lr": self.lr, "beta1": self.b1, "beta2": self.b2, "eps": self.eps}
@@ -115,6 +116,7 @@ class Adagrad(Optimizer):
     lr: float
     initial_accumulator_value: float = 0.1
     eps: float = 1e-7
+    _named: ClassVar[dict[str, str]] = {"accumulator": "initial_accumulator_value"}
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -132,6 +134,7 @@ class Adadelta(Optimizer):
     lr: float = 1.0
     rho: float = 0.9
     eps: float = 1e-6
+    _named: ClassVar[dict[str, str]] = {"decay": "rho"}
 
     def _spec(self) -> dict[str, Any]:
         return {"optimizer": "adadelta", "lr": self.lr, "decay": self.rho, "eps": self.eps}
@@ -206,13 +209,6 @@ class _Optax:
             state = self.transformation.init(x)
         updates, state = self.transformation.update(gradient, state, x)
         return x + np.asarray(updates, dtype=float), state
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return isinstance(value, (str, bool)) or bool(np.isfinite(float(value)))
-    except (TypeError, ValueError):
-        return False
 
 
 def spec(optimizer: OptimizerLike) -> tuple[dict[str, Any], Any]:

@@ -48,15 +48,20 @@ def growth_text(**changes):
 
 FILTERS = {
     "ekf": lambda model: optfilter.ExtendedKalmanFilter(model),
-    "iekf": lambda model: optfilter.IteratedEKF(model, iterations=4),
+    "iekf": lambda model: optfilter.IteratedEKF(model, steps=4),
     "ukf": lambda model: optfilter.UnscentedKF(model),
     "pf": lambda model: optfilter.ParticleFilter(model, particles=64, seed=5),
-    "imap": lambda model: optfilter.ImplicitMAP(model, optimizer=optfilter.Adam(lr=0.1), steps=10),
+    "imap": lambda model: optfilter.ImplicitMAP(
+        model, optimizer=optfilter.Adam(lr=0.1), steps=10, error_bars=False
+    ),
+    "imap-squared": lambda model: optfilter.ImplicitMAP(
+        model, optimizer=optfilter.Adam(lr=0.1), steps=10, loss="squared", error_bars=False
+    ),
     "imap-carry": lambda model: optfilter.ImplicitMAP(
         model, optimizer=optfilter.RMSProp(lr=0.05), steps=3, carry=True
     ),
     "imap-bars": lambda model: optfilter.ImplicitMAP(
-        model, optimizer=optfilter.SGD(lr=0.05), steps=5, error_bars=True
+        model, optimizer=optfilter.SGD(lr=0.05), steps=5
     ),
     "vkf": lambda model: optfilter.VariationalKF(model, 2.0, optimizer=optfilter.Adam(0.1), steps=30),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
 from conftest import growth_callable, random_system
 
 import optfilter
+from optfilter import _core, _settings
 
 
 @pytest.fixture
@@ -117,20 +119,36 @@ def growth(**settings):
         (lambda: optfilter.ExtendedKalmanFilter(growth(), x0=[1.0, 2.0]), "x0"),
         (lambda: optfilter.ExtendedKalmanFilter(growth(), P0=-1.0), "P0"),
         (lambda: optfilter.ExtendedKalmanFilter(growth(), dt=0.0), "dt"),
-        (lambda: optfilter.IteratedEKF(growth(), iterations=0), "iterations"),
-        (lambda: optfilter.IteratedEKF(growth(), iterations=2.5), "iterations"),
-        (lambda: optfilter.UnscentedKF(growth(), alpha=0.0), r"alpha\^2 \(n \+ kappa\)"),
+        (lambda: optfilter.IteratedEKF(growth(), steps=0), "steps"),
+        (lambda: optfilter.IteratedEKF(growth(), steps=2.5), "steps"),
+        (lambda: optfilter.UnscentedKF(growth(), alpha=0.0), "alpha"),
+        (lambda: optfilter.UnscentedKF(growth(), alpha="wide"), "alpha"),
+        (lambda: optfilter.UnscentedKF(growth(), beta=np.nan), "beta"),
+        (lambda: optfilter.UnscentedKF(growth(), kappa=-1.0), "kappa"),
+        (lambda: optfilter.ExtendedKalmanFilter(growth(), process_scale=0.0), "process_scale"),
+        (lambda: optfilter.ExtendedKalmanFilter(growth(), predict_first="no"), "predict_first"),
         (lambda: optfilter.ParticleFilter(growth(), particles=0), "particles"),
         (lambda: optfilter.ParticleFilter(growth(), seed=-1), "seed"),
         (lambda: optfilter.ParticleFilter(growth(), resampling="none"), "resampling"),
-        (lambda: optfilter.ParticleFilter(growth(), threshold=2.0), "resampling threshold"),
+        (lambda: optfilter.ParticleFilter(growth(), threshold=2.0), "threshold"),
         (lambda: optfilter.ImplicitMAP(growth(), steps=0), "steps"),
-        (lambda: optfilter.ImplicitMAP(growth(), optimizer="adam"), "optimizer"),
+        (lambda: optfilter.ImplicitMAP(growth(), optimizer="adma"), "optimizer"),
         (lambda: optfilter.ImplicitMAP(growth(), optimizer=optfilter.Adam), "optimizer"),
         (lambda: optfilter.ImplicitMAP(growth(), likelihood="poisson"), "likelihood"),
-        (lambda: optfilter.ImplicitMAP(growth(), carry=True, error_bars=True), "memory = Carry"),
+        (lambda: optfilter.ImplicitMAP(growth(), likelihood="squared"), "likelihood"),
+        (lambda: optfilter.ImplicitMAP(growth(), loss="cubed"), "loss"),
+        (lambda: optfilter.ImplicitMAP(growth(), loss=3), "loss"),
+        (lambda: optfilter.ImplicitMAP(growth(R=None), loss="likelihood"), "loss"),
+        (lambda: optfilter.ImplicitMAP(growth(), carry=1), "carry"),
+        (lambda: optfilter.ImplicitMAP(growth(), carry=True, error_bars=True), "error_bars"),
+        (lambda: optfilter.ImplicitMAP(growth(Q=None), error_bars=True), "error_bars"),
+        (lambda: optfilter.ImplicitMAP(growth(R=None), error_bars=True), "error_bars"),
         (lambda: optfilter.ImplicitMAP(growth(), optimizer=optfilter.Preconditioned(np.eye(2))), "M"),
         (lambda: optfilter.VariationalKF(growth(), prior_cov=0.0), "prior_cov"),
+        (lambda: optfilter.VariationalKF(growth(Q=None)), "Q"),
+        (lambda: growth().filter([1.0], method="kff"), "method"),
+        (lambda: growth().filter([1.0], stepz=3), "stepz"),
+        (lambda: growth().filter([1.0], method="ekf", decay="slow"), "decay"),
         (lambda: optfilter.simulate(growth(), 0), "steps"),
         (lambda: optfilter.simulate(growth(Q=None), 5), "Q"),
         (lambda: optfilter.implied_prior(-1.0, H=1.0, steps=2), "learning_rate"),
@@ -138,13 +156,25 @@ def growth(**settings):
         (lambda: optfilter.learning_rate_matrix(-1.0, H=1.0, steps=2), "prior_cov"),
         (lambda: optfilter.Preconditioned([[1.0, 2.0], [0.0, 1.0]]), "M"),
         (lambda: optfilter.Adam(lr=0.1, b1=1.0), "b1"),
+        (lambda: optfilter.Adam(lr="fast"), "lr"),
+        (lambda: optfilter.SGD(lr=0.1, momentum=2.0), "momentum"),
+        (lambda: optfilter.Adadelta(rho=2.0), "rho"),
+        (lambda: optfilter.Adagrad(0.1, -1.0), "initial_accumulator_value"),
         (lambda: optfilter.RMSProp(lr=0.1, decay=2.0), "decay"),
         (lambda: optfilter.Adagrad(lr=0.1, eps=-1.0), "eps"),
     ],
 )
 def test_wrong_settings_are_named(build, argument):
-    with pytest.raises(ValueError, match=f"^{argument}: "):
+    with pytest.raises(ValueError, match=f"^{argument}: ") as caught:
         build()
+    assert str(caught.value).count(f"{argument}: ") == 1
+
+
+def test_every_setting_of_the_engine_has_a_kind():
+    with pytest.raises(ValueError, match="unknown field") as caught:
+        _core.check_spec('{"?": 1}')
+    known = re.findall("`([a-z0-9_]+)`", str(caught.value))
+    assert sorted(known) == list(_settings.KEYS)
 
 
 def test_divergence_has_the_time_and_the_last_good_state():
@@ -152,15 +182,16 @@ def test_divergence_has_the_time_and_the_last_good_state():
     model = optfilter.Model.from_expressions({"x": "exp(x)"}, {"y": "x"}, x0=1.0, R=1e12, Q=1e-6)
     ys = np.zeros((10, 1))
     f = optfilter.ImplicitMAP(model, optfilter.SGD(1e-9), 1)
-    with pytest.raises(optfilter.Divergence) as caught:
-        f.filter(ys)
-    error = caught.value
-    # 1, e, e^e = 15.15, e^15.15 = 3.8e6, then infinity.
-    assert error.index == 3
-    np.testing.assert_allclose(error.last_good, [np.exp(np.exp(np.e))], rtol=1e-2)
-    assert isinstance(error, ArithmeticError) and "time index 3" in str(error)
-    again = pickle.loads(pickle.dumps(error))
-    assert again.index == 3 and np.array_equal(again.last_good, error.last_good)
+    for first, index in ((False, 4), (True, 3)):
+        with pytest.raises(optfilter.Divergence) as caught:
+            f.filter(ys, predict_first=first)
+        error = caught.value
+        # 1, e, e^e = 15.15, e^15.15 = 3.8e6, then infinity.
+        assert error.index == index
+        np.testing.assert_allclose(error.last_good, [np.exp(np.exp(np.e))], rtol=1e-2)
+        assert isinstance(error, ArithmeticError) and f"time index {index}" in str(error)
+        again = pickle.loads(pickle.dumps(error))
+        assert again.index == index and np.array_equal(again.last_good, error.last_good)
     # Step by step, the belief stays at the last good state.
     for _ in range(3):
         f.predict()

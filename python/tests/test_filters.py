@@ -14,24 +14,27 @@ from conftest import FILTERS, growth_callable, random_system
 import optfilter
 
 
-def step_through(f, ys):
+def step_through(f, ys, predict_first=False):
+    """Step by step; the first row is at the initial belief's own time unless ``predict_first``."""
     means = []
     for y in ys:
-        f.predict()
+        if predict_first or f.k:
+            f.predict()
         f.update(y)
         means.append(f.x)
     return np.array(means)
 
 
-def test_steps_equal_the_series_bit_for_bit(growth, growth_data, make_filter):
+@pytest.mark.parametrize("predict_first", [False, True])
+def test_steps_equal_the_series_bit_for_bit(growth, growth_data, make_filter, predict_first):
     ys = growth_data.observations[0]
     f = make_filter(growth)
-    result = f.filter(ys)
-    assert np.array_equal(step_through(f, ys), result.means)
+    result = f.filter(ys, predict_first=predict_first)
+    assert np.array_equal(step_through(f, ys, predict_first), result.means)
     if result.covariances is not None:
         assert np.array_equal(f.P, result.covariances[-1])
     assert np.array_equal(f.innovation, result.innovations[-1])
-    assert f.k == len(ys) and f.t == pytest.approx(len(ys) * growth.dt)
+    assert f.k == len(ys) and f.t == result.ts[-1] == pytest.approx((len(ys) - 1 + predict_first) * growth.dt)
 
 
 def test_a_batch_equals_its_trajectories_bit_for_bit(growth, growth_data, make_filter):
@@ -65,11 +68,15 @@ def test_missing_measurements(growth, growth_data, make_filter):
     f = make_filter(growth)
     series = f.filter(ys)
     assert np.all(np.isfinite(series.means))
-    assert np.all(series.innovations[10:14] == 0)
+    assert np.all(np.isnan(series.innovations[10:14])) and np.isnan(series.innovations).sum() == 4
+    if series.covariances is not None:
+        assert np.all(np.isfinite(series.covariances))
+        assert np.all(np.isnan(series.innovation_covariances[10:14]))
+        assert np.all(np.isnan(series.nis[10:14])) and np.isnan(series.nis).sum() == 4
+        assert np.all(series.log_likelihoods[10:14] == 0) and np.isfinite(series.log_likelihood)
+        assert series.mean_nis == pytest.approx(np.delete(series.nis, np.s_[10:14]).mean())
     f.reset()
-    for y in ys:
-        f.predict()
-        f.update(None if np.isnan(y[0]) else y)
+    step_through(f, [None if np.isnan(y[0]) else y for y in ys])
     assert np.array_equal(f.x, series.means[-1])
     as_list = [None if np.isnan(y[0]) else float(y[0]) for y in ys]
     assert np.array_equal(f.filter(as_list).means, series.means)
@@ -95,7 +102,7 @@ def test_times(growth, growth_data, make_filter):
     ys = growth_data.observations[0]
     f = make_filter(growth)
     even = f.filter(ys)
-    ts = np.arange(1, len(ys) + 1) * growth.dt
+    ts = np.arange(len(ys)) * growth.dt
     # The steps' lengths are differences of times, which round; the times themselves are the same.
     same = f.filter(ys, ts=ts)
     np.testing.assert_allclose(same.means, even.means, rtol=1e-6, atol=1e-6)
@@ -105,18 +112,27 @@ def test_times(growth, growth_data, make_filter):
     assert f.t == 0.25
 
 
-def test_without_a_first_prediction(growth, growth_data, make_filter):
+def test_the_first_row_is_predicted_only_if_asked(growth, growth_data, make_filter):
     ys = growth_data.observations
     f = make_filter(growth)
-    result = f.filter(ys[0], predict_first=False)
+    result = f.filter(ys[0])
+    assert np.array_equal(result.means, f.filter(ys[0], predict_first=False).means)
     assert result.ts[0] == 0.0
     f.update(ys[0, 0])
     assert np.array_equal(result.means[0], f.x)
     f.predict()  # the step that ends at dt, as the second row does
     f.update(ys[0, 1])
-    np.testing.assert_allclose(result.means[1], f.x, rtol=1e-12)
+    assert np.array_equal(result.means[1], f.x) and f.k == 2 and f.t == growth.dt
     batch = f.filter(ys, predict_first=False)
     assert np.array_equal(batch.means[0], result.means)
+    # One more step: as if a row were missing before the first.
+    predicted = f.filter(ys, predict_first=True)
+    late = f.filter(np.concatenate([np.full((5, 1, 1), np.nan), ys], axis=1))
+    assert predicted.ts[0] == growth.dt
+    assert np.array_equal(predicted.means, late.means[:, 1:])
+    # By its time, too: the belief is of t0, the first row of a step later.
+    timed = f.filter(ys[0], ts=np.arange(1, 81) * growth.dt, t0=0.0)
+    np.testing.assert_allclose(timed.means, predicted.means[0], rtol=1e-6, atol=1e-6)
 
 
 def test_time_dependent_noise_grows_with_the_step():

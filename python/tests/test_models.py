@@ -62,8 +62,19 @@ def test_callables_may_ask_for_inputs_time_interval_and_index():
     model = optfilter.Model(f, lambda x: x, n=2, m=2, inputs=2, dt=0.5, Q=1.0, R=1.0)
     us = np.arange(6.0).reshape(3, 2)
     optfilter.UnscentedKF(model).filter(np.zeros((3, 2)), us=us)
-    assert {(s[1], s[2], s[3]) for s in seen} == {(0.5, 0.5, 0), (1.0, 0.5, 1), (1.5, 0.5, 2)}
-    assert all(np.array_equal(s[0], us[s[3]]) for s in seen)
+    # Rows count from 1; the first is not predicted.
+    assert {(s[1], s[2], s[3]) for s in seen} == {(0.5, 0.5, 2), (1.0, 0.5, 3)}
+    assert all(np.array_equal(s[0], us[s[3] - 1]) for s in seen)
+    seen.clear()
+    optfilter.UnscentedKF(model).filter(np.zeros((3, 2)), us=us, predict_first=True)
+    assert {(s[1], s[2], s[3]) for s in seen} == {(0.5, 0.5, 1), (1.0, 0.5, 2), (1.5, 0.5, 3)}
+    assert all(np.array_equal(s[0], us[s[3] - 1]) for s in seen)
+    seen.clear()
+    model.f([0.0, 0.0], us[0])
+    model.f([0.0, 0.0], us[0], t=7.0, k=3)
+    assert {s[1:] for s in seen} == {(0.5, 0.5, 1), (7.0, 0.5, 3)}
+    with pytest.raises(ValueError, match="^k: "):
+        model.f([0.0, 0.0], us[0], k=0)
     with pytest.raises(ValueError, match="^f: unknown parameter 'z'"):
         optfilter.Model(lambda x, z: x, lambda x: x, n=1)
 
@@ -72,6 +83,8 @@ def test_inputs_of_a_linear_model():
     model = models.Linear(F=np.eye(2), H=np.eye(2), B=[[1.0], [2.0]], Q=1e-9, R=1e9, P0=1e-9)
     us = np.ones((4, 1))
     result = optfilter.KalmanFilter(model).filter(np.zeros((4, 2)), us=us)
+    np.testing.assert_allclose(result.means[-1], [3.0, 6.0], rtol=1e-6)
+    result = optfilter.KalmanFilter(model).filter(np.zeros((4, 2)), us=us, predict_first=True)
     np.testing.assert_allclose(result.means[-1], [4.0, 8.0], rtol=1e-6)
     with pytest.raises(ValueError, match="^us: "):
         optfilter.KalmanFilter(model).filter(np.zeros((4, 2)))

@@ -19,15 +19,19 @@ TOLERANCE = dict(rtol=1e-10, atol=1e-10)
 def test_kalman_filter_equals_statsmodels(seed, n, m):
     statsmodels = pytest.importorskip("statsmodels.tsa.statespace.kalman_filter")
     model, ys = random_system(seed, n, m)
-    # statsmodels starts at the prediction of the first state.
+    # In statsmodels, too, the initial belief is of the first measurement's time.
     oracle = statsmodels.KalmanFilter(k_endog=m, k_states=n)
     oracle.bind(np.asfortranarray(ys.T))
     oracle["design"], oracle["transition"] = model.H, model.F
     oracle["selection"], oracle["state_cov"], oracle["obs_cov"] = np.eye(n), model.Q, model.R
-    oracle.initialize_known(model.F @ model.x0, model.F @ model.P0 @ model.F.T + model.Q)
+    oracle.initialize_known(model.x0, model.P0)
     oracle.tolerance = 0  # no switch to the steady state
-    expected = oracle.filter()
-    result = optfilter.KalmanFilter(model).filter(ys)
+    equals_statsmodels(optfilter.KalmanFilter(model).filter(ys), oracle.filter())
+    oracle.initialize_known(model.F @ model.x0, model.F @ model.P0 @ model.F.T + model.Q)
+    equals_statsmodels(optfilter.KalmanFilter(model, predict_first=True).filter(ys), oracle.filter())
+
+
+def equals_statsmodels(result, expected):
     np.testing.assert_allclose(result.means, expected.filtered_state.T, **TOLERANCE)
     np.testing.assert_allclose(
         result.covariances, np.moveaxis(expected.filtered_state_cov, 2, 0), **TOLERANCE
@@ -116,7 +120,7 @@ def test_implicit_filter_with_the_right_matrix_is_the_kalman_filter(steps):
         # The learning-rate matrix of this step's own prediction.
         M = optfilter.learning_rate_matrix(kalman.P, model.H, model.R, steps=steps)
         implicit = optfilter.ImplicitMAP(
-            model, optfilter.Preconditioned(M), steps=steps, likelihood="gaussian", x0=kalman.x
+            model, optfilter.Preconditioned(M), steps=steps, x0=kalman.x
         )
         implicit.update(y)
         kalman.update(y)

@@ -2,6 +2,7 @@
 
 mod fuzz;
 mod licences;
+mod packages;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -12,6 +13,8 @@ Usage: cargo xtask <TASK> [--no-python]
 Tasks:
   check      every check: format, lints, licences, no_std build, documentation, all tests
   licences   only: are the licences of all dependencies on the allowed list?
+  packages   only: every crate packed, and a program built and run from the packages alone
+  peers      what check leaves out: heavy installs (burn; Ray, JAX and optax from Python) and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: cargo xtask fuzz SECONDS)
 
 Options:
@@ -23,6 +26,8 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("check") => check(python),
         Some("licences") => licences::check(),
+        Some("packages") => packages::check(),
+        Some("peers") => peers(),
         Some("fuzz") => match args.get(1).map_or(Ok(60), |s| s.parse()) {
             Ok(seconds) => fuzz::fuzz(seconds),
             Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
@@ -46,18 +51,54 @@ fn check(python: bool) -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"], &[])?;
     licences::check()?;
     cargo(&["check", "--locked", "-p", "optfilter", "--no-default-features"], &[])?;
-    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    // The code for the card is read, too; it runs only where there is one.
+    cargo(
+        &[
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "optfilter-cli/cuda",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        &[],
+    )?;
+    cargo(&["check", "--locked", "--manifest-path", "bench/Cargo.toml", "--all-targets"], &[])?;
     cargo(&["test", "--locked", "--workspace"], &[])?;
     // The program and the library share a name, and so would their pages: libraries only.
     cargo(
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    packages::check()?;
     fuzz::fuzz(60)?;
     if python {
-        run("sh", &["python/run_tests.sh"], &[])?;
+        run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
     }
     println!("\nall checks passed in {:.0} s", start.elapsed().as_secs_f64());
+    println!("not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),");
+    println!("  anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks");
+    if !python {
+        println!("  and, as asked, the Python package");
+    }
+    Ok(())
+}
+
+/// What needs heavy installs or data that are not here.
+fn peers() -> Result<(), String> {
+    let start = Instant::now();
+    cargo(&["test", "--locked", "--manifest-path", "crates/optfilter-nn/burn/Cargo.toml"], &[])?;
+    run("sh", &["python/run_tests.sh"], &[("PEERS", "1")])?;
+    if std::path::Path::new("../shared/yearbook/yearbook32.npz").is_file() {
+        let test = ["test", "--locked", "-p", "optfilter-paper", "--test", "yearbook"];
+        cargo(&[test.as_slice(), &["--", "--ignored"]].concat(), &[])?;
+    } else {
+        println!("\nthe photographs are not here: Yearbook was not run on them");
+    }
+    println!("\npeers: all passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
