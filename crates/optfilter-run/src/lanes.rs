@@ -3,7 +3,7 @@
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
 use crate::rule::Stoppable;
-use crate::runner::Start;
+use crate::runner::{LaneRunner, Start};
 use crate::spec::{FilterSpec, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
@@ -15,14 +15,6 @@ use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Anything that filters many trajectories of one filter as lanes.
-pub trait LaneRunner: Send + Sync {
-    /// The estimates of every series, angles as they are.
-    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError>;
-    /// The innovations (T x m) that belong to estimates from lanes.
-    fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64>;
-}
 
 /// An implicit filter with its model.
 struct Packed<M: Model>

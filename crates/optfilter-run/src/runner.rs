@@ -3,9 +3,9 @@
 //! A [`Runner`] is what does not change (model, noise, settings): any number of threads may run series
 //! through it. A [`Live`] filter adds a belief that moves step by step, and can be saved.
 
-use crate::lanes::LaneRunner;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use optfilter::batch::Estimates;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
@@ -197,6 +197,14 @@ pub trait Runner: Send + Sync {
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
         Ok(out)
     }
+}
+
+/// Anything that filters many trajectories of one filter as lanes.
+pub trait LaneRunner: Send + Sync {
+    /// The estimates of every series, angles as they are.
+    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError>;
+    /// The innovations (T x m) that belong to estimates from lanes.
+    fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64>;
 }
 
 /// A filter with a belief.

@@ -3,10 +3,10 @@
 //! A thread of its own waits for rows, so that this one can keep the checkpoint fresh while nothing arrives, and
 //! can end in order when it is told to (Ctrl-C, SIGTERM): the last row that was answered is the last one saved.
 
+use super::job::{IN_FLIGHT, Job};
 use super::sink::Sink;
 use super::stream::read_all;
 use super::worker::Worker;
-use super::{IN_FLIGHT, Job};
 use crate::failure::Failure;
 use crate::interrupt;
 use optfilter_model::table::TableReader;

@@ -10,56 +10,23 @@
 //! its result is out before the next one is looked at.
 
 mod follow;
+mod job;
 mod sink;
 mod stream;
 mod tally;
 mod worker;
 
+pub use job::Job;
 pub use tally::Tally;
 
 use crate::failure::Failure;
 use crate::files;
 use crate::plot::StripChart;
-use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
-use optfilter_model::table::{Format, Rows, TableReader};
-use optfilter_run::FilterSpec;
-use serde::{Deserialize, Serialize};
+use job::{BATCH, KIND, Saved};
+use optfilter_model::table::{Rows, TableReader};
 use sink::Sink;
 use std::io;
-use std::path::{Path, PathBuf};
 use worker::Worker;
-
-/// Rows per batch, and batches on the way.
-const BATCH: usize = 4096;
-const IN_FLIGHT: usize = 4;
-
-/// What a checkpoint holds.
-#[derive(Serialize, Deserialize)]
-struct Saved {
-    fingerprint: u64,
-    tally: Tally,
-    output_len: u64,
-    /// Clock and belief.
-    session: Vec<u8>,
-}
-
-/// What a run needs.
-pub struct Job<'a> {
-    pub spec: &'a ModelSpec,
-    pub filter: &'a FilterSpec,
-    pub layout: Layout,
-    pub data: &'a Path,
-    pub format: Option<files::FormatName>,
-    pub out: &'a Path,
-    pub out_format: Format,
-    pub full: bool,
-    pub follow: bool,
-    pub checkpoint: Option<PathBuf>,
-    pub checkpoint_every: u64,
-    pub skip_done: bool,
-    pub plot: bool,
-}
 
 /// What a run leaves behind.
 pub struct Outcome {
@@ -67,8 +34,6 @@ pub struct Outcome {
     pub plot: Option<StripChart>,
     pub resumed_at: u64,
 }
-
-const KIND: &str = "command line/filter";
 
 /// Runs a job to the end of its data.
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
@@ -91,14 +56,6 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
         fresh.keep().map_err(|e| Failure::write(&job.out.display().to_string(), &e))?;
     }
     Ok(Outcome { tally: worker.tally, plot: worker.plot, resumed_at })
-}
-
-/// Everything that must be the same for a checkpoint to make sense, as one number.
-fn fingerprint(job: &Job<'_>) -> u64 {
-    let text = format!("{:?}{:?}{:?}{}", job.spec, job.filter, job.layout, job.full);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failure> {

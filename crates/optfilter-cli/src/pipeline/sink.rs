@@ -1,6 +1,6 @@
 //! Where results and checkpoints go.
 
-use super::{Job, KIND, Saved};
+use super::job::{Job, KIND, Saved};
 use crate::failure::Failure;
 use crate::files::{self, Fresh};
 use optfilter_model::table::{Format, Rows, TableWriter};

@@ -1,8 +1,8 @@
 //! A table from end to end: reader, filter and writer side by side.
 
+use super::job::{BATCH, IN_FLIGHT, Job, Saved};
 use super::sink::Sink;
 use super::worker::Worker;
-use super::{BATCH, IN_FLIGHT, Job, Saved};
 use crate::failure::Failure;
 use optfilter_model::table::{Rows, TableReader};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -1,6 +1,7 @@
 //! The filter between the reader and the writer.
 
-use super::{Job, Saved, Tally};
+use super::job::{Job, Saved, fingerprint};
+use super::tally::Tally;
 use crate::failure::Failure;
 use crate::files;
 use crate::plot::StripChart;
@@ -37,7 +38,7 @@ impl<'a> Worker<'a> {
             full: job.full,
             plot: job.plot.then(|| StripChart::new(spec)),
             data_name: files::display(job.data),
-            fingerprint: super::fingerprint(job),
+            fingerprint: fingerprint(job),
             row: Vec::new(),
         })
     }

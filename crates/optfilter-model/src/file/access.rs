@@ -2,13 +2,10 @@
 
 use super::Equation;
 use super::read::Reader;
-use super::tree::{Entry, Kind, Place, Value};
+use super::tree::{Entry, Kind, MAX_NAMES, Place, Value};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::Diagnostic;
 use crate::expr::{self, Graph, SyntaxError};
-
-/// The most states, inputs or observations: programs number them in 15 bits.
-pub(super) const MAX_NAMES: usize = 10_000;
 
 impl Reader {
     /// An error at a place.

@@ -1,6 +1,5 @@
 //! From a tree of keys and values to a checked model.
 
-use super::access::MAX_NAMES;
 use super::tree::{self, Entry, Kind};
 use super::{ModelSpec, Time};
 use crate::builtin;

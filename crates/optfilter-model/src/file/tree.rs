@@ -4,6 +4,9 @@ use crate::diagnostic::{Diagnostic, Source};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
+/// The most states, inputs or observations: programs number them in 15 bits.
+pub(super) const MAX_NAMES: usize = 10_000;
+
 /// A value with its place.
 #[derive(Clone, Debug)]
 pub(super) struct Value {

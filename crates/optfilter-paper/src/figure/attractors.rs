@@ -1,6 +1,6 @@
 //! Figure 5: eight Lorenz trajectories in three dimensions with the estimates of gradient descent.
 
-use super::{Picture, untitled};
+use super::picture::{Picture, untitled};
 use crate::grid::{Optimizer, Rule};
 use crate::published::model::Lorenz;
 use crate::published::{Quirks, imap, simulate};

@@ -1,6 +1,6 @@
 //! Figure A: RMSE against the number of steps K, for every optimizer.
 
-use super::{Picture, untitled};
+use super::picture::{Picture, untitled};
 use crate::cells::best;
 use crate::grid::{GridMethod as Method, Rule, STEP_COUNTS};
 use crate::outcome::SystemRows;

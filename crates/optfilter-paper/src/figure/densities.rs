@@ -1,7 +1,7 @@
 //! Figure 3: filtering densities of a particle filter with 100,000 particles, and the implicit MAP estimates.
 
+use super::picture::{Picture, untitled};
 use super::trajectory::{ADAM, Q, R};
-use super::{Picture, untitled};
 use crate::published::model::Toy;
 use crate::published::{Quirks, imap, particle, simulate};
 use optfilter_plot::color::{BLUE, GRID, INK, PAPER, VERMILION};

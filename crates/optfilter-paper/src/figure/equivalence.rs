@@ -1,6 +1,6 @@
 //! Figure 1: explicit priors against the priors implied by truncated gradient descent.
 
-use super::{Picture, untitled};
+use super::picture::{Picture, untitled};
 use nalgebra::SMatrix;
 use optfilter::equivalence::implied_prior_of_rate;
 use optfilter_plot::color::{BLUE, GREY, INK, ORANGE, PURPLE};

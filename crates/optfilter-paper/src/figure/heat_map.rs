@@ -1,6 +1,6 @@
 //! Figure B: RMSE against learning rate and number of steps, as heat maps.
 
-use super::{Picture, untitled};
+use super::picture::{Picture, untitled};
 use crate::cells::best;
 use crate::grid::{GridMethod as Method, LEARNING_RATES, Rule, STEP_COUNTS};
 use crate::outcome::SystemRows;

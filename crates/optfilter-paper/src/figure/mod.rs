@@ -7,21 +7,14 @@ mod by_steps;
 mod densities;
 mod equivalence;
 mod heat_map;
+mod picture;
 mod trajectory;
 mod wells;
 
-use crate::outcome::SystemRows;
-use optfilter_plot::Figure;
+pub use picture::Picture;
+pub(crate) use picture::untitled;
 
-/// A figure of the report, with its file and its caption.
-pub struct Picture {
-    /// File name without ending.
-    pub name: &'static str,
-    /// What it shows.
-    pub caption: String,
-    /// The figure.
-    pub figure: Figure,
-}
+use crate::outcome::SystemRows;
 
 /// All figures that can be drawn from what was run. `grid` is the published grid; figures A and B need it.
 pub fn all(seed: u32, grid: &[SystemRows]) -> Vec<Picture> {
@@ -35,13 +28,4 @@ pub fn all(seed: u32, grid: &[SystemRows]) -> Vec<Picture> {
     out.extend(by_steps::picture(grid));
     out.extend(heat_map::picture(grid));
     out
-}
-
-/// An empty figure whose title stands in the caption.
-pub(crate) fn untitled(title: &str, columns: usize, panel_height: f64) -> Figure {
-    let mut figure = Figure::new(title);
-    figure.title_drawn = false;
-    figure.columns = columns;
-    figure.panel_height = panel_height;
-    figure
 }

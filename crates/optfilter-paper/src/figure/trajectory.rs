@@ -1,6 +1,6 @@
 //! Figure 2: one trajectory of the toy system, its measurements, and the estimates of the filters.
 
-use super::{Picture, untitled};
+use super::picture::{Picture, untitled};
 use crate::grid::{Optimizer, Rule};
 use crate::published::model::Toy;
 use crate::published::{Quirks, extended, imap, particle, simulate, unscented};

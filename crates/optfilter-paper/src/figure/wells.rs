@@ -1,7 +1,7 @@
 //! Figure 4: the double well of the measurement, its gradient, and the steps of EKF and Adam through a transition.
 
+use super::picture::{Picture, untitled};
 use super::trajectory::{Q, R};
-use super::{Picture, untitled};
 use crate::grid::{Optimizer, Rule};
 use crate::published::model::Toy;
 use crate::published::{Quirks, extended, imap, simulate};

@@ -1,0 +1,52 @@
+//! What a run needs, and what it keeps.
+
+use super::tally::Tally;
+use crate::files;
+use optfilter_model::ModelSpec;
+use optfilter_model::run::Layout;
+use optfilter_model::table::Format;
+use optfilter_run::FilterSpec;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Under which checkpoints are saved.
+pub(super) const KIND: &str = "command line/filter";
+
+/// Rows per batch, and batches on the way.
+pub(super) const BATCH: usize = 4096;
+pub(super) const IN_FLIGHT: usize = 4;
+
+/// What a checkpoint holds.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Saved {
+    pub(super) fingerprint: u64,
+    pub(super) tally: Tally,
+    pub(super) output_len: u64,
+    /// Clock and belief.
+    pub(super) session: Vec<u8>,
+}
+
+/// What a run needs.
+pub struct Job<'a> {
+    pub spec: &'a ModelSpec,
+    pub filter: &'a FilterSpec,
+    pub layout: Layout,
+    pub data: &'a Path,
+    pub format: Option<files::FormatName>,
+    pub out: &'a Path,
+    pub out_format: Format,
+    pub full: bool,
+    pub follow: bool,
+    pub checkpoint: Option<PathBuf>,
+    pub checkpoint_every: u64,
+    pub skip_done: bool,
+    pub plot: bool,
+}
+
+/// Everything that must be the same for a checkpoint to make sense, as one number.
+pub(super) fn fingerprint(job: &Job<'_>) -> u64 {
+    let text = format!("{:?}{:?}{:?}{}", job.spec, job.filter, job.layout, job.full);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
