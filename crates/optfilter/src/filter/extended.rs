@@ -8,6 +8,23 @@
 //! Derivatives are automatic unless the model has its own. Some programs linearise f at the already
 //! propagated mean; that is not the textbook filter and not this one.
 //!
+//! Three measurements of the growth system, whose sign nobody sees:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::filter::{Extended, GaussianBelief};
+//! use optfilter::{Series, drive::Run, model::{GaussianNoise, Growth}};
+//! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
+//! let filter = Extended::new(Growth, noise);
+//! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
+//! let series = Series::new(&[4.2, 5.1, 3.0], 1)?.with_dt(0.1)?.predict_first();
+//! filter.run(&mut belief, &series)?;
+//! let found = format!("{:.8} +- {:.8}", belief.mean[0], belief.cov[0].sqrt());
+//! println!("{found}");
+//! assert_eq!(found, "11.39612139 +- 0.54216317"); // filterpy 2.0, ExtendedKalmanFilter
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: Gelb 1974; Sarkka and Svensson 2023, chapter 7.
 
 use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
@@ -73,7 +90,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)?
+            .with_variances(step.index)
     }
 
     #[inline]

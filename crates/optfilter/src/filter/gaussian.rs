@@ -62,6 +62,22 @@ where
     }
 }
 
+impl<N: Dim> GaussianBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// Refuses a negative variance, which only a Q that is not a covariance makes here, at the step that
+    /// made it. (NaN passes: that is divergence, and found as such.)
+    #[inline(always)]
+    pub(crate) fn with_variances(self, index: u64) -> Result<Self, FilterError> {
+        let mut negative = false;
+        for i in 0..self.mean.nrows() {
+            negative |= self.cov[(i, i)] < 0.0;
+        }
+        if negative { Err(not_positive_definite("belief covariance", index)) } else { Ok(self) }
+    }
+}
+
 impl<N: Dim> Belief<N> for GaussianBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
@@ -202,3 +218,6 @@ where
 }
 
 const LN_TAU: f64 = 1.837_877_066_409_345_5;
+
+#[cfg(test)]
+mod tests;

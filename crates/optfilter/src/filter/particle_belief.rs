@@ -143,22 +143,28 @@ where
         self.even_weights();
     }
 
-    /// Takes particles that left the finite numbers out of the sums: they weigh nothing and stand where
+    /// Takes particles that left the finite numbers, or every sane range of them, out of the sums: they weigh nothing and stand where
     /// another stands. `false` if none is left.
     #[cold]
     pub(super) fn drop_lost(&mut self) -> bool {
         let dim = self.dim;
         let at = |index: usize, i: usize| ((index / LANES) * dim + i) * LANES + index % LANES;
-        let is_good = |values: &[f64], k: usize| (0..dim).all(|i| values[at(k, i)].is_finite());
+        let is_good = |values: &[f64], k| (0..dim).all(|i| is_sane(&[values[at(k, i)]]));
         let spare = (0..self.count).find(|&k| self.weights[k] > 0.0 && is_good(&self.values, k));
         let Some(spare) = spare else { return false };
+        let mut lighter = false;
         for index in 0..self.weights.len() {
             if !is_good(&self.values, index) {
                 for i in 0..dim {
                     self.values[at(index, i)] = self.values[at(spare, i)];
                 }
+                // Unused lanes weigh nothing as it is, and must not show.
+                lighter |= self.weights[index] > 0.0;
                 self.log_weights[index] = f64::NEG_INFINITY;
             }
+        }
+        if !lighter {
+            return true;
         }
         self.even = false;
         self.normalize().is_some()
