@@ -270,7 +270,7 @@ where
                 let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
                 let det = s00 * s11 - s10 * s10;
                 let conditions = [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (det, infinity)];
-                if lanes_agree(&conditions)? {
+                if lanes_agree(conditions)? {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     inverse[(0, 0)] = s11 * k;
@@ -296,7 +296,7 @@ where
                     ((s00 * s11 * s22).scale(0.01), det),
                     (det, infinity),
                 ];
-                if lanes_agree(&conditions)? {
+                if lanes_agree(conditions)? {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     for i in 0..3 {
@@ -354,12 +354,12 @@ where
 /// Whether every `a < b` holds in all lanes (`true`), or in none of them some fails (`false`); `None` where
 /// lanes differ, so that no lane takes another way than it would take alone.
 #[inline(always)]
-fn lanes_agree<S: Scalar, const K: usize>(conditions: &[(S, S); K]) -> Option<bool> {
+fn lanes_agree<S: Scalar, const K: usize>(conditions: [(S, S); K]) -> Option<bool> {
     if conditions.iter().all(|&(a, b)| S::all_lt(a, b)) {
         return Some(true);
     }
     let mut holds = S::ONE;
-    for &(a, b) in conditions {
+    for (a, b) in conditions {
         holds = S::select_lt(a, b, holds, S::ZERO);
     }
     S::all_lt(holds, S::ONE).then_some(false)

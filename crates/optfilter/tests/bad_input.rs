@@ -575,10 +575,10 @@ fn what_goes_bad_on_the_way_is_reported_with_its_time() {
     let start = GaussianBelief::new(vector![1.0], matrix![1.0]).unwrap();
     let walk = RandomWalk::new(Const::<1>);
     let text = message(Extended::new(walk, Spoilt).run(&mut start.clone(), &series));
-    assert_eq!(text, "belief covariance is not symmetric positive definite at time index 3");
+    assert_eq!(text, "process_cov (Q) is not symmetric positive definite at time index 3");
     let unscented = Unscented::new(walk, Spoilt, SigmaPoints::julier(1.0)).unwrap();
     let text = message(unscented.run(&mut start.clone(), &series));
-    assert_eq!(text, "belief covariance is not symmetric positive definite at time index 3");
+    assert_eq!(text, "process_cov (Q) is not symmetric positive definite at time index 3");
     let always = Resampling::Always(Scheme::Systematic);
     let particle = Particle::new(walk, SquaredError, Spoilt, always).unwrap();
     let mut particles = ParticleBelief::new(&start, 9, Stream::new(0, 0, "p")).unwrap();

@@ -49,7 +49,7 @@
 //! check with the normalised innovations it reports.
 
 use super::extended::propagate_linearized;
-use super::gaussian::{GaussianBelief, log_density, not_positive_definite};
+use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
 use super::implicit_map::{ImplicitMap, Memory};
 use super::point::{MeasurementLoss, PointBelief, refine};
 use super::traits::{Filter, Update, is_sane};
@@ -183,7 +183,7 @@ where
         self.filter.dims()
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
@@ -191,17 +191,19 @@ where
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
         let q = self.noise.process_cov(step);
-        let next = propagate_linearized(&self.filter.model, q, belief, u, step)?;
-        if self.strict {
-            return next.with_variances(step.index);
-        }
-        let n = next.mean.nrows();
-        let sound =
-            next.cov.iter().all(|v| v.is_finite()) && (0..n).all(|i| next.cov[(i, i)] >= 0.0);
-        Ok(if sound { next } else { given_up(next.mean) })
+        let model = &self.filter.model;
+        let is_cov = match check_process_cov(&q, model.state_dim().value(), step.index) {
+            Err(error @ FilterError::Size { .. }) => return Err(error),
+            Err(error) if self.strict => return Err(error),
+            checked => checked.is_ok(),
+        };
+        let next = propagate_linearized(model, q, belief, u, step);
+        let sound = is_cov && next.cov.iter().all(|v| v.is_finite());
+        // A strict filter fails of what is not finite.
+        Ok(if sound || self.strict { next } else { given_up(next.mean) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,

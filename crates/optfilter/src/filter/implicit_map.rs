@@ -104,7 +104,7 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
@@ -115,7 +115,7 @@ where
         Ok(PointBelief { mean, optimizer_state: belief.optimizer_state.clone() })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,

@@ -32,13 +32,13 @@
 //! Reference: Bell and Cathey 1993; Gelb 1974.
 
 use super::extended::propagate_linearized;
-use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned};
+use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Model, Noise, Step, linearize_observation};
-use nalgebra::DefaultAllocator;
+use nalgebra::{DefaultAllocator, Dim};
 
 /// The iterated extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,18 +73,19 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)?
-            .with_variances(step.index)
+        let q = self.noise.process_cov(step);
+        check_process_cov(&q, self.model.state_dim().value(), step.index)?;
+        Ok(propagate_linearized(&self.model, q, belief, u, step))
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,

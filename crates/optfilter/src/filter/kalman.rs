@@ -26,10 +26,12 @@
 //!
 //! Reference: Kalman 1960; Sarkka and Svensson 2023, chapter 6.
 
-use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
+use super::gaussian::{
+    GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
+};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -66,7 +68,7 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &GaussianBelief<N>,
@@ -75,14 +77,14 @@ where
     ) -> Result<GaussianBelief<N>, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        check_process_cov(&q, n.value(), step.index)?;
         let mut mean = OVector::zeros_generic(n, U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
-        GaussianBelief { mean, cov: propagated(&belief.cov, self.model.f(), q) }
-            .with_variances(step.index)
+        let cov = propagated(&belief.cov, self.model.f(), q);
+        Ok(GaussianBelief { mean, cov })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &GaussianBelief<N>,

@@ -35,7 +35,7 @@
 //! References: Julier and Uhlmann 1995, 2004; Wan and van der Merwe 2000. (The paper prints the weights
 //! of the outer points with lambda in the numerator; that is a misprint.)
 
-use super::gaussian::{GaussianBelief, log_density, not_positive_definite};
+use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::derivative::VectorFunction;
@@ -284,7 +284,7 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
@@ -293,7 +293,7 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        check_process_cov(&q, n.value(), step.index)?;
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
         let spread = Spread::new(
@@ -307,12 +307,12 @@ where
         let shift = spread.shift(&w);
         let cov = spread.cov(&w, &shift) + q;
         if !w.positive {
-            check_factor(&cov, step.index)?;
+            check_factor(cov.clone(), step.index)?;
         }
-        GaussianBelief { mean: spread.centre + shift, cov }.with_variances(step.index)
+        Ok(GaussianBelief { mean: spread.centre + shift, cov })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,
@@ -370,7 +370,7 @@ where
         let noise = spread_cov - linear_part + &r; // Omega + R
         let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
         if !exact {
-            check_factor(&cov, step.index)?;
+            check_factor(cov.clone(), step.index)?;
         }
 
         let nis = s_factor.quadratic_form(&v);
@@ -401,13 +401,14 @@ where
 }
 
 /// Refuses a covariance from which the next step could draw no points. (One that is not finite passes: that
-/// is divergence, and found as such.)
+/// is divergence, and found as such.) By value: a reference would keep it in memory for what seldom happens.
 #[cold]
-fn check_factor<N: Dim>(cov: &OMatrix<f64, N, N>, index: u64) -> Result<(), FilterError>
+#[inline(never)]
+fn check_factor<N: Dim>(cov: OMatrix<f64, N, N>, index: u64) -> Result<(), FilterError>
 where
     DefaultAllocator: Allocator<N, N> + Allocator<N>,
 {
-    if cov.iter().all(|v| v.is_finite()) { sigma_factor(cov, index).map(|_| ()) } else { Ok(()) }
+    if cov.iter().all(|v| v.is_finite()) { sigma_factor(&cov, index).map(|_| ()) } else { Ok(()) }
 }
 
 /// L with L L' = P.
@@ -423,5 +424,5 @@ where
         return Ok(factor.cholesky());
     }
     // Semi-definite beliefs (a state known exactly) have a factor too.
-    psd_factor(cov).ok_or_else(|| not_positive_definite("belief covariance", index))
+    psd_factor(&cov.clone()).ok_or_else(|| not_positive_definite("belief covariance", index))
 }
