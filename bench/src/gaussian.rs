@@ -9,7 +9,7 @@ use multicalc::estimation::{ExtendedKalmanFilter, UnscentedKalmanFilter};
 use multicalc::linear_algebra::{Matrix, Vector};
 use nalgebra::{Matrix3, matrix, vector};
 use nalgebra034 as na34;
-use optfilter::filter::{Extended, Filter, GaussianBelief, SigmaPoints, Unscented};
+use optfilter::filter::{Belief, Extended, Filter, GaussianBelief, SigmaPoints, Unscented};
 use optfilter::model::{GaussianNoise, Model, Step};
 use std::hint::black_box;
 
@@ -19,7 +19,7 @@ const T: usize = 200;
 fn ours<M: Model, F>(filter: &F, start: &F::Belief, ys: &[f64], dt: f64, m: usize)
 where
     F: Filter<State = M::State, Output = M::Output>,
-    F::Belief: Clone,
+    F::Belief: Belief<M::State>,
     nalgebra::DefaultAllocator: optfilter::Shapes<M::State, M::Output>,
 {
     let mut belief = start.clone();

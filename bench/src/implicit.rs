@@ -6,7 +6,6 @@
 use crate::models::*;
 use crate::{Row, race};
 use nalgebra::vector;
-use optfilter::drive::Run;
 use optfilter::Series;
 use optfilter::batch::Batch;
 use optfilter::filter::ImplicitMap;

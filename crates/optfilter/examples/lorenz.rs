@@ -5,8 +5,7 @@
 use nalgebra::{Matrix3, Vector3};
 use optfilter::Series;
 use optfilter::drive::Run;
-use optfilter::filter::ErrorBars;
-use optfilter::filter::{Extended, GaussianBelief, ImplicitMap};
+use optfilter::filter::{ErrorBars, Extended, GaussianBelief, ImplicitMap};
 use optfilter::metrics::rmse;
 use optfilter::model::likelihood::SquaredError;
 use optfilter::model::{GaussianNoise, Lorenz63};

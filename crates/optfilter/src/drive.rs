@@ -168,6 +168,6 @@ impl Trace {
 
     /// The log-likelihood of the whole series, if the filter has one.
     pub fn log_likelihood(&self) -> Option<f64> {
-        (!self.log_likelihoods.is_empty()).then(|| self.log_likelihoods.iter().sum())
+        (!self.log_likelihoods.is_empty()).then(|| crate::metrics::sum(&self.log_likelihoods))
     }
 }

@@ -11,7 +11,8 @@ use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
-/// Products of more multiplications than this go through nalgebra's blocked kernel.
+/// Products of more multiplications than this go through nalgebra's blocked kernel, unless their sizes are
+/// known at compile time: that kernel allocates, and a step of a filter of fixed size does not.
 const SMALL: usize = 600;
 
 /// A B.
@@ -25,7 +26,9 @@ where
 {
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
     let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
-    if rows.value() * inner.value() * columns.value() > SMALL
+    let fixed = [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()];
+    if fixed.contains(&None)
+        && rows.value() * inner.value() * columns.value() > SMALL
         && S::large_product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
     {
         return out;
@@ -267,7 +270,7 @@ where
                 let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
                 let det = s00 * s11 - s10 * s10;
                 let conditions = [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (det, infinity)];
-                if lanes_agree(&conditions)? {
+                if lanes_agree(conditions)? {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     inverse[(0, 0)] = s11 * k;
@@ -293,7 +296,7 @@ where
                     ((s00 * s11 * s22).scale(0.01), det),
                     (det, infinity),
                 ];
-                if lanes_agree(&conditions)? {
+                if lanes_agree(conditions)? {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     for i in 0..3 {
@@ -351,12 +354,12 @@ where
 /// Whether every `a < b` holds in all lanes (`true`), or in none of them some fails (`false`); `None` where
 /// lanes differ, so that no lane takes another way than it would take alone.
 #[inline(always)]
-fn lanes_agree<S: Scalar, const K: usize>(conditions: &[(S, S); K]) -> Option<bool> {
+fn lanes_agree<S: Scalar, const K: usize>(conditions: [(S, S); K]) -> Option<bool> {
     if conditions.iter().all(|&(a, b)| S::all_lt(a, b)) {
         return Some(true);
     }
     let mut holds = S::ONE;
-    for &(a, b) in conditions {
+    for (a, b) in conditions {
         holds = S::select_lt(a, b, holds, S::ZERO);
     }
     S::all_lt(holds, S::ONE).then_some(false)
@@ -467,4 +470,38 @@ where
     DefaultAllocator: Allocator<N, N>,
 {
     a.is_square() && is_symmetric(a) && nalgebra::Cholesky::new(a.clone()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::matrix;
+
+    #[test]
+    fn a_small_variance_beside_a_large_one_is_kept() {
+        for turn in [0.0, 0.5, -0.999] {
+            let (large, small) = (1e6, 1e-10);
+            let both = turn * Scalar::sqrt(large * small);
+            let a = matrix![large, both; both, small];
+            let l = psd_factor(&a).unwrap();
+            let back = l * l.transpose();
+            // Each entry in the units of its own row and column, to the rounding of three operations.
+            for (i, j) in [(0, 0), (1, 0), (1, 1)] {
+                let unit = Scalar::sqrt(a[(i, i)] * a[(j, j)]);
+                assert!((back[(i, j)] - a[(i, j)]).abs() < 1e-15 * unit, "{turn} {i} {j}");
+            }
+            assert!(l[(1, 1)] > 0.0 && is_symmetric_psd(&a) && is_symmetric_pd(&a));
+            let swapped = matrix![small, both; both, large];
+            assert!(psd_factor(&swapped).unwrap()[(0, 0)] > 0.0);
+        }
+        // Against the small one's own size, what is wrong with it is seen.
+        assert!(psd_factor(&matrix![1e6, 0.0; 0.0, -1e-10]).is_none());
+        assert!(psd_factor(&matrix![1e6, 0.011; 0.011, 1e-10]).is_none());
+        assert!(!is_symmetric(&matrix![1e6, 1e-3; 1e-3 + 1e-11, 1e-10]));
+        assert!(is_symmetric(&matrix![1e6, 1e-3; 1e-3 + 1e-13, 1e-10]));
+        // A direction that is known exactly has a zero column, whatever its unit.
+        let l = psd_factor(&matrix![1e-10, 1e-2; 1e-2, 1e6]).unwrap();
+        assert_eq!(l[(1, 1)], 0.0);
+        assert_eq!(psd_factor(&matrix![0.0, 0.0; 0.0, 1e-300]).unwrap()[(0, 0)], 0.0);
+    }
 }

@@ -120,11 +120,15 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     check_len("inputs", 0, model.input_dim(), None)?;
+    if !(dt.is_finite() && dt > 0.0) {
+        return Err(FilterError::TimeStep { dt });
+    }
+    check_len("initial mean", model.state_dim().value(), start.mean.nrows(), None)?;
+    let (quantity, index) = ("measurement_cov (R)", Some(1));
     let r = noise.measurement_cov(&Step::even(1, dt));
-    check_square("measurement_cov (R)", model.output_dim().value(), &r, None)?;
-    let quantity = "measurement_cov (R)";
+    check_square(quantity, model.output_dim().value(), &r, index)?;
     let likelihood =
-        Gaussian::new(r).map_err(|_| FilterError::NotPositiveDefinite { quantity, index: None })?;
+        Gaussian::new(r).map_err(|_| FilterError::NotPositiveDefinite { quantity, index })?;
     let likelihood = &AnyLikelihood::Gaussian(likelihood);
     let scene = Scene {
         model,

@@ -9,10 +9,9 @@ mod common;
 
 use nalgebra::{Const, DMatrix, DVector, SMatrix, matrix, vector};
 use optfilter::Shapes;
-use optfilter::filter::ErrorBars;
 use optfilter::filter::{
-    Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Memory, PointBelief,
-    SigmaPoints, Unscented, Variational,
+    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Memory,
+    PointBelief, SigmaPoints, Unscented, Variational,
 };
 use optfilter::model::likelihood::{
     Bernoulli, Component, Gaussian, Huber, Independent, Link, Poisson, SquaredError, StudentT,
@@ -88,6 +87,7 @@ where
 #[track_caller]
 fn quiet<F: Filter>(filter: &F, mut belief: F::Belief, y: &[f64], what: &str)
 where
+    F::Belief: Belief<F::State>,
     nalgebra::DefaultAllocator: Shapes<F::State, F::Output>,
 {
     let gone = vec![f64::NAN; y.len()];

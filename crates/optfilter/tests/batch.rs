@@ -14,7 +14,7 @@ use optfilter::Series;
 use optfilter::batch::{Batch, Estimates, run_many, sweep};
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, Filter, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
+    Belief, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
     PointBelief, Resampling, Scheme,
 };
 use optfilter::model::likelihood::{
@@ -351,7 +351,7 @@ fn one_thread_equals_two() {
             let mut beliefs: Vec<_> = (0..12)
                 .map(|run| ParticleBelief::new(&start, 50, Stream::new(21, run, "p")).unwrap())
                 .collect();
-            let traces = run_many(&particles, &mut beliefs, &series[..12]);
+            let traces = run_many(&particles, &mut beliefs, &series[..12]).unwrap();
             (bits(&batch), bits(&swept), traces, beliefs)
         })
     };

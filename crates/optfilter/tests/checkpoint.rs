@@ -11,10 +11,10 @@ use common::{System, same_bits};
 use nalgebra::{Const, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::checkpoint::{CheckpointError, VERSION, load, save};
-use optfilter::filter::ErrorBars;
 use optfilter::filter::{
-    Belief, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Memory, Particle,
-    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
+    Belief, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated,
+    Memory, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented,
+    Variational,
 };
 use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{GaussianNoise, Growth, Lorenz63, Lorenz96, Step};

@@ -19,10 +19,9 @@ mod common;
 use common::{System, close};
 use nalgebra::{Const, DefaultAllocator, Dim, SMatrix, matrix, vector};
 use optfilter::drive::Run;
-use optfilter::filter::ErrorBars;
 use optfilter::filter::{
-    Belief, Extended, Filter, GaussianBelief, ImplicitMap, Kalman, Particle, ParticleBelief,
-    Resampling, Scheme, SigmaPoints, Unscented,
+    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Kalman, Particle,
+    ParticleBelief, Resampling, Scheme, SigmaPoints, Unscented,
 };
 use optfilter::metrics::{chi_square_band, nees};
 use optfilter::model::likelihood::{Gaussian, SquaredError};

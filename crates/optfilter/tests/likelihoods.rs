@@ -11,9 +11,8 @@ use common::{RangeBearing, all_close, close, same_bits};
 use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::Series;
 use optfilter::drive::Run;
-use optfilter::filter::ErrorBars;
 use optfilter::filter::{
-    Belief, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
+    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
     ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
 };
 use optfilter::model::likelihood::{

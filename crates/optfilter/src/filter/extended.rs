@@ -8,12 +8,31 @@
 //! Derivatives are automatic unless the model has its own. Some programs linearise f at the already
 //! propagated mean; that is not the textbook filter and not this one.
 //!
+//! Three measurements of the growth system, whose sign nobody sees:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::filter::{Extended, GaussianBelief};
+//! use optfilter::{Series, drive::Run, model::{GaussianNoise, Growth}};
+//! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
+//! let filter = Extended::new(Growth, noise);
+//! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
+//! let series = Series::new(&[4.2, 5.1, 3.0], 1)?.with_dt(0.1)?.predict_first();
+//! filter.run(&mut belief, &series)?;
+//! let found = format!("{:.8} +- {:.8}", belief.mean[0], belief.cov[0].sqrt());
+//! println!("{found}");
+//! assert_eq!(found, "11.39612139 +- 0.54216317"); // filterpy 2.0, ExtendedKalmanFilter
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: Gelb 1974; Sarkka and Svensson 2023, chapter 7.
 
-use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
+use super::gaussian::{
+    GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
+};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
 use nalgebra::allocator::Allocator;
@@ -44,14 +63,12 @@ pub(crate) fn propagate_linearized<D: Dynamics>(
     belief: &GaussianBelief<D::State>,
     u: &[f64],
     step: &Step,
-) -> Result<GaussianBelief<D::State>, FilterError>
+) -> GaussianBelief<D::State>
 where
     DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
 {
-    let n = dynamics.state_dim().value();
-    check_square("process_cov (Q)", n, &process_cov, Some(step.index))?;
     let (mean, f) = linearize_transition(dynamics, belief.mean.as_slice(), u, step);
-    Ok(GaussianBelief { mean, cov: propagated(&belief.cov, &f, process_cov) })
+    GaussianBelief { mean, cov: propagated(&belief.cov, &f, process_cov) }
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Extended<M, Q>
@@ -66,17 +83,19 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        propagate_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+        let q = self.noise.process_cov(step);
+        check_process_cov(&q, self.model.state_dim().value(), step.index)?;
+        Ok(propagate_linearized(&self.model, q, belief, u, step))
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,

@@ -13,7 +13,7 @@
 //! Both operations are written over any scalar: plain numbers, lanes of series, or duals that carry the
 //! derivative of the likelihood by a parameter.
 
-use super::traits::{Belief, Update, is_sane};
+use super::traits::{Belief, LARGEST, Update, is_sane};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
@@ -80,6 +80,24 @@ where
     }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {
+        // One comparison for all: a finite number times zero is zero, every other NaN. Of a covariance the
+        // variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
+        let (mut size, mut spread) = (0.0, 0.0);
+        for i in 0..self.mean.nrows() {
+            size += self.mean[i].abs();
+            spread += self.cov[(i, i)];
+        }
+        if size + spread * 0.0 < LARGEST { None } else { self.name_flaw() }
+    }
+}
+
+impl<N: Dim> GaussianBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// The flaw of a belief whose sums are not sane, though each number may be.
+    #[inline(always)] // a call would make the compiler keep the belief in memory for it
+    fn name_flaw(&self) -> Option<&'static str> {
         if !is_sane(self.mean.as_slice()) {
             return Some("mean");
         }
@@ -98,6 +116,25 @@ where
     DefaultAllocator: Allocator<N, N>,
 {
     sandwich(f, cov) + q
+}
+
+/// Checks that a step's Q is n x n and has no negative variance. (That it is a covariance is the noise's word;
+/// a negative variance would spoil the belief at once.)
+#[inline(always)]
+pub(crate) fn check_process_cov<N: Dim>(
+    q: &OMatrix<f64, N, N>,
+    n: usize,
+    index: u64,
+) -> Result<(), FilterError>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    check_square("process_cov (Q)", n, q, Some(index))?;
+    let mut negative = false;
+    for i in 0..n {
+        negative |= q[(i, i)] < 0.0;
+    }
+    if negative { Err(not_positive_definite("process_cov (Q)", index)) } else { Ok(()) }
 }
 
 /// A linear(ised) measurement: residual, H and R.
@@ -202,3 +239,6 @@ where
 }
 
 const LN_TAU: f64 = 1.837_877_066_409_345_5;
+
+#[cfg(test)]
+mod tests;

@@ -5,12 +5,33 @@
 //! update    v = y - H m;  then as in the shared Gaussian update, in Joseph form
 //! ```
 //!
+//! Where something is, and how fast it moves, from three positions:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::filter::{GaussianBelief, Kalman};
+//! use optfilter::{Series, drive::Run, model::{GaussianNoise, Linear}};
+//! let model = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0])?;
+//! let noise = GaussianNoise::new(matrix![0.1, 0.0; 0.0, 0.1], matrix![0.5])?;
+//! let mut belief = GaussianBelief::new(vector![0.0, 1.0], matrix![1.0, 0.0; 0.0, 1.0])?;
+//! let series = Series::new(&[1.2, 1.9, 3.3], 1)?.predict_first();
+//! let trace = Kalman::new(model, noise).run(&mut belief, &series)?;
+//! let place = format!("{:.8} {:.8}", belief.mean[0], belief.mean[1]);
+//! println!("{place}, variance of the speed {:.8}", belief.cov[(1, 1)]);
+//! assert_eq!(place, "3.19417621 1.06624191"); // filterpy 2.0, KalmanFilter
+//! assert_eq!(format!("{:.8}", belief.cov[(1, 1)]), "0.30107516");
+//! assert_eq!(trace.log_likelihood().map(|l| format!("{l:.8}")).as_deref(), Some("-3.98640088"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: Kalman 1960; Sarkka and Svensson 2023, chapter 6.
 
-use super::gaussian::{GaussianBelief, GaussianMeasurement, conditioned, propagated};
+use super::gaussian::{
+    GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
+};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -47,7 +68,7 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &GaussianBelief<N>,
@@ -56,13 +77,14 @@ where
     ) -> Result<GaussianBelief<N>, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        check_process_cov(&q, n.value(), step.index)?;
         let mut mean = OVector::zeros_generic(n, U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
-        Ok(GaussianBelief { mean, cov: propagated(&belief.cov, self.model.f(), q) })
+        let cov = propagated(&belief.cov, self.model.f(), q);
+        Ok(GaussianBelief { mean, cov })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &GaussianBelief<N>,

@@ -9,13 +9,33 @@
 //! waits for the next predict, so estimates use all the information in the weights. Sixteen particles
 //! go through the model at once as lanes; weights are kept as logarithms.
 //!
+//! On a random walk the exact answer is the Kalman filter's, and samples come close to it:
+//!
+//! ```
+//! use nalgebra::{Const, matrix, vector};
+//! use optfilter::filter::{Belief, GaussianBelief, Particle, ParticleBelief, Resampling, Scheme};
+//! use optfilter::model::{GaussianNoise, RandomWalk, likelihood::SquaredError};
+//! use optfilter::{Series, drive::Run, rng::Stream};
+//! let noise = GaussianNoise::new(matrix![0.5], matrix![1.0])?;
+//! let resampling = Resampling::Below(Scheme::Systematic, 0.5);
+//! let filter = Particle::new(RandomWalk::new(Const::<1>), SquaredError, noise, resampling)?;
+//! let start = GaussianBelief::new(vector![0.0], matrix![1.0])?;
+//! let mut belief = ParticleBelief::new(&start, 20_000, Stream::new(1, 0, "example"))?;
+//! let series = Series::new(&[1.2, 1.9, 3.3], 1)?.predict_first();
+//! let log_likelihood = filter.run(&mut belief, &series)?.log_likelihood().unwrap_or(f64::NAN);
+//! println!("{:.3}, log-likelihood {log_likelihood:.3}", belief.mean()[0]);
+//! assert!((belief.mean()[0] - 2.33058824).abs() < 0.03); // filterpy 2.0, KalmanFilter
+//! assert!((log_likelihood + 5.50889105).abs() < 0.03);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! References: Gordon, Salmond and Smith 1993; Doucet, de Freitas and Gordon 2001.
 
 use super::gaussian::not_positive_definite;
 use super::particle_belief::{LANES, ParticleBelief, load, store};
 use super::point::check_possible;
 use super::resampling::Scheme;
-use super::traits::{Filter, Update, residual};
+use super::traits::{Filter, LARGEST, Update, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, psd_factor};
@@ -95,26 +115,24 @@ where
         let Some(factor) = psd_factor(&q) else {
             return Err(not_positive_definite("process_cov (Q)", step.index));
         };
-        let mut next = belief.clone();
-        if !next.even {
-            let (scheme, due) = match self.resampling {
-                Resampling::Always(scheme) => (scheme, true),
-                Resampling::Below(scheme, fraction) => {
-                    (scheme, next.effective_count() < fraction * next.count as f64)
-                }
-            };
-            if due {
-                next.resample(scheme);
+        let mut stream = belief.stream.clone();
+        let due = match self.resampling {
+            _ if belief.even => None,
+            Resampling::Always(scheme) => Some(scheme),
+            Resampling::Below(scheme, fraction) => {
+                (belief.effective_count() < fraction * belief.count as f64).then_some(scheme)
             }
-        }
-        let mut normals = vec![0.0; next.values.len()];
-        next.stream.fill_normal(&mut normals);
-        let values = &mut next.values;
-        let all_finite = dispatch(
+        };
+        let parents = due.map(|scheme| belief.parents(scheme, &mut stream));
+        // The noise first; every particle is then written over its own.
+        let mut values = vec![0.0; belief.values.len()];
+        stream.fill_normal(&mut values);
+        let all_sane = dispatch(
             #[inline(always)]
-            || self.move_all(values, &normals, &factor, u, step),
+            || self.move_all(&belief.values, parents.as_deref(), &mut values, &factor, u, step),
         );
-        if !all_finite && !next.drop_lost() {
+        let mut next = belief.moved_to(values, stream, parents.is_some());
+        if !all_sane && !next.drop_lost() {
             let quantity = "every particle";
             return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
         }
@@ -132,18 +150,28 @@ where
         let r = self.noise.measurement_cov(step);
         check_square("measurement_cov (R)", y.len(), &r, Some(step.index))?;
         check_possible(&self.likelihood, y, observed, step)?;
-        let mut next = belief.clone();
-        let seen = dispatch(
+        let mut log_weights = belief.log_weights.clone();
+        let (seen, all_sane) = dispatch(
             #[inline(always)]
-            || self.weigh(&mut next, y, u, step, observed),
+            || self.weigh(belief, &mut log_weights, y, u, step, observed),
         );
-        let Some(total) = next.normalize() else {
+        let mut next = belief.weighed(log_weights);
+        let total = next.normalize();
+        // Particles that a start or a checkpoint put where nothing is measured.
+        let sound = all_sane || next.drop_lost();
+        let Some(total) = total.filter(|_| sound) else {
             let quantity = "sum of the weights";
             return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
         };
         let log_likelihood = total - self.likelihood.log_normalizer(y, observed);
         let update = self.report(y, observed, step, seen, r, log_likelihood)?;
         Ok((next, update))
+    }
+
+    /// Both kernels leave particles of sane values with weights that sum to one, and so a sane mean.
+    #[inline(always)]
+    fn flaw(&self, _belief: &Self::Belief) -> Option<&'static str> {
+        None
     }
 }
 
@@ -160,12 +188,14 @@ impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// Moves every particle by the dynamics and the noise; whether all are finite.
+    /// Moves every particle (or the parent it comes from) by the dynamics and by the noise that `values` holds,
+    /// into `values`; whether all stay numbers that measure something.
     #[inline(always)]
     fn move_all(
         &self,
+        from: &[f64],
+        parents: Option<&[usize]>,
         values: &mut [f64],
-        normals: &[f64],
         factor: &OMatrix<f64, M::State, M::State>,
         u: &[f64],
         step: &Step,
@@ -174,35 +204,49 @@ where
         let dim = n.value();
         let zero = Lanes([0.0; LANES]);
         let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
-        let mut next = x.clone();
-        let mut all_finite = true;
+        let (mut next, mut noise) = (x.clone(), x.clone());
+        let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
         for g in 0..values.len() / (LANES * dim) {
-            for i in 0..dim {
-                x[i] = load(values, g * dim + i);
+            match parents {
+                None => (0..dim).for_each(|i| x[i] = load(from, g * dim + i)),
+                Some(parents) => {
+                    let parents = &parents[g * LANES..(g + 1) * LANES];
+                    for (lane, &parent) in parents.iter().enumerate() {
+                        let group = &from[(parent / LANES) * dim * LANES..][..dim * LANES];
+                        for i in 0..dim {
+                            x[i].0[lane] = group[i * LANES + parent % LANES];
+                        }
+                    }
+                }
             }
             self.model.transition(x.as_slice(), u, step, next.as_mut_slice());
             for i in 0..dim {
+                noise[i] = load(values, g * dim + i);
+            }
+            for i in 0..dim {
                 let mut moved = next[i];
                 for j in 0..=i {
-                    moved += load(normals, g * dim + j).scale(factor[(i, j)]);
+                    moved += noise[j].scale(factor[(i, j)]);
                 }
-                all_finite &= moved.is_finite();
+                all_sane &= Scalar::all_lt(moved.abs(), largest);
                 store(values, g * dim + i, moved);
             }
         }
-        all_finite
+        all_sane
     }
 
-    /// Subtracts each particle's loss from its log-weight, and gathers the moments of h before that.
+    /// Subtracts each particle's loss from its log-weight, and gathers the moments of h before that; also
+    /// whether all particles are numbers that measure something.
     #[inline(always)]
     fn weigh(
         &self,
-        belief: &mut ParticleBelief<M::State>,
+        belief: &ParticleBelief<M::State>,
+        log_weights: &mut [f64],
         y: &[f64],
         u: &[f64],
         step: &Step,
         observed: Observed<'_>,
-    ) -> SeenMoments<M::Output> {
+    ) -> (SeenMoments<M::Output>, bool) {
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         let dim = n.value();
         let zero = Lanes([0.0; LANES]);
@@ -215,14 +259,16 @@ where
         let mut squares =
             OMatrix::<Lanes<LANES>, M::Output, M::Output>::from_element_generic(m, m, zero);
         let mut lost = 0.0;
+        let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
+                all_sane &= Scalar::all_lt(x[i].abs(), largest);
             }
             self.model.observe(x.as_slice(), u, step, eta.as_mut_slice());
             let mut weights = load(&belief.weights, g);
             if !eta.iter().all(|v| v.is_finite()) {
-                let marks = &mut belief.log_weights[g * LANES..(g + 1) * LANES];
+                let marks = &mut log_weights[g * LANES..(g + 1) * LANES];
                 lost += set_aside(&mut weights, marks, eta.as_mut_slice());
             }
             for i in 0..m.value() {
@@ -250,11 +296,10 @@ where
             let loss = self.likelihood.loss(measured.as_slice(), eta.as_slice(), observed);
             // What was set aside, and a loss that is not a number, weigh nothing.
             let nothing = Lanes([f64::NEG_INFINITY; LANES]);
-            let lighter = load(&belief.log_weights, g) - loss;
+            let lighter = load(log_weights, g) - loss;
             let lighter = Scalar::select_lt(nothing, lighter, lighter, nothing);
-            store(&mut belief.log_weights, g, lighter);
+            store(log_weights, g, lighter);
         }
-        belief.even = false;
         let mut mean = origin.clone();
         let mut cov = OMatrix::<f64, M::Output, M::Output>::zeros_generic(m, m);
         let share = if lost > 0.0 { 1.0 / (1.0 - lost) } else { 1.0 };
@@ -266,7 +311,7 @@ where
                 cov[(j, i)] = cov[(i, j)];
             }
         }
-        SeenMoments { mean, cov }
+        (SeenMoments { mean, cov }, all_sane)
     }
 
     /// The innovation with its covariance Cov(h) + R.

@@ -12,6 +12,7 @@ use crate::linalg::psd_factor;
 use crate::rng::{Stream, fast};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -32,7 +33,9 @@ pub struct ParticleBelief<N: Dim> {
     pub(super) count: usize,
     pub(super) dim: usize,
     /// Groups of sixteen particles: for each group, for each component, one number per particle.
-    pub(super) values: Vec<f64>,
+    /// Shared by the beliefs before and after an update, which moves none of them.
+    #[serde(with = "shared")]
+    pub(super) values: Arc<Vec<f64>>,
     /// Normalised log-weights; minus infinity in the unused lanes of the last group.
     pub(super) log_weights: Vec<f64>,
     /// Their exponentials.
@@ -75,18 +78,17 @@ where
                 store(&mut values, g * dim + i, x);
             }
         }
-        let mut belief = Self {
+        let none = Self {
             count,
             dim,
-            values,
-            log_weights: vec![0.0; groups * LANES],
+            values: Arc::default(),
+            log_weights: vec![],
             weights: vec![0.0; groups * LANES],
             even: true,
-            stream,
+            stream: stream.clone(),
             size: PhantomData,
         };
-        belief.even_weights();
-        Ok(belief)
+        Ok(none.moved_to(values, stream, true))
     }
 
     /// The number of particles.
@@ -109,56 +111,66 @@ where
         1.0 / self.weights().iter().map(|w| w * w).sum::<f64>()
     }
 
-    fn even_weights(&mut self) {
-        let (weight, count) = (1.0 / self.count as f64, self.count);
-        self.log_weights.fill(f64::NEG_INFINITY);
-        self.weights.fill(0.0);
-        self.log_weights[..count].fill(Scalar::ln(weight));
-        self.weights[..count].fill(weight);
-        self.even = true;
+    /// Whose offspring each lane is after resampling; unused lanes of the last group are the first
+    /// particle's, so that no model sees garbage. `stream` is left where the draw left it.
+    pub(super) fn parents(&self, scheme: Scheme, stream: &mut Stream) -> Vec<usize> {
+        let mut parents = resample(scheme, &self.weights[..self.count], stream);
+        parents.resize(self.weights.len(), 0);
+        parents
     }
 
-    /// Replaces the particles by offspring of equal weight.
-    pub(super) fn resample(&mut self, scheme: Scheme) {
-        let parents = resample(scheme, &self.weights[..self.count], &mut self.stream);
-        let dim = self.dim;
-        let mut new = vec![0.0; self.values.len()];
-        let groups = new.chunks_exact_mut(dim * LANES).zip(parents.chunks(LANES));
-        for (group, parents) in groups {
-            for (lane, &parent) in parents.iter().enumerate() {
-                let from = &self.values[(parent / LANES) * dim * LANES..][..dim * LANES];
-                for i in 0..dim {
-                    group[i * LANES + lane] = from[i * LANES + parent % LANES];
-                }
-            }
-        }
-        // Unused lanes of the last group keep some particle's value, so that no model sees garbage.
-        for index in self.count..self.weights.len() {
-            let to = (index / LANES) * dim * LANES + index % LANES;
-            for i in 0..dim {
-                new[to + i * LANES] = self.values[i * LANES];
-            }
-        }
-        self.values = new;
-        self.even_weights();
+    /// The same number of particles elsewhere: with equal weights, or with those they had.
+    pub(super) fn moved_to(&self, values: Vec<f64>, stream: Stream, even: bool) -> Self {
+        let (count, dim, size) = (self.count, self.dim, PhantomData);
+        let (log_weights, weights) = if even {
+            let (weight, lanes) = (1.0 / count as f64, self.weights.len());
+            let mut log_weights = vec![Scalar::ln(weight); lanes];
+            let mut weights = vec![weight; lanes];
+            log_weights[count..].fill(f64::NEG_INFINITY);
+            weights[count..].fill(0.0);
+            (log_weights, weights)
+        } else {
+            (self.log_weights.clone(), self.weights.clone())
+        };
+        let (values, even) = (Arc::new(values), even || self.even);
+        Self { count, dim, values, log_weights, weights, even, stream, size }
     }
 
-    /// Takes particles that left the finite numbers out of the sums: they weigh nothing and stand where
+    /// The same particles with these log-weights, not yet normalised.
+    pub(super) fn weighed(&self, log_weights: Vec<f64>) -> Self {
+        Self {
+            values: Arc::clone(&self.values),
+            weights: vec![0.0; log_weights.len()],
+            log_weights,
+            even: false,
+            stream: self.stream.clone(),
+            ..*self
+        }
+    }
+
+    /// Takes particles that left the finite numbers, or every sane range of them, out of the sums: they weigh nothing and stand where
     /// another stands. `false` if none is left.
     #[cold]
     pub(super) fn drop_lost(&mut self) -> bool {
         let dim = self.dim;
         let at = |index: usize, i: usize| ((index / LANES) * dim + i) * LANES + index % LANES;
-        let is_good = |values: &[f64], k: usize| (0..dim).all(|i| values[at(k, i)].is_finite());
+        let is_good = |values: &[f64], k| (0..dim).all(|i| is_sane(&[values[at(k, i)]]));
         let spare = (0..self.count).find(|&k| self.weights[k] > 0.0 && is_good(&self.values, k));
         let Some(spare) = spare else { return false };
+        let mut lighter = false;
+        let values = Arc::make_mut(&mut self.values);
         for index in 0..self.weights.len() {
-            if !is_good(&self.values, index) {
+            if !is_good(values, index) {
                 for i in 0..dim {
-                    self.values[at(index, i)] = self.values[at(spare, i)];
+                    values[at(index, i)] = values[at(spare, i)];
                 }
+                // Unused lanes weigh nothing as it is, and must not show.
+                lighter |= self.weights[index] > 0.0;
                 self.log_weights[index] = f64::NEG_INFINITY;
             }
+        }
+        if !lighter {
+            return true;
         }
         self.even = false;
         self.normalize().is_some()
@@ -195,6 +207,22 @@ where
             },
         );
         total.is_finite().then_some(total)
+    }
+}
+
+/// Writes and reads shared numbers as what they are.
+mod shared {
+    use super::{Arc, Vec};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        values: &Arc<Vec<f64>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        values.as_slice().serialize(to)
+    }
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Arc<Vec<f64>>, D::Error> {
+        Vec::deserialize(from).map(Arc::new)
     }
 }
 

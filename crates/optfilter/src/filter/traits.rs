@@ -19,7 +19,12 @@ pub(crate) const LARGEST: f64 = 1e100;
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
 pub(crate) fn is_sane(mean: &[f64]) -> bool {
-    mean.iter().all(|v| v.abs() < LARGEST)
+    // Without early exit, so that it is a few vector comparisons.
+    let mut sane = true;
+    for v in mean {
+        sane &= v.abs() < LARGEST;
+    }
+    sane
 }
 
 /// What a filter believes of the state; all kinds have a mean, some a covariance.
@@ -170,13 +175,14 @@ pub trait Filter {
         let (n, _, inputs) = self.dims();
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        match self.propagate(belief, u, step) {
-            Ok(next) => match self.flaw(&next) {
-                None => *belief = next,
-                Some(quantity) => return Err(diverged(belief, predicted(quantity), step)),
-            },
-            Err(error) => return Err(with_last_good(error, belief)),
+        let next = match self.propagate(belief, u, step) {
+            Ok(next) => next,
+            Err(error) => return Err(with_last_good(error, belief.mean())),
+        };
+        if let Some(quantity) = self.flaw(&next) {
+            return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
+        *belief = next;
         Ok(())
     }
 
@@ -212,10 +218,10 @@ pub trait Filter {
                 }
                 let (next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
-                    Err(error) => return Err(with_last_good(error, belief)),
+                    Err(error) => return Err(with_last_good(error, belief.mean())),
                 };
                 if let Some(quantity) = self.flaw(&next) {
-                    return Err(diverged(belief, quantity, step));
+                    return Err(diverged(belief.mean(), quantity, step.index));
                 }
                 *belief = next;
                 update.observed = count;
@@ -233,25 +239,27 @@ fn predicted(quantity: &'static str) -> &'static str {
     if quantity == "estimate" { "prediction" } else { quantity }
 }
 
-/// The error of a filter whose `quantity` left the finite numbers after this belief.
+/// The error of a filter whose `quantity` left the finite numbers after this estimate. By value, here and below:
+/// a reference would keep the belief in memory for the sake of what never happens.
 #[cold]
-fn diverged<N: Dim, B: Belief<N>>(belief: &B, quantity: &'static str, step: &Step) -> FilterError
+#[inline(never)]
+fn diverged<N: Dim>(last_good: OVector<f64, N>, quantity: &'static str, index: u64) -> FilterError
 where
-    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    DefaultAllocator: Allocator<N>,
 {
-    let last_good = belief.mean().as_slice().to_vec();
-    FilterError::Diverged { index: step.index, quantity, last_good }
+    FilterError::Diverged { index, quantity, last_good: last_good.as_slice().to_vec() }
 }
 
 /// The same error with the last good estimate in it.
 #[cold]
-fn with_last_good<N: Dim, B: Belief<N>>(error: FilterError, belief: &B) -> FilterError
+#[inline(never)]
+fn with_last_good<N: Dim>(error: FilterError, last_good: OVector<f64, N>) -> FilterError
 where
-    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    DefaultAllocator: Allocator<N>,
 {
     match error {
         FilterError::Diverged { index, quantity, .. } => {
-            let last_good = belief.mean().as_slice().to_vec();
+            let last_good = last_good.as_slice().to_vec();
             FilterError::Diverged { index, quantity, last_good }
         }
         other => other,

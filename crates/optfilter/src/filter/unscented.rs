@@ -10,10 +10,32 @@
 //! written in Joseph form through the statistical linearisation H = C' P^-1, whose error covariance
 //! Omega = S - R - H P H' is added to R: the same matrix as P - G S G', but a sum of positive terms.
 //!
+//! Both covariances are sums of positive terms if alpha^2 kappa + n beta >= 0 (Julier's points: kappa >= 0).
+//! For with E the sums of opposite deviations and s = w E 1 the shift, what is not a square is
+//! w/2 E E' + (beta - alpha^2) s s', and (E 1)(E 1)' <= n E E'. Only other points can make a covariance
+//! that is none; theirs is factored at the step that made it, so that the belief before is kept.
+//!
+//! Three measurements of the growth system, whose sign nobody sees:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::filter::{GaussianBelief, SigmaPoints, Unscented};
+//! use optfilter::{Series, drive::Run, model::{GaussianNoise, Growth}};
+//! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
+//! let filter = Unscented::new(Growth, noise, SigmaPoints::merwe(1.0, 2.0, 2.0))?;
+//! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
+//! let series = Series::new(&[4.2, 5.1, 3.0], 1)?.with_dt(0.1)?.predict_first();
+//! filter.run(&mut belief, &series)?;
+//! let found = format!("{:.8} +- {:.8}", belief.mean[0], belief.cov[0].sqrt());
+//! println!("{found}");
+//! assert_eq!(found, "11.31454597 +- 0.54866101"); // filterpy 2.0, points drawn anew
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! References: Julier and Uhlmann 1995, 2004; Wan and van der Merwe 2000. (The paper prints the weights
 //! of the outer points with lambda in the numerator; that is a misprint.)
 
-use super::gaussian::{GaussianBelief, log_density, not_positive_definite};
+use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::derivative::VectorFunction;
@@ -57,6 +79,8 @@ struct Weights {
     /// beta - alpha^2
     shift_cov: f64,
     outer: f64,
+    /// Whether covariances are sums of positive terms.
+    positive: bool,
 }
 
 /// The unscented Kalman filter.
@@ -86,11 +110,12 @@ where
                 requirement: "finite",
             });
         }
-        let SigmaPoints { alpha, beta, .. } = points;
+        let SigmaPoints { alpha, beta, kappa } = points;
         let weights = Weights {
             spread: Scalar::sqrt(spread),
             shift_cov: beta - alpha * alpha,
             outer: 0.5 / spread,
+            positive: alpha * alpha * kappa + n * beta >= 0.0,
         };
         Ok(Self { model, noise, weights })
     }
@@ -259,7 +284,7 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
-    #[inline]
+    #[inline(always)]
     fn propagate(
         &self,
         belief: &Self::Belief,
@@ -268,7 +293,7 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
+        check_process_cov(&q, n.value(), step.index)?;
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
         let spread = Spread::new(
@@ -281,10 +306,13 @@ where
         );
         let shift = spread.shift(&w);
         let cov = spread.cov(&w, &shift) + q;
+        if !w.positive {
+            check_factor(cov.clone(), step.index)?;
+        }
         Ok(GaussianBelief { mean: spread.centre + shift, cov })
     }
 
-    #[inline]
+    #[inline(always)]
     fn correct(
         &self,
         belief: &Self::Belief,
@@ -319,6 +347,11 @@ where
             r = masked_cov(&r, observed);
         }
         let spread_cov = seen.cov(&w, &shift); // m x m
+        // Omega is a difference: an R below its rounding can vanish in it.
+        let mut exact = w.positive;
+        for i in 0..m.value() {
+            exact &= r[(i, i)] >= 1e-10 * spread_cov[(i, i)];
+        }
         let s = &spread_cov + &r;
         // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns and the
         // centre's is zero, so only differences of opposite images remain: C = L D' with D below.
@@ -336,6 +369,9 @@ where
         let linear_part = symmetric_product(&d, &d); // H P H', m x m
         let noise = spread_cov - linear_part + &r; // Omega + R
         let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
+        if !exact {
+            check_factor(cov.clone(), step.index)?;
+        }
 
         let nis = s_factor.quadratic_form(&v);
         let log_likelihood = log_density(nis, &s_factor, observed.count(y.len()));
@@ -364,6 +400,17 @@ where
     out
 }
 
+/// Refuses a covariance from which the next step could draw no points. (One that is not finite passes: that
+/// is divergence, and found as such.) By value: a reference would keep it in memory for what seldom happens.
+#[cold]
+#[inline(never)]
+fn check_factor<N: Dim>(cov: OMatrix<f64, N, N>, index: u64) -> Result<(), FilterError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<N>,
+{
+    if cov.iter().all(|v| v.is_finite()) { sigma_factor(&cov, index).map(|_| ()) } else { Ok(()) }
+}
+
 /// L with L L' = P.
 #[inline(always)]
 fn sigma_factor<N: Dim>(
@@ -377,5 +424,5 @@ where
         return Ok(factor.cholesky());
     }
     // Semi-definite beliefs (a state known exactly) have a factor too.
-    psd_factor(cov).ok_or_else(|| not_positive_definite("belief covariance", index))
+    psd_factor(&cov.clone()).ok_or_else(|| not_positive_definite("belief covariance", index))
 }

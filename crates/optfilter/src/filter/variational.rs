@@ -8,6 +8,22 @@
 //! The counterpart of the implicit filter: the same point estimate and the same optimizer, but the
 //! prior is stated (the paper: Sigma = sigma^2 I) and the optimisation run to convergence.
 //!
+//! One measurement of the growth system, with a prior variance of 2 around the prediction:
+//!
+//! ```
+//! use nalgebra::{matrix, vector};
+//! use optfilter::filter::{Filter, PointBelief, Variational};
+//! use optfilter::model::{Growth, Step, likelihood::SquaredError};
+//! use optfilter::optim::GradientDescent;
+//! let descent = GradientDescent::new(0.5)?;
+//! let filter = Variational::new(Growth, SquaredError, matrix![2.0], descent, 100)?;
+//! let mut belief = PointBelief::new(vector![4.0])?;
+//! filter.update(&mut belief, &[1.3], &[], &Step::even(1, 0.1))?;
+//! println!("{:.9}", belief.mean[0]);
+//! assert_eq!(format!("{:.9}", belief.mean[0]), "4.317679481"); // the root of the slope by scipy's brentq
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: the paper's appendix on the VKF; Auvinen et al. 2010.
 
 use super::point::{

@@ -99,6 +99,18 @@ impl<const L: usize> Scalar for Lanes<L> {
         }
         all
     }
+    fn large_product(inner: usize, a: &[Self], b: &[Self], out: &mut [Self]) -> bool {
+        // The blocked kernel adds in an order of its own, so every lane goes through it alone.
+        let mut product = vec![0.0; out.len()];
+        for lane in 0..L {
+            let of = |m: &[Self]| m.iter().map(|v| v.0[lane]).collect::<Vec<f64>>();
+            f64::large_product(inner, &of(a), &of(b), &mut product);
+            for (out, &v) in out.iter_mut().zip(&product) {
+                out.0[lane] = v;
+            }
+        }
+        true
+    }
     #[inline(always)]
     fn scale(self, k: f64) -> Self {
         self.map(|a| a * k)

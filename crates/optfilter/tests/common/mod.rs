@@ -57,6 +57,15 @@ pub fn all_close(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
     }
 }
 
+/// [`all_close`], where NaN marks what is missing and must be missing on both sides.
+#[track_caller]
+pub fn all_close_or_missing(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
+    let missing = |values: &[f64]| values.iter().map(|v| v.is_nan()).collect::<Vec<bool>>();
+    assert_eq!(missing(found), missing(expected), "{what}: missing");
+    let kept = |values: &[f64]| values.iter().filter(|v| !v.is_nan()).copied().collect::<Vec<_>>();
+    all_close(&kept(found), &kept(expected), tolerance, what);
+}
+
 /// Fails unless two matrices agree to `tolerance` relative to the expected one's largest entry.
 #[track_caller]
 pub fn matrices_close(found: &DMatrix<f64>, expected: &DMatrix<f64>, tolerance: f64, what: &str) {
