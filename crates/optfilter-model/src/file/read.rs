@@ -1,6 +1,6 @@
 //! From a tree of keys and values to a checked model.
 
-use super::tree::{self, Entry, Kind};
+use super::tree::{self, Entry, Kind, MAX_NAMES};
 use super::{ModelSpec, Time};
 use crate::builtin;
 use crate::compile::Scope;
