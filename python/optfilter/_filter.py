@@ -132,7 +132,8 @@ class Filter(_core.CoreFilter):
 
     @property
     def K(self) -> Optional[Array]:
-        """The gain (n, m) of the last update: for filters that linearise, P_prior H' S^-1; None for others."""
+        """The gain (n, m) of the last update, P_prior H' S^-1, of filters that linearise; None for others and for
+        models with inputs. A component that was missing has zeros."""
         S, P, x = self.S, self.P_prior, self.x_prior
         if self.method not in ("kf", "ekf", "iekf") or S is None or P is None or x is None:
             return None

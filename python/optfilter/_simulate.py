@@ -65,6 +65,8 @@ def simulate(
         The names of the random streams.
     Q, R, x0, P0, dt : optional
         In place of the model's.
+    predict_first : bool
+        Whether the initial belief is of one step before the first row; ``ts`` then starts at ``dt``, else at 0.
 
     Examples
     --------
@@ -81,7 +83,7 @@ def simulate(
     >>> counts = optfilter.Model.from_expressions(
     ...     {"r": "0.9*r"}, {"c": {"equation": "r", "likelihood": "poisson", "link": "log"}}, Q=0.3)
     >>> optfilter.simulate(counts, 6, seed=1).observations[:, 0]
-    array([0., 1., 1., 1., 3., 1.])
+    array([0., 1., 1., 2., 4., 1.])
     """
     if not isinstance(model, Model):
         raise ValueError(f"model: must be an optfilter.Model, not {model!r}")

@@ -186,15 +186,15 @@ class ImplicitMAP(Filter):
     """The implicit MAP filter: an optimizer and a number of steps are the filter.
 
     Each measurement is followed by ``steps`` steps of ``optimizer`` on its negative log-likelihood, started
-    at the prediction. Q is not read, and R only up to a factor that the learning rate makes up for, except where
-    an error covariance is carried.
+    at the prediction. Q is read for the error covariance only, where one is carried; R, where it is given, says how
+    steep the likelihood is.
 
     Parameters
     ----------
     model : Model
     optimizer : optfilter.optimizers.Optimizer or callable
-        Adam(lr=0.1) unless given. A callable is ``rule(x, gradient, state) -> (x, state)``; an optax transformation
-        works too.
+        Adam(lr=0.1) unless given. A name such as "adam" stands for its defaults; a callable is
+        ``rule(x, gradient, state) -> (x, state)``; an optax transformation works too.
     steps : int
         Steps per measurement; 50 unless given.
     loss : {"likelihood", "squared"}, optional
@@ -254,7 +254,8 @@ class ImplicitMAP(Filter):
 class VariationalKF(Filter):
     """The variational Kalman filter: like the implicit one, with an explicit prior around each prediction.
 
-    ``prior_cov`` is that prior's covariance: a matrix, a vector of variances or one variance; Q unless given.
+    ``prior_cov`` is that prior's covariance: a matrix, a vector of variances or one variance; Q (over a step, where Q
+    is per time) unless given. ``optimizer`` is Adam(lr=0.1) and ``steps`` 50 unless given.
     """
 
     __slots__ = ()

@@ -167,7 +167,7 @@ def test_what_does_not_fit_into_memory(request_):
             print("refused:", error)
         """
     )
-    assert printed.startswith("refused: ") and "fit into memory" in printed or "allocate" in printed
+    assert printed.startswith("refused: ") and ("fit into memory" in printed or "allocate" in printed)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")

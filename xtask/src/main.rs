@@ -79,8 +79,12 @@ fn check(python: bool) -> Result<(), String> {
         run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
     }
     println!("\nall checks passed in {:.0} s", start.elapsed().as_secs_f64());
-    println!("not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),");
-    println!("  anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks");
+    println!(
+        "not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),"
+    );
+    println!(
+        "  anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
+    );
     if !python {
         println!("  and, as asked, the Python package");
     }

@@ -1,7 +1,7 @@
 //! Which sigma points should the unscented Kalman filter use unless told otherwise?
 //!
 //! All choices filter the same simulated series, so they are compared with the first one run by run: mean and
-//! standard error of the differences. `docs/decisions/0013-sigma-points.md` draws the conclusion.
+//! standard error of the differences. `docs/decisions/0009-sigma-points.md` draws the conclusion.
 //!
 //! `cargo run --release -p optfilter-model --example sigma_points [FIRST_SEED]`
 
