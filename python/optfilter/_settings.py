@@ -16,8 +16,10 @@ from ._arrays import whole
 _WHOLE = {"steps": (1, 2**32 - 1), "particles": (1, 2**32 - 1), "seed": (0, 2**64 - 1)}
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "predict_first", "strict")
 _TEXTS = ("loss", "method", "optimizer", "resampling")
-_NUMBERS = ("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "eps", "kappa", "lr", "prior_var")
-_NUMBERS += ("process_scale", "threshold")
+_NUMBERS = (
+    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "eps", "kappa", "lr", "prior_var"),
+    *("process_scale", "threshold"),
+)
 #: Every setting of the engine.
 KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))
 
