@@ -51,6 +51,16 @@ pub(crate) fn take_pending() -> Option<PyErr> {
     PENDING.with(|cell| cell.borrow_mut().take())
 }
 
+/// A covariance that is none as a divergence, with the last estimate before it.
+pub(crate) fn with_last_good(error: FilterError, last: &[f64]) -> FilterError {
+    match error {
+        FilterError::NotPositiveDefinite { quantity, index: Some(index) } => {
+            FilterError::Diverged { index, quantity, last_good: last.to_vec() }
+        }
+        other => other,
+    }
+}
+
 /// A `ValueError` whose text begins with the argument's name.
 pub(crate) fn bad(argument: &str, message: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(format!("{argument}: {message}"))

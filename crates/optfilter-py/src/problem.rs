@@ -24,9 +24,6 @@ use std::sync::Arc;
 pub(crate) fn spec_error(error: SpecError) -> PyErr {
     let name = match error.key {
         "" => return pyo3::exceptions::PyValueError::new_err(error.message),
-        "beta1" => "b1",
-        "beta2" => "b2",
-        "accumulator" => "initial_accumulator_value",
         key => key,
     };
     bad(name, error.message)
@@ -136,7 +133,10 @@ pub(crate) fn read_problem(
         None => None,
         Some(pair) => {
             let (lower, upper): (Vec<f64>, Vec<f64>) = pair.extract()?;
-            Some(Bounds::new(lower, upper).map_err(|e| bad("bounds", e))?)
+            Some(
+                Bounds::new(lower, upper)
+                    .map_err(|e| bad("bounds", e.to_string().trim_start_matches("bounds: ")))?,
+            )
         }
     };
     Ok(Problem {
@@ -171,8 +171,12 @@ pub(crate) fn build(
 ) -> PyResult<Arc<dyn Runner>> {
     let (n, m) = (problem.model.state_dim().0, problem.model.output_dim().0);
     match spec.method() {
+        Method::Imap if spec.error_bars == Some(true) => check_memory(&[6, n, n])?,
         Method::Imap => {}
-        Method::Pf => check_memory(&[4, spec.particles() as usize, n.max(m)])?,
+        Method::Pf => {
+            check_memory(&[4, spec.particles() as usize, n.max(m)])?;
+            check_memory(&[3, n, n])?;
+        }
         _ => check_memory(&[6, n.max(m), n.max(m)])?,
     }
     let angles = (0..n).any(|i| problem.model.is_state_angle(i));

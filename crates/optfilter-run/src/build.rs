@@ -9,8 +9,7 @@ use crate::spec::{FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    ErrorBars, Extended, Filter, FilterError, ImplicitMap, Iterated, Memory, Particle, Unscented,
-    Variational,
+    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, Unscented, Variational,
 };
 use optfilter::model::Model;
 use optfilter::optim::Preconditioned;
@@ -153,14 +152,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
         OMatrix<f64, M::Output, M::Output>: Send + Sync,
     {
         let (n, m) = (model.state_dim(), model.output_dim());
-        let wrong = |e: FilterError| SpecError::new(e);
+        let wrong = SpecError::from;
         let r = self.problem.measurement.as_ref();
         match self.method {
             Method::Imap | Method::Ekf | Method::Kf => self.streaming(model, with_lanes),
             Method::Iekf => {
                 let noise = self.noise(n, m, r)?;
-                let filter = Iterated::new(model, noise, self.spec.steps()).map_err(wrong)?;
-                self.runner(filter, ())
+                let stop = Arc::new(AtomicBool::new(false));
+                let filter = Iterated::new(model, noise, self.spec.steps())
+                    .map_err(wrong)?
+                    .stopping_at(stop.clone());
+                Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }
             Method::Ukf => {
                 let noise = self.noise(n, m, r)?;
@@ -179,13 +181,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
             Method::Vkf => {
                 let likelihood = self.problem.likelihood(m, self.squared)?;
                 let prior = self.prior()?.dense(n);
-                let rule = self.rule(n)?.rule;
+                let rule = self.rule(n)?;
+                let stop = rule.stop.clone();
+                let explicit = self.spec.prior_var.is_some() || self.problem.prior.is_some();
+                let key = if explicit { "prior_cov" } else { "Q" };
                 let filter = Variational::new(model, likelihood, prior, rule, self.spec.steps())
-                    .map_err(|e| {
-                        let message = format!("{e}; vkf needs a variance in every state");
-                        SpecError::of("prior_cov", message)
+                    .map_err(|_| {
+                        let message =
+                            "must be positive definite: vkf needs a variance in every state";
+                        SpecError::of(key, message)
                     })?;
-                self.runner(filter, ())
+                Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }
         }
     }
@@ -209,17 +215,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let likelihood = self.problem.likelihood(m, self.squared)?;
         let rule = self.rule(n)?;
         let stop = rule.stop.clone();
-        let mut filter =
-            ImplicitMap::new(model, likelihood, rule, self.spec.steps()).map_err(SpecError::new)?;
+        let mut filter = ImplicitMap::new(model, likelihood, rule, self.spec.steps())
+            .map_err(SpecError::from)?;
         if self.spec.carry() {
             filter = filter.with_memory(Memory::Carry);
         }
         if let Some(bounds) = &self.problem.bounds {
-            filter = filter.with_bounds(bounds.clone()).map_err(SpecError::new)?;
+            filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
         }
         if self.error_bars {
             let mut filter =
-                ErrorBars::new(filter, self.noise(n, m, r)?).map_err(SpecError::new)?;
+                ErrorBars::new(filter, self.noise(n, m, r)?).map_err(SpecError::from)?;
             if self.spec.strict() {
                 filter = filter.strict();
             }
@@ -272,7 +278,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         };
         // A start that cannot be is said now, not at the first row.
         F::Belief::begin(&engine.settings, engine.filter.dims().0, &engine.start)
-            .map_err(SpecError::new)?;
+            .map_err(SpecError::from)?;
         Ok(engine)
     }
 

@@ -98,12 +98,12 @@ where
     let likelihood = problem.likelihood(model.output_dim(), squared)?;
     let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
     let mut filter =
-        ImplicitMap::new(model.clone(), likelihood, rule, spec.steps()).map_err(SpecError::new)?;
+        ImplicitMap::new(model.clone(), likelihood, rule, spec.steps()).map_err(SpecError::from)?;
     if spec.carry() {
         filter = filter.with_memory(Memory::Carry);
     }
     if let Some(bounds) = &problem.bounds {
-        filter = filter.with_bounds(bounds.clone()).map_err(SpecError::new)?;
+        filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
     }
     Ok(Box::new(Packed { model, filter }))
 }

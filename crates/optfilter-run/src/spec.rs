@@ -13,7 +13,7 @@
 //! assert_eq!(both.flags(), "--method imap --optimizer adam --steps 3 --lr 0.05");
 //! ```
 
-use optfilter::filter::{Resampling, Scheme, SigmaPoints};
+use optfilter::filter::{FilterError, Resampling, Scheme, SigmaPoints};
 use optfilter::optim::AnyOptimizer;
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,27 @@ impl SpecError {
     /// About one setting.
     pub fn of(key: &'static str, message: impl ToString) -> Self {
         Self { key, message: message.to_string() }
+    }
+}
+
+/// What a filter refuses when it is made, under the names that users know.
+impl From<FilterError> for SpecError {
+    fn from(error: FilterError) -> Self {
+        let quantity = match &error {
+            FilterError::NotPositiveDefinite { quantity, .. } => quantity,
+            FilterError::NotFinite { argument, .. }
+            | FilterError::Size { argument, .. }
+            | FilterError::Setting { argument, .. } => argument,
+            _ => "",
+        };
+        let key = match quantity {
+            "initial cov" => "P0",
+            "initial mean" => "x0",
+            "alpha^2 (n + kappa)" => "kappa",
+            "bounds" => "bounds",
+            _ => "",
+        };
+        Self { key, message: error.to_string() }
     }
 }
 

@@ -17,8 +17,10 @@ pub(super) struct Moving {
     /// Whether a measurement was taken.
     pub(super) seen: bool,
     pub(super) report: Estimate,
-    /// The belief after the last prediction.
+    /// The belief before the last measurement.
     pub(super) prior: Estimate,
+    /// Whether it was predicted since.
+    pub(super) predicted: bool,
 }
 
 impl Moving {
@@ -31,6 +33,7 @@ impl Moving {
             seen: false,
             report: Estimate::default(),
             prior: Estimate::default(),
+            predicted: false,
         }
     }
 }

@@ -6,7 +6,7 @@ mod run;
 mod series;
 
 use crate::convert::{array, fill_vector, matrix};
-use crate::errors::{bad, take_pending, to_python};
+use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
 use crate::model::{AnyModel, CoreModel};
 use crate::problem::{build, covariance, read_problem, read_rule, read_spec};
 use crate::threads;
@@ -67,10 +67,13 @@ impl CoreFilter {
         runner: &dyn Runner,
         f: impl FnOnce() -> R + Send,
     ) -> PyResult<R> {
+        let stop = runner.stop_flag();
+        if self.python {
+            return Ok(stopping_at_exceptions(&stop, f));
+        }
         if !self.heavy {
             return Ok(f());
         }
-        let stop = runner.stop_flag();
         let result = threads::install(py, &stop, f);
         stop.store(false, Ordering::Relaxed);
         result
@@ -178,8 +181,8 @@ impl CoreFilter {
         let result = self.step(py, &*built.runner, || live.predict(inputs, &step))?;
         raise(py, result)?;
         moving.clock = clock;
-        moving.prior = Estimate::default();
         moving.live.estimate(&mut moving.prior);
+        moving.predicted = true;
         Ok(())
     }
 
@@ -202,6 +205,10 @@ impl CoreFilter {
         // A measurement before the first prediction is the first row, at the belief's own time.
         let clock = moving.clock.at_measurement();
         let step = Step { index: clock.index, time: clock.time, dt: clock.dt };
+        // What is known before the measurement, whether or not it was predicted for it.
+        if !std::mem::take(&mut moving.predicted) {
+            moving.live.estimate(&mut moving.prior);
+        }
         let other = match r {
             None => None,
             Some(r) => {
@@ -220,7 +227,7 @@ impl CoreFilter {
             let bytes = moving.live.save().map_err(wrong)?;
             moving.live = runner.load(&bytes).map_err(wrong)?;
         }
-        raise(py, result?)?;
+        raise(py, result?.map_err(|e| with_last_good(e, &moving.prior.mean)))?;
         moving.clock = clock;
         moving.seen = true;
         Ok(())

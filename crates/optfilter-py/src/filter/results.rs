@@ -31,9 +31,11 @@ impl<'py> ResultArrays<'py> {
         let (count, len) = many.shape();
         let lead = if many.single { vec![len] } else { vec![count, len] };
         let mut quantities = Vec::with_capacity(6);
+        // All of them at once, since each alone may fit.
+        let spreads = if covariances { n * n + m * m } else { 0 };
+        check_memory(&[count, len, n + m + 2 + if runner.has_cov() { spreads } else { 0 }])?;
         let mut add = |name, tail: &[usize]| -> PyResult<()> {
             let shape = [lead.as_slice(), tail].concat();
-            check_memory(&shape)?;
             quantities.push((name, PyArray::zeros(py, IxDyn(&shape), false)));
             Ok(())
         };

@@ -4,10 +4,13 @@ use super::CoreFilter;
 use super::results::ResultArrays;
 use super::series::{Arrays, Many};
 use crate::convert::{array, as_array, slice};
-use crate::errors::{bad, is_pending, stopping_at_exceptions, take_pending, to_python};
+use crate::errors::{
+    bad, is_pending, stopping_at_exceptions, take_pending, to_python, with_last_good,
+};
 use crate::threads;
+use optfilter::Series;
 use optfilter::filter::FilterError;
-use optfilter_run::{Results as Rows, Runner, Watch};
+use optfilter_run::{Results as Rows, Runner, Start, Watch};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rayon::prelude::*;
@@ -72,7 +75,7 @@ impl CoreFilter {
             (many.series.as_slice(), many.starts.as_slice(), rows.as_mut_slice(), self.heavy)
         {
             let run = |stop: &dyn Fn() -> bool| {
-                runner.run(start, series, rows, &Watch { stride: STRIDE, stop })
+                run_one(runner, start, series, rows, &Watch { stride: STRIDE, stop })
             };
             return Ok(vec![threads::run_here(py, run)?]);
         }
@@ -85,7 +88,13 @@ impl CoreFilter {
             }
             (many.series.par_iter().zip(&many.starts).zip(rows))
                 .map(|((series, start), mut rows)| {
-                    runner.run(start, series, &mut rows, &Watch { stride: STRIDE, stop: &watch })
+                    run_one(
+                        runner,
+                        start,
+                        series,
+                        &mut rows,
+                        &Watch { stride: STRIDE, stop: &watch },
+                    )
                 })
                 .collect()
         });
@@ -122,6 +131,21 @@ impl CoreFilter {
     }
 }
 
+/// One trajectory; a failure names the last estimate before it.
+fn run_one(
+    runner: &dyn Runner,
+    start: &Start,
+    series: &Series<'_>,
+    rows: &mut Rows<'_>,
+    watch: &Watch<'_>,
+) -> Ended {
+    runner.run(start, series, rows, watch).map_err(|error| {
+        let n = start.mean.len();
+        let good = rows.means.chunks_exact(n).take_while(|mean| !mean[0].is_nan()).last();
+        with_last_good(error, good.unwrap_or(&start.mean))
+    })
+}
+
 /// On this thread, which holds the interpreter's lock; ends at the first exception.
 fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<Ended> {
     let watch = Watch { stride: 1, stop: &is_pending };
@@ -129,7 +153,9 @@ fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<
     let mut out = Vec::with_capacity(rows.len());
     for ((series, start), mut rows) in many.series.iter().zip(&many.starts).zip(rows) {
         // An exception ends a descent of many steps, too.
-        out.push(stopping_at_exceptions(&stop, || runner.run(start, series, &mut rows, &watch)));
+        out.push(stopping_at_exceptions(&stop, || {
+            run_one(runner, start, series, &mut rows, &watch)
+        }));
         if is_pending() {
             break;
         }
@@ -158,7 +184,7 @@ fn run_lanes(
                     Ok(())
                 }
                 // Once more alone, to have the estimates before the failure.
-                _ => runner.run(&starts[b], &series[b], rows, &watch),
+                _ => run_one(runner, &starts[b], &series[b], rows, &watch),
             }
         });
         each.collect()

@@ -2,7 +2,7 @@
 
 use super::AnyModel;
 use crate::callable::{CallableModel, Differentiable, Extra, Function};
-use crate::convert::{array, array_of_matrix, fill_vector, matrix};
+use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
 use nalgebra::{DVector, Dyn};
 use optfilter::model::{
@@ -185,17 +185,25 @@ impl CoreModel {
             None => return Err(bad("u", format!("the model reads {} inputs", inputs.len()))),
         }
         let step = Step { index: time.0, time: time.1, dt: time.2 };
-        let (value, slope) = match which {
-            "f" => linearize_transition(model, &state, &inputs, &step),
-            _ => linearize_observation(model, n, &state, &inputs, &step),
+        let result = if jacobian {
+            let rows = if which == "f" { n.0 } else { model.output_dim().0 };
+            check_memory(&[2, rows, n.0])?;
+            let slope = match which {
+                "f" => linearize_transition(model, &state, &inputs, &step).1,
+                _ => linearize_observation(model, n, &state, &inputs, &step).1,
+            };
+            array_of_matrix(py, &slope)
+        } else if which == "f" {
+            let mut value = vec![0.0; n.0];
+            model.transition(&state, &inputs, &step, &mut value);
+            array(py, value, [n.0])
+        } else {
+            let m = model.output_dim().0;
+            let mut value = vec![0.0; m];
+            model.observe(&state, &inputs, &step, &mut value);
+            array(py, value, [m])
         };
-        if let Some(error) = take_pending() {
-            return Err(error);
-        }
-        if jacobian {
-            return array_of_matrix(py, &slope);
-        }
-        array(py, value.as_slice().to_vec(), [value.nrows()])
+        take_pending().map_or(result, Err)
     }
 }
 

@@ -38,14 +38,17 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Model, Noise, Step, linearize_observation};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
 use nalgebra::{DefaultAllocator, Dim};
 
 /// The iterated extended Kalman filter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Iterated<M, Q> {
     model: M,
     noise: Q,
     iterations: u32,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
@@ -57,7 +60,14 @@ where
         if iterations == 0 {
             return Err(FilterError::Zero { argument: "iterations" });
         }
-        Ok(Self { model, noise, iterations })
+        Ok(Self { model, noise, iterations, stop: None })
+    }
+
+    /// With a flag that ends the iterations of an update at once when it is raised; the result is then of no use.
+    #[must_use]
+    pub fn stopping_at(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = Some(stop);
+        self
     }
 }
 
@@ -102,6 +112,9 @@ where
         let (innovation, mut h) = linearized(belief.mean.as_slice());
         let mut v = innovation.clone();
         for _ in 1..self.iterations {
+            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                break;
+            }
             let r = self.noise.measurement_cov(step);
             let measurement = GaussianMeasurement { residual: v, h, r };
             let (next, _) = conditioned(belief, measurement, observed, step.index)?;
