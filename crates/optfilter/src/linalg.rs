@@ -232,7 +232,7 @@ where
                     product,
                 );
                 sum += taken.ln();
-                product = product / taken;
+                product /= taken;
             }
         }
         sum + product.ln()
