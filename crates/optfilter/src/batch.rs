@@ -2,7 +2,7 @@
 //!
 //! [`Batch`] packs series that share their times side by side; an implicit filter then runs 32, 16 or 8
 //! of them as lanes of one vector computation, and groups of them on all cores. [`sweep`] does the same
-//! for one series under many optimizers. Both give, bit for bit, what [`Filter::run`] gives for each
+//! for one series under many optimizers. Both give, bit for bit, what [`Run::run`] gives for each
 //! trajectory alone, on any number of threads.
 //!
 //! Series that cannot share a vector - other times or inputs, other gaps, an impossible measurement - are
