@@ -7,6 +7,7 @@
 
 use optfilter_paper::Protocol;
 use optfilter_paper::yearbook::{Device, Options, Size, YearbookMethod, run};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,15 +42,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         options.methods = methods;
     }
     let start = Instant::now();
+    let shown = AtomicU32::new(u32::MAX);
     let outcome = run(&options, &|p| {
-        if p.left.is_some_and(|left| left.as_secs() % 10 == 0) {
-            eprint!(
-                "\r{:3.0} % {}/{} chains, {:?} left   ",
-                100.0 * p.done,
-                p.finished,
-                p.units,
-                p.left.unwrap_or_default()
-            );
+        // A line for every per cent, not for every step.
+        let percent = (100.0 * p.done) as u32;
+        if shown.swap(percent, Ordering::Relaxed) != percent {
+            let left = p.left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+            eprint!("\r{percent:3} % {}/{} chains{left}   ", p.finished, p.units);
         }
     })?;
     eprintln!();

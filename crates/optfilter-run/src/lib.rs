@@ -27,7 +27,7 @@
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
-pub mod build;
+mod build;
 pub mod lanes;
 mod model;
 pub mod problem;

@@ -192,7 +192,8 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let q = self.noise.process_cov(step);
         let model = &self.filter.model;
-        let is_cov = match check_process_cov(&q, model.state_dim().value(), step.index) {
+        let is_cov = match check_process_cov(&self.noise, &q, model.state_dim().value(), step.index)
+        {
             Err(error @ FilterError::Size { .. }) => return Err(error),
             Err(error) if self.strict => return Err(error),
             checked => checked.is_ok(),

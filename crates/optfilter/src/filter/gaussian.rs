@@ -19,6 +19,7 @@ use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
     Solver, is_symmetric_psd, noise_sandwich, product, sandwich, symmetric_product,
 };
+use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
@@ -118,18 +119,22 @@ where
     sandwich(f, cov) + q
 }
 
-/// Checks that a step's Q is n x n and has no negative variance. (That it is a covariance is the noise's word;
-/// a negative variance would spoil the belief at once.)
+/// Checks that a step's Q is n x n and, unless that is known, has no negative variance. (That it is a covariance is
+/// the noise's word; a negative variance would spoil the belief at once.)
 #[inline(always)]
-pub(crate) fn check_process_cov<N: Dim>(
+pub(crate) fn check_process_cov<N: Dim, M: Dim, Q: Noise<N, M>>(
+    _noise: &Q,
     q: &OMatrix<f64, N, N>,
     n: usize,
     index: u64,
 ) -> Result<(), FilterError>
 where
-    DefaultAllocator: Allocator<N, N>,
+    DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
 {
     check_square("process_cov (Q)", n, q, Some(index))?;
+    if Q::IS_CHECKED {
+        return Ok(());
+    }
     let mut negative = false;
     for i in 0..n {
         negative |= q[(i, i)] < 0.0;

@@ -91,7 +91,7 @@ where
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
         let q = self.noise.process_cov(step);
-        check_process_cov(&q, self.model.state_dim().value(), step.index)?;
+        check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index)?;
         Ok(propagate_linearized(&self.model, q, belief, u, step))
     }
 

@@ -77,7 +77,7 @@ where
     ) -> Result<GaussianBelief<N>, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_process_cov(&q, n.value(), step.index)?;
+        check_process_cov(&self.noise, &q, n.value(), step.index)?;
         let mut mean = OVector::zeros_generic(n, U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
         let cov = propagated(&belief.cov, self.model.f(), q);

@@ -293,7 +293,7 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
         let q = self.noise.process_cov(step);
-        check_process_cov(&q, n.value(), step.index)?;
+        check_process_cov(&self.noise, &q, n.value(), step.index)?;
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
         let spread = Spread::new(

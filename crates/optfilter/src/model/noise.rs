@@ -10,6 +10,8 @@ pub trait Noise<N: Dim, M: Dim>
 where
     DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
 {
+    /// Whether every Q is known to be a covariance, so that no step needs to look.
+    const IS_CHECKED: bool = false;
     /// Q of the transition over `step` (n x n).
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N>;
     /// R of the measurement at the end of `step` (m x m).
@@ -70,6 +72,7 @@ impl<N: Dim, M: Dim> Noise<N, M> for GaussianNoise<N, M>
 where
     DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
 {
+    const IS_CHECKED: bool = true;
     #[inline(always)]
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
         if self.per_time { &self.process_cov * step.dt } else { self.process_cov.clone() }
