@@ -27,7 +27,7 @@ phase "wheel and environment"
 # From the source package alone, as users get it; its crates share what is compiled here already.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target}"
 "$python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9.4,<2"
-(cd "$root" && "$work/venv/bin/maturin" sdist --quiet --out "$work/sdist")
+(cd "$root" && "$work/venv/bin/maturin" sdist --out "$work/sdist" 2>"$work/sdist.log") || { cat "$work/sdist.log"; exit 1; }
 package=$(ls "$work"/sdist/optfilter-*.tar.gz)
 "$python" -m pip install --quiet --disable-pip-version-check \
     --config-settings=build-args="--profile=$profile" "optfilter[test] @ file://$package"
