@@ -202,6 +202,7 @@ fn field_text(field: &Field) -> String {
         Field::Null => String::new(),
         Field::Str(text) => text.clone(),
         Field::Double(v) => v.to_string(),
-        other => other.to_string(),
+        // The parquet crate cannot write a time beyond its calendar.
+        other => guarded(|| Ok(other.to_string())).unwrap_or_else(|_| "beyond the calendar".into()),
     }
 }
