@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Some("packages") => packages::check(),
         Some("peers") => peers(),
         Some("fuzz") => match args.get(1).map_or(Ok(60), |s| s.parse()) {
-            Ok(seconds) => fuzz::fuzz(seconds),
+            Ok(seconds) => fuzz::fuzz(seconds, fuzz::TARGETS.len()),
             Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
         },
         _ => {
@@ -74,7 +74,7 @@ fn check(python: bool) -> Result<(), String> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     packages::check()?;
-    fuzz::fuzz(60)?;
+    fuzz::fuzz(60, fuzz::OURS)?;
     if python {
         run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
     }
@@ -83,7 +83,7 @@ fn check(python: bool) -> Result<(), String> {
         "not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),"
     );
     println!(
-        "  anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
+        "  the fuzz target for Parquet (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
     );
     if !python {
         println!("  and, as asked, the Python package");
