@@ -38,10 +38,10 @@ mod simulate;
 pub mod spec;
 
 pub use build::{build, build_with};
-pub use model::{Fixed, Flexible, RunModel, Size};
+pub use model::{Fixed, Flexible, Pace, RunModel, Size};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
-pub use spec::{FilterSpec, Loss, Method, SpecError};
+pub use spec::{FilterSpec, Gaps, Irregular, Loss, Method, SpecError};

@@ -76,7 +76,8 @@ where
         for k in 0..rows {
             let index = k as u64 + 1;
             let elapsed = if self.predict_first { index } else { index - 1 };
-            let step = Step { index, time: elapsed as f64 * self.dt, dt: self.dt };
+            let (time, dt) = (elapsed as f64 * self.dt, self.dt);
+            let step = Step { index, time, dt, since: dt };
             let u = &self.inputs[k * p..(k + 1) * p];
             let before = x.clone();
             if k > 0 || self.predict_first {

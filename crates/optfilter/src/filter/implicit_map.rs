@@ -27,6 +27,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Gaps
+//!
+//! An optimizer and K imply a prior of one width, that of the prediction from one row to the next. After a gap the prediction is less certain,
+//! and the same K steps trust it too much. [`with_cadence`](ImplicitMap::with_cadence) makes the filter go on descending
+//! until the gain is that of the wider prior. Section 3 of the paper says how far: K steps that leave the share r of the slope
+//! have the gain k = 1 - r; a steady filter owes k of its prior's variance to the noise of one step, so g steps
+//! without a measurement make it 1 + (g - 1) k times as wide, which leaves r / (1 + (g - 1) k^2) of the slope. In a
+//! linear-Gaussian system that is the Kalman filter's gain, to the next whole step; rows one `cadence` apart, or closer, are
+//! filtered as ever.
+//!
 //! Reference: Bencomo, Snell and Griffiths 2024.
 
 use super::point::{
@@ -60,6 +70,7 @@ pub struct ImplicitMap<M, L, O> {
     pub(crate) steps: u32,
     pub(crate) memory: Memory,
     pub(crate) bounds: Option<Bounds>,
+    pub(crate) cadence: Option<f64>,
 }
 
 impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
@@ -69,7 +80,8 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
             return Err(FilterError::Zero { argument: "steps" });
         }
         check_parts(&model, &likelihood, &optimizer, None)?;
-        Ok(Self { model, likelihood, optimizer, steps, memory: Memory::Restart, bounds: None })
+        let (memory, bounds, cadence) = (Memory::Restart, None, None);
+        Ok(Self { model, likelihood, optimizer, steps, memory, bounds, cadence })
     }
 
     /// With the optimizer's state restarted or carried.
@@ -79,7 +91,17 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
         self
     }
 
-    /// With the state kept inside a box.
+    /// With more steps after a gap, for an optimizer and a K that suit rows `cadence` apart. A measurement that comes
+    /// later ([`Step::since`]) is descended until its slope is as small as the wider prior asks for (see the head of this page).
+    pub fn with_cadence(mut self, cadence: f64) -> Result<Self, FilterError> {
+        if !(cadence > 0.0 && cadence.is_finite()) {
+            return Err(FilterError::TimeStep { dt: cadence });
+        }
+        self.cadence = Some(cadence);
+        Ok(self)
+    }
+
+    /// With the state kept inside a box: the prediction, the first point of the descent, and every point after a step.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -102,6 +124,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     #[inline(always)]
@@ -136,7 +162,8 @@ where
         };
         let (model, likelihood) = (&self.model, &self.likelihood);
         let loss = MeasurementLoss { model, likelihood, y, u, step, observed };
-        refine(&self.optimizer, self.steps, self.bounds.as_ref(), loss, &mut x, &mut state);
+        let steps = (self.steps, self.cadence);
+        refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
     }

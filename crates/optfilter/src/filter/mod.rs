@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bounded;
 mod error_bars;
 mod extended;
 mod gaussian;
@@ -43,6 +44,7 @@ mod unscented;
 mod variational;
 
 pub use crate::error::FilterError;
+pub use bounded::Bounded;
 pub use error_bars::ErrorBars;
 pub use extended::Extended;
 pub use gaussian::GaussianBelief;

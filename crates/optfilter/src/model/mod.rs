@@ -33,6 +33,7 @@
 //! }
 //! ```
 
+mod discretize;
 pub mod growth;
 pub mod integrator;
 pub mod likelihood;
@@ -64,14 +65,16 @@ pub struct Step {
     pub index: u64,
     /// The time at the end of the step.
     pub time: f64,
-    /// The length of the step.
+    /// The length of the step; over a step of none nothing is predicted.
     pub dt: f64,
+    /// The time since the row before that was measured: `dt` where that is the row before, more after a gap.
+    pub since: f64,
 }
 
 impl Step {
     /// Step number `index` of a series with even spacing `dt` that starts at time 0.
     pub fn even(index: u64, dt: f64) -> Self {
-        Self { index, time: index as f64 * dt, dt }
+        Self { index, time: index as f64 * dt, dt, since: dt }
     }
 }
 
