@@ -9,6 +9,7 @@
 //! | [`Particle`] | weighted samples | values, process noise, likelihood |
 //! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
 //! | [`ImplicitMap`] | point | gradient of the likelihood, an optimizer and a number of steps |
+//! | [`Window`] | point, and the rows of the window | the same, over the last rows |
 //! | [`ErrorBars`] | mean and covariance | the same, and noise |
 //!
 //! A filter holds the model and its settings; what it believes is passed in. So one filter serves many
@@ -41,6 +42,8 @@ mod resampling;
 mod traits;
 mod unscented;
 mod variational;
+mod window;
+mod window_loss;
 
 pub use crate::error::FilterError;
 pub use error_bars::ErrorBars;
@@ -58,3 +61,5 @@ pub(crate) use traits::LARGEST;
 pub use traits::{Belief, Filter, Update};
 pub use unscented::{SigmaPoints, Unscented};
 pub use variational::Variational;
+pub use window::{Curved, Descent, Window, WindowBelief};
+pub use window_loss::ProcessFactor;
