@@ -2,18 +2,16 @@
 
 use nalgebra::{Const, DMatrix, DVector, Dyn, OVector, matrix, vector};
 use optfilter::Series;
+use optfilter::Shapes;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Filter, FilterError, ImplicitMap, Memory, PointBelief, ProcessFactor, Window, WindowBelief,
+    Filter, ImplicitMap, Memory, PointBelief, ProcessFactor, Window, WindowBelief,
 };
-use optfilter::model::likelihood::{Gaussian, Huber, Likelihood, Poisson, SquaredError, StudentT};
 use optfilter::model::likelihood::{Bernoulli, Link, Observed};
-use optfilter::model::{Dynamics, Growth, Linear, Lorenz63, Lorenz96, Model, Step};
-use optfilter::optim::{
-    Adam, AnyOptimizer, Bounds, ConjugateGradients, GradientDescent, Optimizer,
-};
+use optfilter::model::likelihood::{Gaussian, Huber, Likelihood, Poisson, SquaredError, StudentT};
+use optfilter::model::{Dynamics, Linear, Lorenz96, Model, Step};
+use optfilter::optim::{AnyOptimizer, Bounds, ConjugateGradients, GradientDescent};
 use optfilter::rng::Stream;
-use optfilter::{Shapes, checkpoint};
 use std::sync::Arc;
 
 /// A series of `rows` x `m` numbers with some gaps.
@@ -47,9 +45,10 @@ fn no_past_is_the_windowless_filter() {
                 (Memory::Restart, true, true),
             ] {
                 let rule = AnyOptimizer::from_name(name, 0.03, None).unwrap();
-                let mut plain = ImplicitMap::new(model.clone(), likelihood.clone(), rule.clone(), 4)
-                    .unwrap()
-                    .with_memory(memory);
+                let mut plain =
+                    ImplicitMap::new(model.clone(), likelihood.clone(), rule.clone(), 4)
+                        .unwrap()
+                        .with_memory(memory);
                 let mut window = Window::new(model.clone(), likelihood.clone(), rule, 4, 0)
                     .unwrap()
                     .with_memory(memory)
@@ -121,11 +120,16 @@ fn converged_windows_are_least_squares() {
     let y = numbers(60, 2, 9);
     let series = Series::new(&y, 2).unwrap();
     for (length, discount) in [(4, 1.0), (12, 1.0), (12, 0.8), (1000, 1.0), (1000, 0.9)] {
-        let filter =
-            Window::new(linear(), Gaussian::new(r).unwrap(), ConjugateGradients::default(), 12, length)
-                .unwrap()
-                .with_discount(discount)
-                .unwrap();
+        let filter = Window::new(
+            linear(),
+            Gaussian::new(r).unwrap(),
+            ConjugateGradients::default(),
+            12,
+            length,
+        )
+        .unwrap()
+        .with_discount(discount)
+        .unwrap();
         let means = filter.run(&mut WindowBelief::new(vector![0.0, 0.0, 0.0]).unwrap(), &series);
         let means = means.unwrap().means;
         for k in 6..60 {
@@ -151,7 +155,8 @@ fn converged_windows_are_least_squares() {
 fn a_weak_window_over_everything_is_the_kalman_filter() {
     use optfilter::filter::{GaussianBelief, Kalman};
     use optfilter::model::GaussianNoise;
-    let (q, r) = (matrix![0.2, 0.05, 0.0; 0.05, 0.1, 0.0; 0.0, 0.0, 0.3], matrix![0.5, 0.1; 0.1, 0.8]);
+    let (q, r) =
+        (matrix![0.2, 0.05, 0.0; 0.05, 0.1, 0.0; 0.0, 0.0, 0.3], matrix![0.5, 0.1; 0.1, 0.8]);
     let y = numbers(30, 2, 4);
     let series = Series::new(&y, 2).unwrap();
     let noise = GaussianNoise::new(q, r).unwrap();
@@ -189,7 +194,8 @@ fn lorenz96(n: usize, cycles: usize, length: usize, iterations: u32, seed: u64) 
         truth.copy_from_slice(&next);
     }
     let filter =
-        Window::new(model, SquaredError, ConjugateGradients::default(), iterations, length).unwrap();
+        Window::new(model, SquaredError, ConjugateGradients::default(), iterations, length)
+            .unwrap();
     let start = OVector::<f64, Dyn>::from_fn(n, |i, _| truth[i] + stream.normal());
     let mut belief = WindowBelief::new(start).unwrap();
     let (mut sum, mut y) = (0.0, vec![0.0; n]);
@@ -218,11 +224,108 @@ fn a_window_follows_chaos_better_than_one_row() {
     assert!(window < 0.26 && one > 0.7, "{one} {window}");
 }
 
+/// The error covariance of an estimator that is linear in the data, by running it on every noise alone.
+fn exact_covs<F>(
+    filter: &F,
+    mut begin: impl FnMut() -> F::Belief,
+    y: &[f64],
+    predict_first: bool,
+    (p0, q, r): (&DMatrix<f64>, &DMatrix<f64>, &DMatrix<f64>),
+) -> Vec<DMatrix<f64>>
+where
+    F: Filter<State = Const<3>, Output = Const<2>>,
+    F::Belief: optfilter::filter::Belief<Const<3>>,
+{
+    let model = linear();
+    let rows = y.len() / 2;
+    let root = |a: &DMatrix<f64>| a.clone().cholesky().unwrap().l();
+    let (p0, q, r) = (root(p0), root(q), root(r));
+    let mut covs = vec![DMatrix::zeros(3, 3); rows];
+    // Sources: the start, the process noise of each row, the measurement noise of each row.
+    for source in 0..3 + rows * 5 {
+        let mut truth = DVector::zeros(3);
+        if source < 3 {
+            truth.copy_from(&p0.column(source));
+        }
+        let mut data = Vec::new();
+        let mut truths = Vec::new();
+        for k in 0..rows {
+            if k > 0 || predict_first {
+                truth = DMatrix::from_fn(3, 3, |i, j| model.f()[(i, j)]) * truth;
+                let here = (source as i64 - 3) - 5 * k as i64;
+                if (0..3).contains(&here) {
+                    truth += q.column(here as usize);
+                }
+            }
+            let mut seen = DMatrix::from_fn(2, 3, |i, j| model.h()[(i, j)]) * &truth;
+            let here = (source as i64 - 3) - 5 * k as i64 - 3;
+            if (0..2).contains(&here) {
+                seen += r.column(here as usize);
+            }
+            data.extend((0..2).map(|i| if y[2 * k + i].is_nan() { f64::NAN } else { seen[i] }));
+            truths.push(truth.clone());
+        }
+        let mut series = Series::new(&data, 2).unwrap();
+        if predict_first {
+            series = series.predict_first();
+        }
+        let found = filter.run(&mut begin(), &series).unwrap().means;
+        for k in 0..rows {
+            let error = DVector::from_column_slice(&found[3 * k..][..3]) - &truths[k];
+            covs[k] += &error * error.transpose();
+        }
+    }
+    covs
+}
+
+/// Error bars of a window equal the exact covariance of the estimator: gradient descent, momentum, a matrix, and
+/// conjugate gradients run to their end, with gaps, discounts and both beginnings.
 #[test]
-#[ignore]
-fn show() {
-    for (l, k) in [(24, 2), (40, 3), (48, 4), (48, 5), (56, 5)] {
-        let t = std::time::Instant::now();
-        println!("{l} {k} {} {:?}", lorenz96(40, 1000, l, k, 7), t.elapsed());
+fn error_bars_of_linear_rules_are_exact() {
+    use optfilter::filter::{Responsive, WindowBars, WindowBarsBelief};
+    use optfilter::model::GaussianNoise;
+    use optfilter::optim::Preconditioned;
+    fn check<R: Responsive>(rule: R, steps: u32, length: usize, discount: f64, first: bool) {
+        let q = matrix![0.2, 0.05, 0.0; 0.05, 0.1, 0.0; 0.0, 0.0, 0.3];
+        let r = matrix![0.5, 0.1; 0.1, 0.8];
+        let p0 = nalgebra::Matrix3::from_diagonal(&vector![2.0, 1.0, 0.5]);
+        let y = numbers(24, 2, 4);
+        let likelihood = Gaussian::new(r).unwrap();
+        let window = Window::new(linear(), likelihood, rule, steps, length).unwrap();
+        let window = window.with_discount(discount).unwrap();
+        let dense = |rows: usize, v: &[f64]| DMatrix::from_column_slice(rows, rows, v);
+        let noises = (&dense(3, p0.as_slice()), &dense(3, q.as_slice()), &dense(2, r.as_slice()));
+        let zero = vector![0.0, 0.0, 0.0];
+        let expected = exact_covs(&window, || WindowBelief::new(zero).unwrap(), &y, first, noises);
+        let bars = WindowBars::new(window, GaussianNoise::new(q, r).unwrap()).unwrap();
+        let mut series = Series::new(&y, 2).unwrap();
+        if first {
+            series = series.predict_first();
+        }
+        let found = bars.run(&mut WindowBarsBelief::new(zero, p0).unwrap(), &series).unwrap();
+        for (k, expected) in expected.iter().enumerate() {
+            // Until the state can be told, least squares without a prior is anything.
+            if k < 6 && length > 0 && steps > 10 {
+                continue;
+            }
+            let cov = dense(3, found.cov(k).unwrap());
+            let difference = (&cov - expected).amax() / expected.amax();
+            assert!(
+                difference < 1e-10,
+                "L={length} g={discount} {first} row {k}: {difference:e}\n{cov}{expected}"
+            );
+        }
+    }
+    for (length, discount, first) in
+        [(0, 1.0, false), (3, 1.0, true), (6, 0.8, false), (40, 1.0, true)]
+    {
+        check(GradientDescent::new(0.02).unwrap(), 5, length, discount, first);
+        let momentum = AnyOptimizer::from_name("momentum", 0.01, Some(0.5)).unwrap();
+        check(momentum, 4, length, discount, first);
+        let m = matrix![0.03, 0.01, 0.0; 0.01, 0.02, 0.0; 0.0, 0.0, 0.01];
+        check(Preconditioned::new(m).unwrap(), 3, length, discount, first);
+    }
+    for (length, discount) in [(6, 1.0), (8, 0.8), (40, 1.0)] {
+        check(ConjugateGradients::default(), 12, length, discount, false);
     }
 }

@@ -151,9 +151,9 @@ pub struct Window<M, L, R> {
     pub(crate) steps: u32,
     pub(crate) length: usize,
     pub(crate) discount: f64,
-    memory: Memory,
-    bounds: Option<Bounds>,
-    factors: Option<Factors>,
+    pub(crate) memory: Memory,
+    pub(crate) bounds: Option<Bounds>,
+    pub(crate) factors: Option<Factors>,
 }
 
 impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
@@ -275,6 +275,7 @@ where
             belief.start.extend(core::iter::repeat_n(0.0, self.width()));
         }
         belief.rows.push_back(row);
+        belief.count += 1;
         if belief.rows.len() > self.length + 1 {
             let mut loss = self.loss(belief);
             // Only the first step of the path is wanted.
@@ -306,6 +307,8 @@ where
     /// The state at the oldest row, then the increments of the others where the constraint is weak.
     pub(crate) start: Vec<f64>,
     pub(crate) rows: VecDeque<Row>,
+    /// Rows that ever came.
+    pub(crate) count: u64,
     memory: Option<T>,
 }
 
@@ -317,7 +320,7 @@ where
     pub fn new(mean: OVector<f64, N>) -> Result<Self, FilterError> {
         let mean = super::PointBelief::<N, T>::new(mean)?.mean;
         let start = mean.as_slice().to_vec();
-        Ok(Self { mean, start, rows: VecDeque::new(), memory: None })
+        Ok(Self { mean, start, rows: VecDeque::new(), count: 0, memory: None })
     }
 
     /// The rows in the window.
@@ -407,7 +410,7 @@ where
             bounds.project(mean.as_mut_slice());
         }
         let memory = (self.memory == Memory::Carry).then_some(memory);
-        let next = WindowBelief { mean, start, rows: next.rows, memory };
+        let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
         Ok((next, Update::point(innovation)))
     }
 
@@ -421,7 +424,7 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     /// Puts a measurement into the row that was predicted for it, or into a new one at the same time.
-    fn place<T>(
+    pub(crate) fn place<T>(
         &self,
         belief: &mut WindowBelief<M::State, T>,
         u: &[f64],

@@ -263,9 +263,7 @@ where
         let m = self.model.output_dim().value();
         let mut weighed = vec![0.0; self.rows.len() * m];
         self.tangents(v, |this, j, eta, slope| {
-            let out = &mut weighed[j * m..][..m];
-            this.with_row(j, |loss| loss.curvature(eta, slope, out));
-            out.iter_mut().for_each(|r| *r *= this.weights[j]);
+            this.weigh(j, eta, slope, &mut weighed[j * m..][..m]);
         });
         self.backwards(
             &mut |this, j, g| {
@@ -279,6 +277,12 @@ where
             &mut |factor, w, j, out| factor.pull(w, &v[j * w.len()..][..w.len()], out),
             out,
         );
+    }
+
+    /// Writes the curvature of row `j` where it expects `eta`, its discount included, times `v`.
+    pub(crate) fn weigh(&self, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
+        self.with_row(j, |loss| loss.curvature(eta, v, out));
+        out.iter_mut().for_each(|r| *r *= self.weights[j]);
     }
 
     /// Calls `seen(j, eta, slope)` with what is expected of each measured row, and how it changes when the
