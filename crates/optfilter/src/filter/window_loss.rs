@@ -130,6 +130,11 @@ where
         }
     }
 
+    /// The path that was followed last.
+    pub(crate) fn into_path(self) -> Vec<S> {
+        self.path
+    }
+
     /// The state at row `j` of the path that was followed last.
     pub(crate) fn state(&self, j: usize) -> &[S] {
         &self.path[j * self.n..][..self.n]
