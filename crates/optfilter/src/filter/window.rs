@@ -43,7 +43,7 @@
 use super::implicit_map::Memory;
 use super::point::{check_possible, moved, predicted_measurement};
 use super::traits::{Belief, Filter, Update, is_sane, residual};
-use super::window_loss::{ProcessFactor, Row, WindowLoss};
+use super::window_loss::{ProcessFactor, Row, Shared, WindowLoss};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -435,7 +435,7 @@ where
         belief: &mut WindowBelief<M::State, T>,
         u: &[f64],
         step: &Step,
-        y: Option<Arc<[f64]>>,
+        y: Option<Shared>,
     ) {
         match belief.rows.back_mut() {
             Some(row) if row.step.index == step.index && row.y.is_none() => row.y = y,
