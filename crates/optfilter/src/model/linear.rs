@@ -195,6 +195,13 @@ where
         }
         true
     }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |model, _, _, step, r, out| transposed_product(&model.transition_matrix(step), r, out),
+        )
+    }
 }
 
 /// F x + B u.
@@ -258,15 +265,22 @@ where
     fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
         Some(
             #[inline(always)]
-            |model, _, _, _, r, out| {
-                for j in 0..out.len() {
-                    let mut sum = S::ZERO;
-                    for i in 0..r.len() {
-                        sum += r[i].scale(model.h[(i, j)]);
-                    }
-                    out[j] = sum;
-                }
-            },
+            |model, _, _, _, r, out| transposed_product(&model.h, r, out),
         )
+    }
+}
+
+/// Writes A' r.
+#[inline(always)]
+fn transposed_product<S: Scalar, R: Dim, C: Dim>(a: &OMatrix<f64, R, C>, r: &[S], out: &mut [S])
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    for j in 0..out.len() {
+        let mut sum = S::ZERO;
+        for i in 0..r.len() {
+            sum += r[i].scale(a[(i, j)]);
+        }
+        out[j] = sum;
     }
 }
