@@ -223,8 +223,8 @@ class ImplicitMAP(Filter):
     carry : bool
         Whether the optimizer's state is carried from one measurement to the next; the paper restarts it.
     gaps : {"widen", "ignore"}, optional
-        Whether to take more steps after a gap, as many as the wider prior of a longer prediction asks for. Steps and
-        learning rate are then those for rows ``dt`` apart. By default where Q is per unit of time.
+        Whether to take more steps after a gap, as many as the wider prior of a longer prediction asks for. By default
+        where Q is per unit of time.
     bounds : (lower, upper), optional
         A box that the state is kept in; the model's own unless given.
     error_bars : bool, optional

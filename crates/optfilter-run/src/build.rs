@@ -247,7 +247,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
         }
         if self.problem.widens(self.spec) {
-            filter = filter.with_cadence(self.problem.dt).map_err(SpecError::from)?;
+            filter = filter.widening();
         }
         if self.error_bars {
             let mut filter =

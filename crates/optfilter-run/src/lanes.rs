@@ -110,7 +110,7 @@ where
         filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
     }
     if problem.widens(spec) {
-        filter = filter.with_cadence(problem.dt).map_err(SpecError::from)?;
+        filter = filter.widening();
     }
     Ok(Box::new(Packed { model, bounds: problem.bounds.clone(), filter }))
 }

@@ -540,7 +540,9 @@ const UNEVEN: f64 = 0.25;
 struct Rhythm {
     /// The first step between two rows of different times.
     usual: f64,
-    /// The last measured row, or the first one; NaN before it.
+    /// The time of the first row; NaN before it.
+    first: f64,
+    /// That of the last measured row, or of the first.
     seen_at: f64,
     /// Whether a row without a measurement came since.
     missed: bool,
@@ -550,7 +552,8 @@ struct Rhythm {
 
 impl Default for Rhythm {
     fn default() -> Self {
-        Self { usual: f64::NAN, seen_at: f64::NAN, missed: false, waiting: false }
+        let nan = f64::NAN;
+        Self { usual: nan, first: nan, seen_at: nan, missed: false, waiting: false }
     }
 }
 
@@ -576,15 +579,21 @@ impl Rhythm {
         self.waiting = true;
     }
 
-    /// The step to a row with the time since the last measurement in it.
+    /// The step to a row, with what the rows before say of it.
     fn since(&self, step: &Step) -> Step {
-        let known = self.missed && self.seen_at.is_finite();
-        Step { since: if known { step.time - self.seen_at } else { step.dt }, ..*step }
+        if self.first.is_nan() {
+            return *step;
+        }
+        let known = Step::to_row(step.index, step.time, step.dt, self.first);
+        Step { since: if self.missed { step.time - self.seen_at } else { step.dt }, ..known }
     }
 
     /// After a row.
     fn taken(&mut self, step: &Step, measured: bool) {
-        if measured || self.seen_at.is_nan() {
+        if self.first.is_nan() {
+            (self.first, self.seen_at) = (step.time, step.time);
+        }
+        if measured {
             self.seen_at = step.time;
         }
         (self.missed, self.waiting) = (!measured, false);
@@ -660,14 +669,15 @@ where
         if !self.engine.widens {
             return checkpoint::save(&self.engine.kind, &self.belief);
         }
-        let Rhythm { seen_at, missed, waiting, .. } = self.rhythm;
-        checkpoint::save(&self.engine.kind, &(&self.belief, seen_at, missed, waiting))
+        let Rhythm { first, seen_at, missed, waiting, .. } = self.rhythm;
+        checkpoint::save(&self.engine.kind, &(&self.belief, first, seen_at, missed, waiting))
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
         let (belief, rhythm): (F::Belief, _) = if self.engine.widens {
-            let (belief, seen_at, missed, waiting) = checkpoint::load(&self.engine.kind, bytes)?;
-            (belief, Rhythm { seen_at, missed, waiting, ..Rhythm::default() })
+            let (belief, first, seen_at, missed, waiting) =
+                checkpoint::load(&self.engine.kind, bytes)?;
+            (belief, Rhythm { first, seen_at, missed, waiting, ..Rhythm::default() })
         } else {
             (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default())
         };

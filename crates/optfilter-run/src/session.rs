@@ -54,7 +54,7 @@ impl Clock {
         }
         self.rows += 1;
         self.last = time;
-        Ok((!first || self.predict_first, Step { index: self.rows, time, dt, since: dt }))
+        Ok((!first || self.predict_first, Step { time, ..Step::even(self.rows, dt) }))
     }
 }
 

@@ -306,7 +306,7 @@ fn fits<M: Model, L: Likelihood, O: Optimizer<f64>>(
                 && s.input_dim() == inputs
                 && (0..s.len()).all(|k| {
                     // After a gap every lane takes as many steps as it needs.
-                    filter.cadence.is_none_or(|cadence| s.step(k).since <= cadence)
+                    !filter.widens || s.step(k).gap() == 1.0
                 })
                 && (0..s.len()).all(|k| {
                     let y = s.observation(k);
@@ -421,7 +421,7 @@ where
                         step: &step,
                         observed,
                     };
-                    refine(optimizer, (steps, None), bounds, loss, &mut x, &mut state);
+                    refine(optimizer, (steps, false), bounds, loss, &mut x, &mut state);
                     flag(&mut block, &x, Some((step.index, "estimate", &next)));
                 }
                 for i in 0..n.value() {

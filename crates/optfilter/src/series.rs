@@ -212,7 +212,10 @@ impl<'a> Series<'a> {
             None => k as f64 * self.dt,
         };
         let dt = before.map_or(self.dt, |before| time - before);
-        Step { index, time, dt, since: self.since(k, time, dt) }
+        let first = self.times.map_or(0.0, |times| times[0]);
+        let first =
+            if self.start == Start::StepBefore && self.times.is_none() { self.dt } else { first };
+        Step { since: self.since(k, time, dt), ..Step::to_row(index, time, dt, first) }
     }
 
     /// The time from the last row before `k` that was measured, or from the first row; `dt` where that is the row before.

@@ -252,7 +252,7 @@ where
 }
 
 #[test]
-fn an_implicit_filter_with_a_cadence_crosses_gaps_as_the_kalman_filter_does() {
+fn an_implicit_filter_that_widens_crosses_gaps_as_the_kalman_filter_does() {
     let walk = || RandomWalk::new(Const::<1>);
     let noise = GaussianNoise::new(matrix![0.25], matrix![1.0]).unwrap();
     let start = GaussianBelief::new(vector![0.0], matrix![1.0]).unwrap();
@@ -272,7 +272,7 @@ fn an_implicit_filter_with_a_cadence_crosses_gaps_as_the_kalman_filter_does() {
         let ignoring = filter(GradientDescent::new(rate).unwrap(), steps);
         let lost = error_after_gap(&ignoring, &point);
         assert!(lost > 2.0 * best, "{lost}");
-        let widening = ignoring.with_cadence(1.0).unwrap();
+        let widening = ignoring.widening();
         let found = error_after_gap(&widening, &point);
         assert!(found < (1.0 + tolerance) * best, "{steps} steps: {found}, Kalman {best}");
         // With error bars the estimates are the same, and the bars are right.
@@ -289,24 +289,34 @@ fn an_implicit_filter_with_a_cadence_crosses_gaps_as_the_kalman_filter_does() {
     let adam = filter(AnyOptimizer::Adam(Adam::new(0.05).unwrap()), 20);
     let point = PointBelief::new(vector![0.0]).unwrap();
     let lost = error_after_gap(&adam, &point);
-    let found = error_after_gap(&adam.with_cadence(1.0).unwrap(), &point);
+    let found = error_after_gap(&adam.widening(), &point);
     assert!(lost > 3.0 * best && found < 0.6 * lost, "{lost} {found}, Kalman {best}");
 }
 
 #[test]
-fn without_a_gap_a_cadence_changes_no_bit() {
+fn without_a_gap_widening_changes_no_bit() {
     let y: Vec<f64> = (0..50).map(|k| if k % 7 == 3 { NAN } else { (k as f64).sin() }).collect();
     let full: Vec<f64> = y.iter().map(|v| if v.is_nan() { 0.3 } else { *v }).collect();
     let walk = RandomWalk::new(Const::<1>);
     let plain =
         ImplicitMap::new(walk, likelihood(), GradientDescent::new(0.02).unwrap(), 4).unwrap();
-    let widening = plain.clone().with_cadence(0.1).unwrap();
+    let widening = plain.clone().widening();
     let run = |filter: &ImplicitMap<_, _, _>, y: &[f64]| {
         let series = Series::new(y, 1).unwrap().with_dt(0.1).unwrap();
         filter.run(&mut PointBelief::new(vector![0.0]).unwrap(), &series).unwrap().means
     };
     assert_eq!(run(&plain, &full), run(&widening, &full));
     assert_ne!(run(&plain, &y), run(&widening, &y));
+    // Nor do the months of a calendar make a gap; a longer step does.
+    let months: Vec<f64> = (0..50).map(|k| f64::from(30 * k + (k % 2))).collect();
+    let timed = |filter: &ImplicitMap<_, _, _>, times: &[f64]| {
+        let series = Series::new(&full, 1).unwrap().with_times(times).unwrap();
+        filter.run(&mut PointBelief::new(vector![0.0]).unwrap(), &series).unwrap().means
+    };
+    assert_eq!(timed(&plain, &months), timed(&widening, &months));
+    let longer: Vec<f64> =
+        months.iter().map(|t| t + if *t > 900.0 { 300.0 } else { 0.0 }).collect();
+    assert_ne!(timed(&plain, &longer), timed(&widening, &longer));
     // A batch with gaps takes every series by itself.
     let series = Series::new(&y, 1).unwrap().with_dt(0.1).unwrap();
     let starts = vec![SVector::<f64, 1>::zeros(); 5];

@@ -141,7 +141,7 @@ where
             let loss = MeasurementLoss { model, likelihood, y: seen.as_slice(), u, step, observed };
             refine(
                 &filter.optimizer,
-                (filter.steps, filter.cadence),
+                (filter.steps, filter.widens),
                 filter.bounds.as_ref(),
                 loss,
                 &mut x,

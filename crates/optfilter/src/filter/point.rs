@@ -209,12 +209,11 @@ pub(crate) fn check_possible<L: Likelihood>(
     Ok(())
 }
 
-/// The update in any scalar: K optimizer steps on the measurement's loss, from `x`, and more where `cadence`, the time between
-/// two rows for which K was chosen, says that the measurement comes after a gap.
+/// The update in any scalar: K optimizer steps on the measurement's loss, from `x`, and more after a gap where the filter widens.
 #[inline(always)]
 pub(crate) fn refine<S, M, L, O>(
     optimizer: &O,
-    (steps, cadence): (u32, Option<f64>),
+    (steps, widens): (u32, bool),
     bounds: Option<&Bounds>,
     mut loss: MeasurementLoss<'_, M, L, S>,
     x: &mut OVector<S, M::State>,
@@ -226,7 +225,7 @@ pub(crate) fn refine<S, M, L, O>(
     O: Optimizer<S>,
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
-    let gap = cadence.map_or(1.0, |cadence| loss.step.since / cadence);
+    let gap = if widens { loss.step.gap() } else { 1.0 };
     descend_past_gap(optimizer, &mut loss, x, state, steps, bounds, gap);
 }
 
