@@ -33,7 +33,14 @@ pub fn build_with<T: RunModel>(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
-    let choice = Choice::new(spec, problem, rule)?;
+    // Where no filter is named, the one that fits; a rule of the user's own is for imap.
+    let named = if rule.is_some() { spec.clone() } else { spec.fitted(problem) };
+    let scaled = match named.measurement_scale() {
+        1.0 => None,
+        k => Some(problem.with_measurement_scale(k)?),
+    };
+    let problem = scaled.as_ref().unwrap_or(problem);
+    let choice = Choice::new(&named, problem, rule)?;
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
     // kilobytes of machine code each.

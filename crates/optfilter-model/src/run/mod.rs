@@ -5,10 +5,10 @@
 
 mod dataset;
 mod layout;
-mod linearize;
 mod problem;
+mod typical;
 
 pub use dataset::{Dataset, Score};
 pub use layout::Layout;
-pub use linearize::{Linearized, typical_states};
 pub use problem::build_text;
+pub use typical::typical_states;

@@ -6,8 +6,8 @@
 //! that the data's row-to-row change asks for, both at the states the series is typically in.
 
 use crate::ModelSpec;
-use crate::run::{Dataset, Linearized, typical_states};
-use optfilter_run::{FilterSpec, Method};
+use crate::run::{Dataset, typical_states};
+use optfilter_run::{FilterSpec, Linearized, Method};
 
 const STEPS: [u32; 6] = [1, 3, 5, 10, 25, 50];
 const GRADIENT_FRACTIONS: [f64; 8] = [0.002, 0.006, 0.02, 0.06, 0.15, 0.35, 0.6, 0.9];
@@ -143,9 +143,10 @@ fn round(v: f64) -> f64 {
 fn units(spec: &ModelSpec, data: &Dataset) -> (f64, f64) {
     let scales = data.scales();
     let (mut curvatures, mut moves) = (Vec::new(), Vec::new());
-    for (state, row) in typical_states(spec, data, 50) {
+    let Ok(problem) = spec.problem() else { return (1.0, 1.0) };
+    for (state, row) in typical_states(spec, data, 50, data.len()) {
         let (step, u) = (&data.steps[row], data.input(row));
-        let Ok(at) = Linearized::at(spec, &state, step, u) else { continue };
+        let Ok(at) = Linearized::at(&problem, &state, step, u) else { continue };
         let curvature = at.curvature();
         if curvature.is_finite() && curvature > 0.0 {
             curvatures.push(curvature);
