@@ -307,6 +307,7 @@ def make(model: Model, **settings: Any) -> Filter:
 
     Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
 
+    >>> import optfilter
     >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
     '--method ukf'
     >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags

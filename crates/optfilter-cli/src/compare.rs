@@ -20,7 +20,7 @@ Examples:
   optfilter compare nile.toml nile.csv --plot compare.svg
   optfilter compare model.toml data.csv --methods imap,ekf,ukf --truth x,v
 
-Prediction errors are in units of the row-to-row change of the measurements. NIS per component is 1 for
+Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for
 a filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's
 [filter] table set imap (and the method the file names); the other filters run as the model states.")]
 pub struct Args {
@@ -85,7 +85,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
     }
     if rows.iter().all(|r| r.result.is_err()) {
-        let failed = rows.iter().filter_map(|r| Some((r.filter.method(), r.result.as_ref().err()?)));
+        let failed =
+            rows.iter().filter_map(|r| Some((r.filter.method(), r.result.as_ref().err()?)));
         let unfit = left_out.iter().map(|(method, why)| (*method, why));
         let reasons: Vec<String> =
             failed.chain(unfit).map(|(method, why)| format!("{}: {why}", method.name())).collect();
@@ -101,9 +102,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     args.plot.write(&text, || figure(&spec, &data, &rows))?;
     if args.json {
         let mut rows = json(&rows);
-        rows.extend(left_out.iter().map(|(method, why)| {
-            serde_json::json!({ "method": method, "left_out": why })
-        }));
+        rows.extend(
+            left_out
+                .iter()
+                .map(|(method, why)| serde_json::json!({ "method": method, "left_out": why })),
+        );
         return files::print(&format!("{}\n", serde_json::Value::from(rows)));
     }
     files::print(&text)
@@ -111,16 +114,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn measure(spec: &ModelSpec, data: &Dataset, filter: FilterSpec) -> Row {
     let begun = Instant::now();
-    let done = data.score(spec, &filter, 0, data.len());
+    let yard = data.yardstick(spec, 0, data.len());
+    let done = data.trace(spec, &filter, &yard, data.len());
     let per_row = begun.elapsed().as_secs_f64() / data.len() as f64;
     let result = match done {
-        Ok(Ok(score)) => {
+        Ok(trace) if trace.failed.is_none() => {
             let session = spec.runner(&filter).ok();
             let session = session.and_then(|r| Session::new(&*r, &filter, spec.dt).ok());
             let memory = session.map_or(0, |s| s.memory());
-            Ok((score, per_row, memory))
+            Ok((trace.score(0..data.len()), per_row, memory))
         }
-        Ok(Err(e)) => Err(e.to_string()),
+        Ok(trace) => Err(trace.failed.map_or_else(String::new, |(_, e)| e.to_string())),
         Err(e) => Err(e.to_string()),
     };
     let unmoved = spec.unmoved(&filter).into_iter().map(str::to_owned).collect();
