@@ -114,9 +114,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 /// What to say of states that no measurement moves under a filter.
 pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
     let hint = match filter.method() {
-        Method::Imap | Method::Vkf => {
-            "; kf, ekf (with noise) or imap with --window would"
-        }
+        Method::Imap | Method::Vkf => "; kf, ekf (with noise) or imap with --window would",
         _ => "; nothing that is measured depends on them",
     };
     (!states.is_empty()).then(|| format!("no measurement moves {}{hint}", states.join(", ")))

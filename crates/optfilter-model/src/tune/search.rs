@@ -334,3 +334,57 @@ fn pick(metric: Metric, pool: &[(FilterSpec, Trace)], rows: Range<usize>) -> usi
     let likeliest = least(&likelihoods);
     if likelihoods[likeliest].is_finite() { likeliest } else { best }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run with these mean errors, errors against the truth, and losses, all with a little noise.
+    fn trace(error: f64, truth: f64, loss: f64, seed: u64) -> (FilterSpec, Trace) {
+        let mut out = Trace::empty(200);
+        let mut stream = Stream::new(seed, 0, "trace");
+        for row in 0..200 {
+            out.repeats[row] = 1.0;
+            out.errors[row] = error + 0.05 * stream.normal();
+            out.truth[row] = truth + 0.05 * stream.normal();
+            out.losses[row] = loss + 0.05 * stream.normal();
+        }
+        (FilterSpec { seed: Some(seed), ..FilterSpec::default() }, out)
+    }
+
+    #[test]
+    fn among_equals_in_prediction_the_likeliest_is_picked() {
+        let pool =
+            vec![trace(1.0, 1.0, 9.0, 1), trace(1.003, 1.0, 1.0, 2), trace(1.5, 1.0, 0.0, 3)];
+        let picked = |metric| pick(metric, &pool, 20..180);
+        assert_eq!(picked(Metric::Prediction), 1);
+        assert_eq!(picked(Metric::Likelihood), 2);
+    }
+
+    #[test]
+    fn settings_are_tested_by_what_they_are_compared_by() {
+        let parts = Parts { settle: 20, windows: vec![120..160, 160..200] };
+        let worse = |metric| {
+            let search = Search {
+                metric,
+                strategy: Strategy::Grid,
+                budget: 1,
+                methods: Vec::new(),
+                seed: 0,
+            };
+            let pool = vec![trace(1.0, 1.0, 1.0, 1), trace(1.0, 2.0, 1.0, 2)];
+            let done = judge(&search, &parts, pool, trace(1.0, 1.0, 1.0, 3));
+            done.board[1].clearly_worse
+        };
+        assert!(worse(Metric::Truth));
+        assert!(!worse(Metric::Prediction) && !worse(Metric::Likelihood));
+    }
+
+    #[test]
+    fn what_the_model_has_stays_in_the_pool() {
+        let plan = |k: u64| FilterSpec { seed: Some(k), ..FilterSpec::default() };
+        let pool = pool((0..50).map(plan), Some(plan(40)));
+        assert_eq!(pool.len(), 11);
+        assert_eq!(pool[10], plan(40));
+    }
+}
