@@ -35,8 +35,15 @@ pub fn build_with<T: RunModel>(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
-    let choice = Choice::new(spec, problem, rule)?;
-    if spec.is_windowed() {
+    // Where no filter is named, the one that fits; a rule of the user's own is for imap.
+    let named = if rule.is_some() { spec.clone() } else { spec.fitted(problem) };
+    let scaled = match named.measurement_scale() {
+        1.0 => None,
+        k => Some(problem.with_measurement_scale(k)?),
+    };
+    let problem = scaled.as_ref().unwrap_or(problem);
+    let choice = Choice::new(&named, problem, rule)?;
+    if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
         return choice.windowed(Flexible(problem.model.clone()));
     }
