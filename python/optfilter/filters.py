@@ -64,6 +64,7 @@ class KalmanFilter(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -87,6 +88,7 @@ class ExtendedKalmanFilter(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -111,6 +113,7 @@ class IteratedEKF(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -141,6 +144,7 @@ class UnscentedKF(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -174,6 +178,7 @@ class ParticleFilter(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -272,6 +277,7 @@ class ImplicitMAP(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -303,6 +309,7 @@ class VariationalKF(Filter):
         dt: Optional[float] = None,
         bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
         irregular: Optional[str] = None,
     ) -> Any:
@@ -327,11 +334,18 @@ BY_NAME: dict[str, type[Filter]] = {
 def make(model: Model, **settings: Any) -> Filter:
     """The filter that settings describe, by the names of a model file's ``[filter]`` table.
 
+    Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
+
     >>> import optfilter
-    >>> optfilter.filters.make(optfilter.models.Growth(), method="ekf").flags
+    >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
+    '--method ukf'
+    >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags
     '--method ekf'
     """
-    name = settings.pop("method", None) or "imap"
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if "method" not in settings:
+        settings = Filter._fitted(model, settings)
+    name = settings.pop("method")
     if name not in BY_NAME:
         raise ValueError(f"method: {name!r} is not one of {', '.join(BY_NAME)}")
     made: Filter = BY_NAME[name]._make(model, settings)

@@ -142,7 +142,9 @@ fn a_gap_outlives_a_checkpoint() {
     let whole = runner.filter(&Series::new(&y, 1).unwrap()).unwrap();
     for cut in [2, 6, 10] {
         let mut first = Session::new(&*runner, &filter, spec.dt).unwrap();
-        y[..cut].iter().for_each(|y| drop(first.take(None, false, &[], &[*y]).unwrap()));
+        for y in &y[..cut] {
+            first.take(None, false, &[], &[*y]).unwrap();
+        }
         let mut second = Session::new(&*runner, &filter, spec.dt).unwrap();
         second.restore(&first.save().unwrap()).unwrap();
         for (k, y) in y.iter().enumerate().skip(cut) {
