@@ -267,7 +267,8 @@ fn filter(dice: &mut Dice, out: &mut String) {
         }
     };
     put(dice, 0.8, "optimizer", &|d| {
-        format!("{:?}", AnyOptimizer::NAMES[d.whole(AnyOptimizer::NAMES.len())])
+        let names = [&AnyOptimizer::NAMES[..], &["cg"]].concat();
+        format!("{:?}", d.pick(&names))
     });
     put(dice, 0.7, "lr", &|d| plain(d.size()));
     put(dice, 0.2, "decay", &|d| plain(d.between(0.0, 1.0)));
@@ -277,6 +278,9 @@ fn filter(dice: &mut Dice, out: &mut String) {
     for key in ["eps", "accumulator"] {
         put(dice, 0.1, key, &|d| if d.chance(0.3) { "0".into() } else { plain(d.size()) });
     }
+    put(dice, 0.3, "window", &|d| d.whole(4).to_string());
+    put(dice, 0.15, "discount", &|d| plain(d.between(0.01, 1.0)));
+    put(dice, 0.15, "constraint", &|d| format!("{:?}", d.pick(&["strong", "weak"])));
     for (key, share) in
         [("eps_in_sqrt", 0.1), ("carry", 0.3), ("strict", 0.1), ("predict_first", 0.3)]
     {

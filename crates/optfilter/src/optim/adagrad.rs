@@ -91,7 +91,8 @@ mod tests {
         let rule = Adagrad { initial_accumulator: 0.0, ..Adagrad::new(0.1).unwrap() };
         for (gradient, stays) in [(0.0, true), (f64::NAN, false), (f64::INFINITY, false)] {
             let mut x = [1.0];
-            rule.step(&mut x, &[gradient], &mut rule.init(&x));
+            let mut state = rule.init(&x);
+            rule.step(&mut x, &[gradient], &mut state);
             assert_eq!((x[0] == 1.0, x[0].is_nan()), (stays, !stays), "{gradient}");
         }
     }
