@@ -313,3 +313,14 @@ def test_callables_are_called_with_copies():
 
 def test_growth_as_a_callable_has_its_name():
     assert "n=1" in repr(growth_callable())
+
+
+def test_a_saved_state_of_another_size_is_refused_and_nothing_changes():
+    for kind in (optfilter.ExtendedKalmanFilter, optfilter.ParticleFilter, optfilter.ImplicitMAP, optfilter.UnscentedKF):
+        small, large = kind(growth()), kind(optfilter.models.Lorenz63())
+        small.update([1.0])
+        before = large.save()
+        with pytest.raises(ValueError):
+            large.load(small.save())
+        assert large.save() == before
+        large.update([1.0, 2.0, 3.0])
