@@ -23,7 +23,7 @@ _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "predict_first", "strict")
 _TEXTS = ("constraint", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
     *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "kappa", "lr", "prior_var"),
-    *("process_scale", "threshold"),
+    *("measurement_scale", "process_scale", "threshold"),
 )
 #: Every setting of the engine.
 KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))

@@ -35,8 +35,15 @@ pub fn build_with<T: RunModel>(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
-    let choice = Choice::new(spec, problem, rule)?;
-    if spec.is_windowed() {
+    // Where no filter is named, the one that fits; a rule of the user's own is for imap.
+    let named = if rule.is_some() { spec.clone() } else { spec.fitted(problem) };
+    let scaled = match named.measurement_scale() {
+        1.0 => None,
+        k => Some(problem.with_measurement_scale(k)?),
+    };
+    let problem = scaled.as_ref().unwrap_or(problem);
+    let choice = Choice::new(&named, problem, rule)?;
+    if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
         return choice.windowed(Flexible(problem.model.clone()));
     }
@@ -286,7 +293,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
         }
         if self.spec.is_weak() {
-            filter = filter.weak(self.process_factors(n.value())?).map_err(wrong)?;
+            let initial = factor_of("P0", &self.problem.cov, n.value())?;
+            filter = filter.weak(self.process_factors(n.value())?, initial).map_err(wrong)?;
         }
         if !self.error_bars {
             return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
@@ -306,12 +314,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
     ) -> Result<impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static, SpecError> {
         let missing = || SpecError::of("Q", "a weak constraint needs process noise");
         let q = self.problem.process.as_ref().ok_or_else(missing)?;
-        let wrong = || SpecError::of("Q", "must be finite, symmetric and positive semi-definite");
-        let (fixed, per_time) = (q.cov.scaled(self.spec.process_scale()), q.per_time);
-        let fixed = Arc::new(match fixed {
-            Covariance::Dense(q) => ProcessFactor::Dense(psd_factor(&q).ok_or_else(wrong)?),
-            q => ProcessFactor::Diagonal((0..n).map(|i| q.variance(i).sqrt()).collect()),
-        });
+        let fixed = Arc::new(factor_of("Q", &q.cov.scaled(self.spec.process_scale()), n)?);
+        let per_time = q.per_time;
         Ok(move |step: &Step| match (per_time, &*fixed) {
             (false, _) => fixed.clone(),
             (true, ProcessFactor::Diagonal(c)) => {
@@ -411,4 +415,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
         };
         Ok(Stoppable { rule, stop: Arc::new(AtomicBool::new(false)) })
     }
+}
+
+/// C with C C' = the covariance of `n` states, which is called `key`.
+fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFactor, SpecError> {
+    let wrong = || SpecError::of(key, "must be finite, symmetric and positive semi-definite");
+    Ok(match cov {
+        Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
+        cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
+    })
 }

@@ -206,8 +206,10 @@ settings! {
     strict: bool,
     /// One variance of the prior of vkf for all states; Q unless given.
     prior_var: f64,
-    /// A factor on the process noise.
+    /// A factor on the process noise Q.
     process_scale: f64,
+    /// A factor on the measurement noise R.
+    measurement_scale: f64,
     /// Particles of the particle filter.
     particles: u32,
     /// Seed of the particle filter.
@@ -239,9 +241,22 @@ impl FilterSpec {
         Ok(Self { method: Some(found), ..Self::default() })
     }
 
-    /// The filter.
+    /// The filter; imap where none is named. [`fitted`](Self::fitted) names the one that fits a problem.
     pub fn method(&self) -> Method {
         self.method.unwrap_or_default()
+    }
+
+    /// Whether a setting is given that only filters driven by an optimizer read.
+    pub(crate) fn sets_optimizer(&self) -> bool {
+        let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
+        self.optimizer.is_some()
+            || self.steps.is_some()
+            || numbers.iter().any(Option::is_some)
+            || self.eps_in_sqrt.or(self.carry).is_some()
+            || self.window.is_some()
+            || self.discount.is_some()
+            || self.constraint.is_some()
+            || self.loss.is_some()
     }
 
     /// The optimizer's name.
@@ -296,6 +311,11 @@ impl FilterSpec {
     /// The factor on the process noise.
     pub fn process_scale(&self) -> f64 {
         self.process_scale.unwrap_or(1.0)
+    }
+
+    /// The factor on the measurement noise.
+    pub fn measurement_scale(&self) -> f64 {
+        self.measurement_scale.unwrap_or(1.0)
     }
 
     /// The number of particles.
@@ -365,7 +385,7 @@ impl FilterSpec {
         let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
         let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
         let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
-        let checks: [Check; 14] = [
+        let checks: [Check; 15] = [
             ("lr", self.lr, positive.0, positive.1),
             ("decay", self.decay, fraction.0, fraction.1),
             ("beta1", self.beta1, fraction.0, fraction.1),
@@ -374,6 +394,7 @@ impl FilterSpec {
             ("accumulator", self.accumulator, small.0, small.1),
             ("prior_var", self.prior_var, positive.0, positive.1),
             ("process_scale", self.process_scale, positive.0, positive.1),
+            ("measurement_scale", self.measurement_scale, positive.0, positive.1),
             ("threshold", self.threshold, share.0, share.1),
             ("alpha", self.alpha, positive.0, positive.1),
             ("beta", self.beta, finite.0, finite.1),
@@ -457,6 +478,7 @@ impl FilterSpec {
             constraint: filled.constraint.filter(|c| *c == Constraint::Weak),
             carry: filled.carry.filter(|on| *on),
             process_scale: filled.process_scale.filter(|s| *s != 1.0),
+            measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
             seed: self.seed.filter(|s| *s != 0),
             predict_first: self.predict_first.filter(|on| *on),
             error_bars: None,
@@ -485,6 +507,7 @@ impl FilterSpec {
             ("accumulator", self.accumulator),
             ("prior_var", self.prior_var),
             ("process_scale", self.process_scale),
+            ("measurement_scale", self.measurement_scale),
             ("threshold", self.threshold),
             ("alpha", self.alpha),
             ("beta", self.beta),

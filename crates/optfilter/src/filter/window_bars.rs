@@ -261,7 +261,7 @@ where
         if window.memory == Memory::Carry {
             return refused("memory = Carry");
         }
-        if window.factors.is_some() {
+        if window.bend.is_some() {
             return refused("a weak constraint");
         }
         Ok(Self { window, noise, strict: false })
