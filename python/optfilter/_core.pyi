@@ -56,6 +56,7 @@ class CoreModel:
         h_jacobian: Optional[tuple[Any, list[str]]],
         state_angles: list[bool],
         angles: list[bool],
+        vectorized: bool,
     ) -> CoreModel: ...
     @property
     def dims(self) -> tuple[int, int, int]: ...

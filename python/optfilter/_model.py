@@ -67,7 +67,12 @@ class Model:
     n, m : int
         Numbers in the state and in a measurement.
     f_jacobian, h_jacobian : callable, optional
-        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise.
+        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise, with a step that suits the
+        size of the state and the precision of the results (a warning says where that is single).
+    vectorized : bool
+        Whether ``f`` and ``h`` take many states at once, as the rows of an array ``(points, n)``, and return
+        ``(points, n)`` and ``(points, m)``: a Jacobian, or a step of all particles, is then one call. Jacobians
+        that are given take one state all the same.
     inputs : int
         Control inputs that ``f`` and ``h`` read.
     dt : float
@@ -138,6 +143,7 @@ class Model:
         angles: Sequence[int] = (),
         likelihood: Optional[likelihoods.Likelihood] = None,
         bounds: Any = None,
+        vectorized: bool = False,
         state_names: Sequence[str] = (),
         observation_names: Sequence[str] = (),
         input_names: Sequence[str] = (),
@@ -158,6 +164,7 @@ class Model:
             pair("h_jacobian", h_jacobian),
             _flags("state_angles", state_angles, n),
             _flags("angles", angles, m),
+            bool(vectorized),
         )
         self._recipe = dict(
             f=f,
@@ -169,6 +176,7 @@ class Model:
             inputs=inputs,
             state_angles=tuple(state_angles),
             angles=tuple(angles),
+            vectorized=bool(vectorized),
             state_names=tuple(state_names),
             observation_names=tuple(observation_names),
             input_names=tuple(input_names),
@@ -299,6 +307,9 @@ class Model:
         ValueError: unknown name `z`
         ...
         """
+        if integrator not in ("rk4", "euler"):
+            raise ValueError(f"integrator: must be 'rk4' or 'euler', not {integrator!r}")
+        substeps = whole("substeps", substeps)
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
         if rates and len(rates) != len(dynamics):
             raise ValueError("dynamics: either all keys are rates such as 'dx/dt', or none is")
@@ -311,7 +322,7 @@ class Model:
                 lines += [f"[{title}]", *(f"{_quote(k)} = {_value(v)}" for k, v in table.items())]
         lines += ["[dynamics]", *(f"{_quote(k)} = {_value(v)}" for k, v in dynamics.items())]
         if rates and (integrator is not None or substeps != 1):
-            lines += ["[integrator]", f"method = {_quote(integrator or 'rk4')}", f"substeps = {int(substeps)}"]
+            lines += ["[integrator]", f"method = {_quote(integrator or 'rk4')}", f"substeps = {substeps}"]
         lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
         if state_angles:
             lines += ["[angles]", *(f"{_quote(name)} = true" for name in state_angles)]

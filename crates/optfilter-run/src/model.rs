@@ -140,6 +140,15 @@ macro_rules! delegate {
                 self.0.transition_sized(self.state_dim(), x, u, step, out);
             }
             #[inline(always)]
+            fn transition_many(
+                &self,
+                points: &dyn Fn() -> Vec<f64>,
+                u: &[f64],
+                step: &Step,
+            ) -> Option<Vec<f64>> {
+                self.0.transition_many(points, u, step)
+            }
+            #[inline(always)]
             fn transition_jacobian(
                 &self,
                 x: &[f64],
@@ -177,6 +186,15 @@ macro_rules! delegate {
             #[inline(always)]
             fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
                 self.0.observe(x, u, step, out);
+            }
+            #[inline(always)]
+            fn observe_many(
+                &self,
+                points: &dyn Fn() -> Vec<f64>,
+                u: &[f64],
+                step: &Step,
+            ) -> Option<Vec<f64>> {
+                self.0.observe_many(points, u, step)
             }
             #[inline(always)]
             fn observation_jacobian(

@@ -98,6 +98,10 @@ where
                 component,
                 eta: eta[component],
             })?;
+            if !y.iter().all(|v| v.is_finite()) {
+                let last_good = before.as_slice().to_vec();
+                return Err(FilterError::Diverged { index, quantity: "measurement", last_good });
+            }
             if !visit(&step, x.as_slice(), y.as_slice()) {
                 break;
             }

@@ -1,7 +1,7 @@
 //! The Python class of a model, and what a model file says besides its equations.
 
 use super::AnyModel;
-use crate::callable::{CallableModel, Differentiable, Extra, Function};
+use crate::callable::{CallableModel, Differentiable, Function};
 use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
 use nalgebra::{DVector, Dyn};
@@ -134,6 +134,7 @@ impl CoreModel {
         h_jacobian: Option<(Py<PyAny>, Vec<String>)>,
         state_angles: Vec<bool>,
         angles: Vec<bool>,
+        vectorized: bool,
     ) -> PyResult<Self> {
         if states == 0 {
             return Err(bad("n", "must be at least 1"));
@@ -141,13 +142,9 @@ impl CoreModel {
         if outputs == 0 {
             return Err(bad("m", "must be at least 1"));
         }
-        let function = |name, (function, extras): (Py<PyAny>, Vec<String>)| -> PyResult<Function> {
-            let extras = extras.iter().map(|e| Extra::parse(e)).collect::<PyResult<_>>()?;
-            Ok(Function { name, function, extras })
-        };
         let pair = |name, jacobian_name, value, jacobian: Option<_>| -> PyResult<Differentiable> {
-            let jacobian = jacobian.map(|j| function(jacobian_name, j)).transpose()?;
-            Ok(Differentiable { value: function(name, value)?, jacobian })
+            let jacobian = jacobian.map(|j| Function::new(jacobian_name, j, false)).transpose()?;
+            Ok(Differentiable { value: Function::new(name, value, vectorized)?, jacobian })
         };
         let model = CallableModel {
             states,

@@ -63,6 +63,15 @@ impl Dynamics for AnyModel {
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         each!(self, m => m.transition(x, u, step, out), c => c.transition.eval(x, u, step, out));
     }
+    fn transition_many(
+        &self,
+        points: &dyn Fn() -> Vec<f64>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<Vec<f64>> {
+        let Self::Callable(c) = self else { return None };
+        c.transition.many(points, (c.states, c.states), u, step)
+    }
     fn transition_jacobian(
         &self,
         x: &[f64],
@@ -93,6 +102,15 @@ impl Observation for AnyModel {
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         each!(self, m => m.observe(x, u, step, out), c => c.observation.eval(x, u, step, out));
+    }
+    fn observe_many(
+        &self,
+        points: &dyn Fn() -> Vec<f64>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<Vec<f64>> {
+        let Self::Callable(c) = self else { return None };
+        c.observation.many(points, (c.states, c.outputs), u, step)
     }
     fn observation_jacobian(
         &self,

@@ -13,7 +13,7 @@
 //! Both operations are written over any scalar: plain numbers, lanes of series, or duals that carry the
 //! derivative of the likelihood by a parameter.
 
-use super::traits::{Belief, LARGEST, Update, is_sane};
+use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
@@ -104,12 +104,13 @@ where
     fn flaw(&self) -> Option<&'static str> {
         // One comparison for all: a finite number times zero is zero, every other NaN. Of a covariance the
         // variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
-        let (mut size, mut spread) = (0.0, 0.0);
+        let (mut size, mut spread, mut negative) = (0.0, 0.0, false);
         for i in 0..self.mean.nrows() {
             size += self.mean[i].abs();
             spread += self.cov[(i, i)];
+            negative |= self.cov[(i, i)] < 0.0;
         }
-        if size + spread * 0.0 < LARGEST { None } else { self.name_flaw() }
+        if size + spread * 0.0 < LARGEST && !negative { None } else { self.name_flaw() }
     }
 }
 
@@ -123,7 +124,13 @@ where
         if !is_sane(self.mean.as_slice()) {
             return Some("mean");
         }
-        (!self.cov.iter().all(|v| v.is_finite())).then_some("cov")
+        if !self.cov.iter().all(|v| v.is_finite()) {
+            return Some("cov");
+        }
+        // A variance of minus rounding error is zero; any other negative one is none.
+        let variances = self.cov.diagonal();
+        let largest = variances.iter().fold(0.0, |a: f64, v| if v.abs() > a { v.abs() } else { a });
+        variances.iter().any(|&v| v < -1e-12 * largest).then_some(NEGATIVE_VARIANCE)
     }
 }
 

@@ -42,7 +42,7 @@
 use super::point::{
     MeasurementLoss, PointBelief, check_parts, check_possible, moved, predicted_measurement, refine,
 };
-use super::traits::{Filter, Update, residual};
+use super::traits::{Belief, Filter, Update, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -164,5 +164,13 @@ where
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
+    }
+
+    #[inline(always)]
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        // A carried state that has overflowed would hold the estimate still, or spoil it, for ever.
+        let lost = |state: &&_| !self.optimizer.is_sound(*state);
+        let carried = belief.optimizer_state.as_ref();
+        belief.flaw().or_else(|| carried.filter(lost).map(|_| "optimizer state"))
     }
 }

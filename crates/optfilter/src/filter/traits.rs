@@ -19,6 +19,9 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 /// An estimate beyond this measures nothing any more: the filter has diverged, though not yet to infinity.
 pub(crate) const LARGEST: f64 = 1e100;
 
+/// The flaw of a covariance that is finite and still none.
+pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
+
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
 pub(crate) fn is_sane(mean: &[f64]) -> bool {
@@ -211,6 +214,23 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
+        *belief = self.predicted(belief, u, step)?;
+        Ok(())
+    }
+
+    /// What [`predict`](Filter::predict) makes of a belief that is still needed: a row whose update fails goes
+    /// back to it.
+    #[inline]
+    fn predicted(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
         let (n, _, inputs) = self.dims();
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
@@ -232,8 +252,7 @@ pub trait Filter {
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
-        *belief = next;
-        Ok(())
+        Ok(next)
     }
 
     /// Improves the belief by the measurement `y` at the end of the step; NaN marks what is missing.
@@ -325,6 +344,10 @@ fn diverged<N: Dim>(last_good: OVector<f64, N>, quantity: &'static str, index: u
 where
     DefaultAllocator: Allocator<N>,
 {
+    if quantity == NEGATIVE_VARIANCE {
+        let quantity = "belief covariance";
+        return FilterError::NotPositiveDefinite { quantity, index: Some(index) };
+    }
     FilterError::Diverged { index, quantity, last_good: last_good.as_slice().to_vec() }
 }
 

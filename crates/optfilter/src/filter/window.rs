@@ -74,6 +74,11 @@ pub trait Descent: Clone {
         steps: u32,
         bounds: Option<&Bounds>,
     ) -> Self::Memory;
+
+    /// Whether a later descent can start from what it remembers: nothing has left the finite numbers.
+    fn keeps_sound(&self, _memory: &Self::Memory) -> bool {
+        true
+    }
 }
 
 /// A loss with a Gauss-Newton curvature.
@@ -109,6 +114,10 @@ impl<O: Optimizer<f64>> Descent for O {
         let mut state = memory.cloned().unwrap_or_else(|| self.init(x));
         descend_within(self, loss, x, &mut state, steps, bounds);
         state
+    }
+
+    fn keeps_sound(&self, memory: &Self::Memory) -> bool {
+        self.is_sound::<Vec<f64>>(memory)
     }
 }
 
@@ -428,6 +437,11 @@ where
         let memory = (self.memory == Memory::Carry).then_some(memory);
         let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
         Ok((next, Update::point(innovation)))
+    }
+
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        let lost = |memory: &&_| !self.rule.keeps_sound(*memory);
+        belief.flaw().or_else(|| belief.memory.as_ref().filter(lost).map(|_| "optimizer state"))
     }
 
     fn lag(&self) -> Option<usize> {

@@ -54,6 +54,7 @@ pub use random_walk::RandomWalk;
 
 use crate::derivative::{self, VectorFunction};
 use crate::scalar::Scalar;
+use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -110,6 +111,19 @@ pub trait Dynamics: Sized {
     /// Writes the expected next state to `out`.
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
 
+    /// The expected next states of many, one after the other, if the model would rather be asked once for all (an
+    /// interpreter, a foreign callback); whoever has many asks here first. `None`, without a look at `points`,
+    /// if it would not.
+    #[inline(always)]
+    fn transition_many(
+        &self,
+        _points: &dyn Fn() -> Vec<f64>,
+        _u: &[f64],
+        _step: &Step,
+    ) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Writes a hand-written Jacobian of [`transition`](Dynamics::transition) and returns `true`, or
     /// returns `false` to have it derived automatically. [`check_derivatives`] compares the two.
     fn transition_jacobian(
@@ -146,6 +160,17 @@ pub trait Observation: Sized {
 
     /// Writes h(x) to `out`.
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// h at many states, one after the other, as [`transition_many`](Dynamics::transition_many).
+    #[inline(always)]
+    fn observe_many(
+        &self,
+        _points: &dyn Fn() -> Vec<f64>,
+        _u: &[f64],
+        _step: &Step,
+    ) -> Option<Vec<f64>> {
+        None
+    }
 
     /// Writes a hand-written Jacobian of [`observe`](Observation::observe) and returns `true`, or
     /// returns `false` to have it derived automatically.

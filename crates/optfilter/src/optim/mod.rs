@@ -78,6 +78,12 @@ pub trait Optimizer<S: Scalar>: Clone {
     /// Moves `x` by one step, given the gradient `g` at `x`.
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Self::State<V>);
 
+    /// Whether a later step can start from a state: nothing in it has left the finite numbers.
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, _state: &Self::State<V>) -> bool {
+        true
+    }
+
     /// Whether a descent should end before its last step.
     #[inline(always)]
     fn is_done(&self) -> bool {
@@ -103,6 +109,13 @@ impl<const L: usize> Hyper<Lanes<L>> for Lanes<L> {
     fn get(self) -> Self {
         self
     }
+}
+
+/// Whether every lane of every number is finite.
+#[inline(always)]
+pub(crate) fn finite<V: Buffer>(values: &V) -> bool {
+    let infinity = V::Elem::from_f64(f64::INFINITY);
+    values.as_slice().iter().all(|v| Scalar::all_lt(v.abs(), infinity))
 }
 
 /// Takes `steps` steps of `optimizer` on `objective` from `x` (Algorithm 2 of the paper).
