@@ -171,7 +171,12 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    fn unary(&mut self, op: Unary, a: NodeId) -> NodeId {
+    /// A node that exists already.
+    pub(super) fn find(&self, node: Node) -> Option<NodeId> {
+        self.index.get(&node).copied()
+    }
+
+    pub(super) fn unary(&mut self, op: Unary, a: NodeId) -> NodeId {
         match self.value(a) {
             Some(x) => self.constant(op.apply(x)),
             None => self.add(Node::Unary(op, a)),
@@ -192,7 +197,7 @@ impl Graph {
         self.binary(Binary::Div, one, below)
     }
 
-    fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+    pub(super) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
         let (x, y) = (self.value(a), self.value(b));
         if let (Some(x), Some(y)) = (x, y) {
             return self.constant(op.apply(x, y));
@@ -211,7 +216,7 @@ impl Graph {
         }
     }
 
-    fn power(&mut self, a: NodeId, b: NodeId) -> NodeId {
+    pub(super) fn power(&mut self, a: NodeId, b: NodeId) -> NodeId {
         match (self.value(a), self.value(b)) {
             (_, Some(1.0)) => a,
             (None, Some(2.0)) => self.unary(Unary::Square, a),
@@ -224,7 +229,13 @@ impl Graph {
         }
     }
 
-    fn select_less(&mut self, a: NodeId, b: NodeId, then: NodeId, otherwise: NodeId) -> NodeId {
+    pub(super) fn select_less(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        then: NodeId,
+        otherwise: NodeId,
+    ) -> NodeId {
         match (self.value(a), self.value(b)) {
             (Some(a), Some(b)) => {
                 if a < b {

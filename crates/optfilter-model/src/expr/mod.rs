@@ -5,6 +5,7 @@
 //! | text to a tree of names, numbers and calls | `parse` |
 //! | tree to a graph without repeated or constant parts | `graph` |
 //! | graph to a list of instructions on registers | `program` |
+//! | graph to the graph of its gradient | `reverse` |
 //! | tree to mathematical notation | `notation` |
 //!
 //! Grammar, weakest binding first:
@@ -27,6 +28,7 @@ mod graph;
 mod notation;
 mod parse;
 mod program;
+mod reverse;
 
 pub use graph::{Graph, NodeId};
 pub use notation::notation;

@@ -122,6 +122,11 @@ impl Program {
         (self.plain.instructions.len(), self.full.instructions.len())
     }
 
+    /// Whether every register has a number of its own.
+    pub(super) fn is_addressable(&self) -> bool {
+        self.plain.registers.max(self.full.registers) <= usize::from(STATE)
+    }
+
     /// Whether the program computes nothing.
     pub fn is_empty(&self) -> bool {
         self.outputs == 0
