@@ -51,8 +51,10 @@ class CoreModel:
         inputs: int,
         f: tuple[Any, list[str]],
         f_jacobian: Optional[tuple[Any, list[str]]],
+        f_vjp: Optional[tuple[Any, list[str]]],
         h: tuple[Any, list[str]],
         h_jacobian: Optional[tuple[Any, list[str]]],
+        h_vjp: Optional[tuple[Any, list[str]]],
         state_angles: list[bool],
         angles: list[bool],
     ) -> CoreModel: ...

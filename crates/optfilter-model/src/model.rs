@@ -1,6 +1,6 @@
 //! A model from a file, as the library's traits. Small sizes also run with their numbers in the type.
 
-use crate::expr::{Environment, Graph, NodeId, Program};
+use crate::expr::{Environment, Program, Stencil};
 use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, Dyn};
@@ -24,17 +24,48 @@ pub struct TextModel {
     linear: bool,
 }
 
-/// Equations and their transposed Jacobian.
+/// Compiled equations and their transposed Jacobian.
 #[derive(Clone, Debug, PartialEq)]
-struct Equations {
-    forward: Program,
-    reverse: Option<Program>,
+pub(crate) enum Equations {
+    /// One after the other, with shared parts.
+    Listed { forward: Program, reverse: Option<Program>, linear: bool },
+    /// Over the indices of fields.
+    Fields(Vec<Stencil>),
 }
 
 impl Equations {
-    fn compile((graph, outputs): (Graph, Vec<NodeId>), states: usize) -> Self {
-        let forward = Program::compile(&graph, &outputs);
-        Self { forward, reverse: Program::compile_pull_back(graph, &outputs, states) }
+    #[inline]
+    fn eval<S: Scalar>(&self, x: &[S], env: &Environment<'_>, out: &mut [S]) {
+        match self {
+            Self::Listed { forward, .. } => forward.eval(x, env, out),
+            Self::Fields(stencils) => stencils.iter().for_each(|s| s.eval(x, env, out)),
+        }
+    }
+
+    fn has_reverse(&self) -> bool {
+        match self {
+            Self::Listed { reverse, .. } => reverse.is_some(),
+            Self::Fields(stencils) => stencils.iter().all(Stencil::has_reverse),
+        }
+    }
+
+    #[inline]
+    fn pull_back<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
+        match self {
+            Self::Listed { reverse: Some(reverse), .. } => reverse.eval_pull_back(x, r, env, out),
+            Self::Listed { .. } => {}
+            Self::Fields(stencils) => {
+                out.fill(S::ZERO);
+                stencils.iter().for_each(|s| s.pull_back(x, r, env, out));
+            }
+        }
+    }
+
+    fn is_linear(&self) -> bool {
+        match self {
+            Self::Listed { linear, .. } => *linear,
+            Self::Fields(stencils) => stencils.iter().all(Stencil::is_affine),
+        }
     }
 }
 
@@ -42,24 +73,17 @@ impl Equations {
 const ONE_SWEEP: usize = 8;
 
 impl TextModel {
-    pub(crate) fn new(
-        spec: &ModelSpec,
-        dynamics: (Graph, Vec<NodeId>),
-        observation: (Graph, Vec<NodeId>),
-    ) -> Self {
-        let affine =
-            |(graph, ids): &(Graph, Vec<NodeId>)| ids.iter().all(|&id| graph.is_affine(id));
-        let linear = affine(&dynamics) && affine(&observation);
+    pub(crate) fn new(spec: &ModelSpec, dynamics: Equations, observation: Equations) -> Self {
         Self {
             states: spec.states.len(),
             inputs: spec.inputs.len(),
             outputs: spec.observations.len(),
-            dynamics: Equations::compile(dynamics, spec.states.len()),
+            linear: dynamics.is_linear() && observation.is_linear(),
+            dynamics,
             time: spec.time,
-            observation: Equations::compile(observation, spec.states.len()),
+            observation,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
-            linear,
         }
     }
 
@@ -90,7 +114,7 @@ impl TextModel {
         DefaultAllocator: Allocator<D>,
     {
         match self.time {
-            Time::Discrete => self.dynamics.forward.eval(x, &environment(u, step), out),
+            Time::Discrete => self.dynamics.eval(x, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
                 let drift = Rate { model: self, dim };
                 Integrated { drift, method, substeps }.transition(x, u, step, out);
@@ -106,18 +130,15 @@ impl TextModel {
         r: &[S],
         out: &mut [S],
     ) {
-        match (self.time, &self.dynamics.reverse) {
-            (Time::Discrete, Some(reverse)) => {
-                reverse.eval_pull_back(x, r, &environment(u, step), out);
-            }
-            (Time::Continuous { method, substeps }, _) => {
+        match self.time {
+            Time::Discrete => self.dynamics.pull_back(x, r, &environment(u, step), out),
+            Time::Continuous { method, substeps } => {
                 let drift = Rate { model: self, dim: Dyn(self.states) };
                 let model = Integrated { drift, method, substeps };
                 if let Some(pull_back) = model.transition_pull_back() {
                     pull_back(&model, x, u, step, r, out);
                 }
             }
-            _ => {}
         }
     }
 }
@@ -144,15 +165,12 @@ impl<D: Dim> Drift for Rate<'_, D> {
     }
     #[inline]
     fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]) {
-        self.model.dynamics.forward.eval(x, &at(u, time), out);
+        self.model.dynamics.eval(x, &at(u, time), out);
     }
     fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
-        self.model.dynamics.reverse.as_ref()?;
-        Some(|rate, x, u, time, r, out| {
-            if let Some(reverse) = &rate.model.dynamics.reverse {
-                reverse.eval_pull_back(x, r, &at(u, time), out);
-            }
-        })
+        let pull_back: DriftPullBack<Self, S> =
+            |rate, x, u, time, r, out| rate.model.dynamics.pull_back(x, r, &at(u, time), out);
+        self.model.dynamics.has_reverse().then_some(pull_back)
     }
 }
 
@@ -168,8 +186,7 @@ impl Dynamics for TextModel {
         self.transition_in(Dyn(self.states), x, u, step, out);
     }
     fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.dynamics.reverse.as_ref()?;
-        Some(Self::transition_reversed)
+        self.dynamics.has_reverse().then_some(Self::transition_reversed)
     }
     fn is_state_angle(&self, component: usize) -> bool {
         self.state_angles.get(component).copied().unwrap_or(false)
@@ -182,15 +199,13 @@ impl Observation for TextModel {
         Dyn(self.outputs)
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        self.observation.forward.eval(x, &environment(u, step), out);
+        self.observation.eval(x, &environment(u, step), out);
     }
     fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.observation.reverse.as_ref().filter(|_| self.states > ONE_SWEEP)?;
-        Some(|model, x, u, step, r, out| {
-            if let Some(reverse) = &model.observation.reverse {
-                reverse.eval_pull_back(x, r, &environment(u, step), out);
-            }
-        })
+        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
+            model.observation.pull_back(x, r, &environment(u, step), out);
+        };
+        (self.states > ONE_SWEEP && self.observation.has_reverse()).then_some(pull_back)
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation_angles.get(component).copied().unwrap_or(false)
@@ -285,8 +300,8 @@ mod tests {
             let model = spec.compile();
             let forward = tangent(|x, out| model.observe(x, &u, &step, out), &x, m);
             let mut backward = vec![f64::NAN; n];
-            let reverse = model.observation.reverse.as_ref().unwrap();
-            reverse.eval_pull_back(&x, &numbers(m, 2.0), &environment(&u, &step), &mut backward);
+            let env = environment(&u, &step);
+            model.observation.pull_back(&x, &numbers(m, 2.0), &env, &mut backward);
             check_adjoint(&forward, &backward, system.name);
         }
     }
@@ -298,9 +313,10 @@ mod tests {
             for (what, equations) in
                 [("dynamics", &model.dynamics), ("observation", &model.observation)]
             {
+                let Equations::Listed { forward, reverse, .. } = equations else { continue };
                 // A copy of a state is work too, which the forward program does without an instruction.
-                let forward = equations.forward.len().1.max(equations.forward.outputs());
-                let reverse = equations.reverse.as_ref().unwrap().len().1;
+                let forward = forward.len().1.max(forward.outputs());
+                let reverse = reverse.as_ref().unwrap().len().1;
                 assert!(reverse <= 4 * forward, "{} {what}: {reverse} {forward}", system.name);
             }
         }

@@ -1,15 +1,17 @@
 //! Models written as Python callables.
 //!
-//! A callable maps a NumPy vector to a vector. Derivatives are the user's Jacobian, or else central
-//! differences with step cbrt(eps) max(1, |x|), which balance truncation (h^2) against rounding (eps/h).
+//! A callable maps a NumPy vector to a vector. Derivatives are the user's Jacobian or
+//! vector-Jacobian product, or else central differences with step cbrt(eps) max(1, |x|), which balance truncation (h^2) against rounding (eps/h).
 
 use crate::convert::{as_array, slice, type_name};
 use crate::errors::{bad, is_pending, keep_pending};
+use crate::vjp::{Vjp, warn_of_differences};
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::sync::atomic::AtomicBool;
 
 /// What a callable wants besides the state, in the order of its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +31,21 @@ impl Extra {
             "k" => Ok(Self::Index),
             _ => Err(bad("callable", format!("unknown parameter {name:?}; known: u, t, dt, k"))),
         }
+    }
+
+    /// What it is at a step, for Python.
+    pub(crate) fn value<'py>(
+        self,
+        py: Python<'py>,
+        u: &[f64],
+        step: &Step,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self {
+            Self::Inputs => PyArray1::from_slice(py, u).into_any(),
+            Self::Time => step.time.into_pyobject(py)?.into_any(),
+            Self::Interval => step.dt.into_pyobject(py)?.into_any(),
+            Self::Index => step.index.into_pyobject(py)?.into_any(),
+        })
     }
 }
 
@@ -65,12 +82,7 @@ impl Function {
         let state = PyArray1::from_slice(py, x).into_any();
         let mut arguments = vec![state];
         for extra in &self.extras {
-            arguments.push(match extra {
-                Extra::Inputs => PyArray1::from_slice(py, u).into_any(),
-                Extra::Time => step.time.into_pyobject(py)?.into_any(),
-                Extra::Interval => step.dt.into_pyobject(py)?.into_any(),
-                Extra::Index => step.index.into_pyobject(py)?.into_any(),
-            });
+            arguments.push(extra.value(py, u, step)?);
         }
         let result = self.function.bind(py).call1(PyTuple::new(py, arguments)?)?;
         let values = as_array(self.name, &result)?;
@@ -94,6 +106,9 @@ impl Function {
 pub(crate) struct Differentiable {
     pub(crate) value: Function,
     pub(crate) jacobian: Option<Function>,
+    pub(crate) vjp: Option<Vjp>,
+    /// Whether it was said that its gradient is taken by differences.
+    pub(crate) has_warned: AtomicBool,
 }
 
 impl Differentiable {
@@ -121,9 +136,10 @@ impl Differentiable {
         rows: usize,
         target: &mut [f64],
     ) {
-        match &self.jacobian {
-            Some(function) => function.call(x, u, step, target),
-            None => self.differences(x, u, step, rows, target),
+        match (&self.jacobian, &self.vjp) {
+            (Some(function), _) => function.call(x, u, step, target),
+            (None, Some(vjp)) => vjp.jacobian(x, u, step, rows, target),
+            (None, None) => self.differences(x, u, step, rows, target),
         }
     }
 
@@ -151,7 +167,7 @@ impl Differentiable {
         S::lift(x, &mut |p, out, j| self.eval_f64(p, u, step, out, j), out, None);
     }
 
-    /// The transposed Jacobian times `r`, with one evaluation of the Jacobian.
+    /// The transposed Jacobian times `r`: by one call of the user's function for it, or by one of the Jacobian.
     pub(crate) fn pull_back<S: Scalar>(
         &self,
         x: &[S],
@@ -160,6 +176,13 @@ impl Differentiable {
         r: &[S],
         out: &mut [S],
     ) {
+        match &self.vjp {
+            Some(vjp) if !S::DIFFERENTIAL => return vjp.pull_back(x, u, step, r, out),
+            None if self.jacobian.is_none() => {
+                warn_of_differences(self.value.name, x.len(), &self.has_warned);
+            }
+            _ => {}
+        }
         let (n, m) = (x.len(), r.len());
         let mut value = vec![S::ZERO; m];
         let mut jacobian = vec![S::ZERO; m * n];

@@ -27,7 +27,7 @@ impl Linearized {
         let m = spec.observations.len();
         let gaussian = spec.likelihoods.iter().all(|l| *l == LikelihoodKind::Gaussian);
         let r = match &spec.measurement_cov {
-            Some(r) if gaussian => r.clone(),
+            Some(r) if gaussian => r.dense(Dyn(m)),
             None if gaussian => DMatrix::identity(m, m),
             _ => {
                 let likelihood = spec.problem()?.likelihood(Dyn(m), false)?;
