@@ -246,3 +246,54 @@ fn a_field_of_a_hundred_thousand_needs_no_matrix() {
     assert!(next.iter().chain(&back).all(|v| v.is_finite()));
     assert!(spec.describe().len() < 5000);
 }
+
+// TEMPORARY
+#[test]
+#[ignore]
+fn timing() {
+    use std::time::Instant;
+    fn best(mut f: impl FnMut()) -> f64 {
+        (0..200)
+            .map(|_| {
+                let t = Instant::now();
+                for _ in 0..20 {
+                    f()
+                }
+                t.elapsed().as_secs_f64() / 20.0
+            })
+            .fold(f64::MAX, f64::min)
+    }
+    for n in [40usize, 1000, 10000] {
+        let t = lorenz96(n);
+        let x: Vec<f64> = (0..n).map(|i| (i as f64).sin() * 3.0).collect();
+        let mut out = vec![0.0; n];
+        let step = Step::even(1, 0.01);
+        let h = Lorenz96::new(Dyn(n), 8.0).rk4();
+        let a = best(|| t.transition(std::hint::black_box(&x), &[], &step, &mut out));
+        let b = best(|| h.transition(std::hint::black_box(&x), &[], &step, &mut out));
+        let p = t.transition_pull_back::<f64>().unwrap();
+        let c = best(|| p(&t, std::hint::black_box(&x), &[], &step, &x, &mut out));
+        let q = h.transition_pull_back::<f64>().unwrap();
+        let d = best(|| q(&h, std::hint::black_box(&x), &[], &step, &x, &mut out));
+        struct NoPull(Lorenz96<Dyn>);
+        impl optfilter::model::Drift for NoPull {
+            type State = Dyn;
+            fn state_dim(&self) -> Dyn {
+                optfilter::model::Drift::state_dim(&self.0)
+            }
+            #[inline(always)]
+            fn drift<S: Scalar>(&self, x: &[S], u: &[f64], t: f64, out: &mut [S]) {
+                optfilter::model::Drift::drift(&self.0, x, u, t, out)
+            }
+        }
+        let w = optfilter::model::Integrated::new(
+            NoPull(Lorenz96::new(Dyn(n), 8.0)),
+            optfilter::model::Integrator::Rk4,
+        );
+        let e = best(|| optfilter::model::pull_back_transition(&w, std::hint::black_box(&x), &[], &step, &x, &mut out));
+        println!(
+            "n {n}: text {:.2} us hand {:.2} us ratio {:.2}; back text {:.2} hand {:.2} tape {:.2}; text back/forward {:.2} tape/hand forward {:.2}",
+            a * 1e6, b * 1e6, a / b, c * 1e6, d * 1e6, e * 1e6, c / a, e / b
+        );
+    }
+}

@@ -165,10 +165,16 @@ pub fn pull_back<S, F, N, M>(
     });
 }
 
-/// Writes the derivative of `f` at `x` in the direction `v`: the Jacobian times a vector, for two evaluations.
+/// Writes the value of `f` at `x`, and its derivative in the direction `v` (the Jacobian times a vector), for
+/// about two evaluations.
 #[inline(always)]
-pub fn push_forward<F, N, M>(f: &F, x: &[f64], v: &[f64], n: N, m: M, out: &mut [f64])
-where
+pub fn push_forward<F, N, M>(
+    f: &F,
+    (x, v): (&[f64], &[f64]),
+    n: N,
+    m: M,
+    (value, slope): (&mut [f64], &mut [f64]),
+) where
     F: VectorFunction,
     N: Dim,
     M: Dim,
@@ -180,8 +186,8 @@ where
     }
     let mut image = OVector::<Dual<f64, 1>, M>::from_element_generic(m, U1, Dual::ZERO);
     f.eval(point.as_slice(), image.as_mut_slice());
-    for (out, image) in out.iter_mut().zip(image.as_slice()) {
-        *out = image.eps[0];
+    for (i, image) in image.as_slice().iter().enumerate() {
+        (value[i], slope[i]) = (image.re, image.eps[0]);
     }
 }
 

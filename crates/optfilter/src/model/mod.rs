@@ -58,7 +58,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The time step that a transition crosses or at whose end an observation is made.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Step {
     /// The number of the step, from 1.
     pub index: u64,
@@ -360,6 +360,28 @@ pub fn pull_back_transition<D: Dynamics, S: Scalar>(
             let n = dynamics.state_dim();
             let at = TransitionAt { dynamics, u, step };
             derivative::pull_back_vector(&at, x, n, n, r, out);
+        }
+    }
+}
+
+/// Writes the transposed Jacobian of an observation at `x` times `r`, as [`pull_back_transition`] does.
+#[inline(always)]
+pub fn pull_back_observation<M: Model, S: Scalar>(
+    model: &M,
+    x: &[S],
+    u: &[f64],
+    step: &Step,
+    r: &[S],
+    out: &mut [S],
+) where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    match model.pull_back() {
+        Some(pull_back) => pull_back(model, x, u, step, r, out),
+        None => {
+            let (n, m) = (model.state_dim(), model.output_dim());
+            let at = ObservationAt { observation: model, u, step };
+            derivative::pull_back_vector(&at, x, n, m, r, out);
         }
     }
 }
