@@ -3,7 +3,7 @@
 use crate::diagnostic::closest;
 use crate::expr::{Affine, Edges, Field, Found, Graph, Load, Names, NodeId, Program, Stencil};
 use crate::file::{Equation, LikelihoodKind, ModelSpec, Time};
-use crate::model::{Equations, TextModel};
+use crate::model::{Compiled, Equations, TextModel};
 use std::collections::HashMap;
 
 /// Names with a fixed meaning in expressions.
@@ -303,7 +303,7 @@ impl ModelSpec {
         equations: &[Equation],
         scope: &Scope<'_>,
         link: impl Fn(&mut Graph, NodeId, usize) -> NodeId,
-    ) -> Equations {
+    ) -> Compiled {
         let mut graph = Graph::new();
         let mut names = scope.within(&mut graph, &[]);
         let outputs: Vec<NodeId> = equations
@@ -314,10 +314,15 @@ impl ModelSpec {
                 link(&mut graph, id, place)
             })
             .collect();
-        Equations::Listed {
+        Compiled {
             linear: outputs.iter().all(|&id| graph.is_affine(id, |_| true)),
-            forward: Program::compile(&graph, &outputs),
-            reverse: Program::compile_pull_back(graph, &outputs, self.states.len()),
+            time_invariant: outputs.iter().all(|&id| graph.is_time_invariant(id)),
+            reads_interval: outputs.iter().any(|&id| graph.reads_interval(id)),
+            still: outputs.iter().enumerate().all(|(i, &id)| graph.is_state(id, i)),
+            equations: Equations::Listed {
+                forward: Program::compile(&graph, &outputs),
+                reverse: Program::compile_pull_back(graph, &outputs, self.states.len()),
+            },
         }
     }
 }
@@ -327,19 +332,24 @@ fn stencils(
     equations: &[Equation],
     scope: &Scope<'_>,
     link: impl Fn(&mut Graph, NodeId, usize) -> NodeId,
-) -> Equations {
-    let mut first = 0;
-    let stencils = equations.iter().map(|q| {
+) -> Compiled {
+    let (mut first, mut made) = (0, Vec::new());
+    let (mut linear, mut reads_interval) = (true, false);
+    for q in equations {
         let mut graph = Graph::new();
         let mut names = scope.within(&mut graph, &q.over);
         let id = lowered(&mut graph, q, &mut names);
         let id = link(&mut graph, id, first);
+        let loads = names.loads;
+        // An index is a factor like any number.
+        linear &= graph.is_affine(id, |k| matches!(loads.get(k), Some(Load::Field(..))));
+        reads_interval |= graph.reads_interval(id);
         let size = size(&q.over);
-        let stencil = Stencil::compile(graph, id, names.loads, size, first);
+        made.push(Stencil::compile(graph, id, loads, size, first));
         first += size[0] * size[1];
-        stencil
-    });
-    Equations::Fields(stencils.collect())
+    }
+    let equations = Equations::Fields(made);
+    Compiled { equations, linear, time_invariant: false, reads_interval, still: false }
 }
 
 /// The node of an equation. A spec has passed these same steps when it was read; should its equations have been

@@ -3,11 +3,15 @@
 use crate::expr::{Environment, Program, Stencil};
 use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, Dyn};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn};
 use optfilter::model::integrator::DriftPullBack;
-use optfilter::model::{Drift, Dynamics, Integrated, Observation, PullBack, Step};
+use optfilter::model::{
+    Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step,
+    pull_back_transition,
+};
 use optfilter::scalar::Scalar;
-use optfilter_run::{RunModel, Size};
+use optfilter_run::{Pace, RunModel, Size};
+use std::sync::Arc;
 
 /// The compiled equations of a model file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,13 +26,16 @@ pub struct TextModel {
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
+    pace: Pace,
+    /// A linear differential equation with constant coefficients; its last input is 1 where there is a constant term.
+    exact: Option<Arc<Linear<Dyn, Dyn>>>,
 }
 
 /// Compiled equations and their transposed Jacobian.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Equations {
     /// One after the other, with shared parts.
-    Listed { forward: Program, reverse: Option<Program>, linear: bool },
+    Listed { forward: Program, reverse: Option<Program> },
     /// Over the indices of fields.
     Fields(Vec<Stencil>),
 }
@@ -60,31 +67,53 @@ impl Equations {
             }
         }
     }
+}
 
-    fn is_linear(&self) -> bool {
-        match self {
-            Self::Listed { linear, .. } => *linear,
-            Self::Fields(stencils) => stencils.iter().all(Stencil::is_affine),
-        }
-    }
+/// Equations, and what is known of them.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) equations: Equations,
+    /// Whether each is a sum of states times numbers that do not depend on the state.
+    pub(crate) linear: bool,
+    /// Whether each is a constant plus a sum of states and inputs times constants; not asked of fields, whose
+    /// solution would be a matrix.
+    pub(crate) time_invariant: bool,
+    /// Whether one depends on the length of a step.
+    pub(crate) reads_interval: bool,
+    /// Whether each is the state that it is for.
+    pub(crate) still: bool,
 }
 
 /// Up to as many states, the gradient of an observation is one sweep of duals, which is as fast.
 const ONE_SWEEP: usize = 8;
 
 impl TextModel {
-    pub(crate) fn new(spec: &ModelSpec, dynamics: Equations, observation: Equations) -> Self {
-        Self {
+    pub(crate) fn new(spec: &ModelSpec, dynamics: Compiled, observation: Compiled) -> Self {
+        let exact =
+            matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
+        let pace = match spec.time {
+            Time::Continuous { .. } => Pace::Time,
+            Time::Discrete if dynamics.reads_interval => Pace::Time,
+            Time::Discrete if dynamics.still => Pace::Still,
+            Time::Discrete => Pace::Rows,
+        };
+        let mut made = Self {
             states: spec.states.len(),
             inputs: spec.inputs.len(),
             outputs: spec.observations.len(),
-            linear: dynamics.is_linear() && observation.is_linear(),
-            dynamics,
+            linear: dynamics.linear && observation.linear,
+            dynamics: dynamics.equations,
             time: spec.time,
-            observation,
+            observation: observation.equations,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
+            pace,
+            exact: None,
+        };
+        if exact {
+            made.exact = made.solved(spec.dt).map(Arc::new);
         }
+        made
     }
 
     /// The number of states.
@@ -102,6 +131,32 @@ impl TextModel {
         self.inputs
     }
 
+    /// The solution of a linear equation with constant coefficients, ready-made for steps of `dt`.
+    fn solved(&self, dt: f64) -> Option<Linear<Dyn, Dyn>> {
+        let n = self.states;
+        let at = |x: &[f64], u: &[f64]| {
+            let mut out = DVector::zeros(n);
+            let env = Environment { u, t: 0.0, dt: f64::NAN, k: f64::NAN };
+            self.dynamics.eval(x, &env, out.as_mut_slice());
+            out
+        };
+        let unit = |len: usize, j: usize| -> Vec<f64> {
+            (0..len).map(|i| f64::from(u8::from(i == j))).collect()
+        };
+        let (x, u) = (vec![0.0; n], vec![0.0; self.inputs]);
+        let offset = at(&x, &u);
+        let columns: Vec<_> = (0..n).map(|j| at(&unit(n, j), &u) - &offset).collect();
+        let mut inputs: Vec<_> =
+            (0..self.inputs).map(|j| at(&x, &unit(self.inputs, j)) - &offset).collect();
+        let a = DMatrix::from_columns(&columns);
+        if offset.iter().any(|v| *v != 0.0) {
+            inputs.push(offset);
+        }
+        let finite = a.iter().chain(inputs.iter().flatten()).all(|v| v.is_finite());
+        let model = Linear::continuous(a, DMatrix::zeros(1, n), dt).ok()?;
+        model.with_inputs(inputs).ok().filter(|_| finite)
+    }
+
     #[inline]
     fn transition_in<D: Dim, S: Scalar>(
         &self,
@@ -113,11 +168,14 @@ impl TextModel {
     ) where
         DefaultAllocator: Allocator<D>,
     {
+        if let Some(exact) = &self.exact {
+            return with_constant(exact, u, |u| exact.transition(x, u, step, out));
+        }
         match self.time {
             Time::Discrete => self.dynamics.eval(x, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
                 let drift = Rate { model: self, dim };
-                Integrated { drift, method, substeps }.transition(x, u, step, out);
+                integrated(drift, method, substeps).transition(x, u, step, out);
             }
         }
     }
@@ -130,17 +188,37 @@ impl TextModel {
         r: &[S],
         out: &mut [S],
     ) {
+        if let Some(exact) = &self.exact {
+            return with_constant(exact, u, |u| {
+                pull_back_transition(&**exact, x, u, step, r, out);
+            });
+        }
         match self.time {
             Time::Discrete => self.dynamics.pull_back(x, r, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
                 let drift = Rate { model: self, dim: Dyn(self.states) };
-                let model = Integrated { drift, method, substeps };
+                let model = integrated(drift, method, substeps);
                 if let Some(pull_back) = model.transition_pull_back() {
                     pull_back(&model, x, u, step, r, out);
                 }
             }
         }
     }
+}
+
+/// Calls with the inputs of an exact solution, the last of which may be 1.
+#[inline]
+fn with_constant(exact: &Linear<Dyn, Dyn>, u: &[f64], call: impl FnOnce(&[f64])) {
+    if exact.input_dim() == u.len() {
+        return call(u);
+    }
+    let mut u = u.to_vec();
+    u.push(1.0);
+    call(&u);
+}
+
+fn integrated<D>(drift: D, method: Option<Integrator>, substeps: u32) -> Integrated<D> {
+    Integrated { drift, method: method.unwrap_or(Integrator::Rk4), substeps }
 }
 
 fn environment<'a>(u: &'a [f64], step: &Step) -> Environment<'a> {
@@ -228,6 +306,14 @@ impl RunModel for TextModel {
         self.linear
     }
 
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        self.exact.as_ref()?.drift().cloned()
+    }
+
     #[inline]
     fn transition_sized<D: Dim, S: Scalar>(
         &self,
@@ -247,7 +333,6 @@ impl RunModel for TextModel {
 mod tests {
     use super::*;
     use crate::builtin::SYSTEMS;
-    use optfilter::model::Integrator;
     use optfilter::scalar::Dual;
 
     /// A point, a direction and a vector to pull back, none of them special.
@@ -282,9 +367,14 @@ mod tests {
             let mut spec = ModelSpec::parse(system.name, system.text).unwrap();
             let times = match spec.time {
                 Time::Discrete => vec![Time::Discrete],
-                _ => [(Integrator::Euler, 1), (Integrator::Rk4, 1), (Integrator::Rk4, 3)]
-                    .map(|(method, substeps)| Time::Continuous { method, substeps })
-                    .to_vec(),
+                _ => [
+                    (None, 1),
+                    (Some(Integrator::Euler), 1),
+                    (Some(Integrator::Rk4), 1),
+                    (Some(Integrator::Rk4), 3),
+                ]
+                .map(|(method, substeps)| Time::Continuous { method, substeps })
+                .to_vec(),
             };
             let (n, m) = (spec.states.len(), spec.observations.len());
             let (x, u) = (numbers(n, 0.0), numbers(spec.inputs.len(), 3.0));
@@ -313,7 +403,7 @@ mod tests {
             for (what, equations) in
                 [("dynamics", &model.dynamics), ("observation", &model.observation)]
             {
-                let Equations::Listed { forward, reverse, .. } = equations else { continue };
+                let Equations::Listed { forward, reverse } = equations else { continue };
                 // A copy of a state is work too, which the forward program does without an instruction.
                 let forward = forward.len().1.max(forward.outputs());
                 let reverse = reverse.as_ref().unwrap().len().1;

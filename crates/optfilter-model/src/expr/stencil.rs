@@ -95,7 +95,6 @@ pub struct Stencil {
     /// Writes what goes back to each of `pulled`; its last state is the number to pull back.
     reverse: Option<Program>,
     pulled: Vec<usize>,
-    affine: bool,
 }
 
 /// A block of numbers takes about this many bytes: few enough to stay near the processor.
@@ -112,18 +111,12 @@ impl Stencil {
     ) -> Self {
         let forward = Program::compile(&graph, &[id]);
         let is_field = |k: &usize| matches!(loads.get(*k), Some(Load::Field(..)));
-        let affine = graph.is_affine(id, |k| is_field(&k));
         let read = graph.states_below(id);
         let pulled: Vec<usize> = read.iter().copied().filter(is_field).collect();
         let gradient = graph.pull_back(&[id], loads.len());
         let gradient: Vec<NodeId> = pulled.iter().map(|&k| gradient[k]).collect();
         let reverse = Some(Program::compile(&graph, &gradient)).filter(Program::is_addressable);
-        Self { size, first, loads, read, forward, reverse, pulled, affine }
-    }
-
-    /// Whether the equation is a sum of states times numbers.
-    pub fn is_affine(&self) -> bool {
-        self.affine
+        Self { size, first, loads, read, forward, reverse, pulled }
     }
 
     /// Whether [`pull_back`](Self::pull_back) does anything.

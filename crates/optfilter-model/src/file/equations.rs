@@ -70,7 +70,8 @@ impl Reader {
                 let renamed = Entry { key: name.to_owned(), ..entry.clone() };
                 return Err(self.unknown(&renamed, &known, "states"));
             };
-            let equation = self.equation_over(entry, &entry.value, &indices, &fields[i].shape)?;
+            let equation =
+                self.equation_over((name, entry), &entry.value, &indices, &fields[i].shape)?;
             slots[i] = Some((entry.clone(), equation));
         }
         let mut equations = Vec::new();
@@ -94,8 +95,9 @@ impl Reader {
     }
 
     pub(super) fn read_integrator(&self, continuous: bool) -> Result<Time, Diagnostic> {
-        let (mut method, mut substeps) = (Integrator::Rk4, 1);
+        let (mut method, mut substeps) = (None, 1);
         if let Some(entries) = self.table("integrator")? {
+            method = Some(Integrator::Rk4);
             self.check_keys(entries, &["method", "substeps"], "integrator")?;
             if !continuous && let Some(entry) = self.get("integrator") {
                 let message = "an integrator is given, but no equation is a rate (dx/dt)";
@@ -108,14 +110,14 @@ impl Reader {
                         return Err(self.at(&entry.value.at, "at most 100000 substeps are allowed"));
                     }
                 } else {
-                    method = match self.text(&entry.value)? {
+                    method = Some(match self.text(&entry.value)? {
                         "rk4" => Integrator::Rk4,
                         "euler" => Integrator::Euler,
                         other => {
                             let message = format!("there is no integrator `{other}`");
                             return Err(self.at(&entry.value.at, message).help("rk4 or euler"));
                         }
-                    };
+                    });
                 }
             }
         }
@@ -139,7 +141,7 @@ impl Reader {
                 return Err(self.at(&entry.key_at, format!("`{name}` names two things")));
             }
             let unknown = vec![0; indices.len().min(2)];
-            let equation = self.equation_over(entry, &entry.value, &indices, &unknown)?;
+            let equation = self.equation_over((name, entry), &entry.value, &indices, &unknown)?;
             let mut scope =
                 Scope::constants(&self.parameters).with_states(states, fields).with_inputs(inputs);
             scope.add_definitions(&done);

@@ -154,15 +154,12 @@ impl Reader {
     /// An equation over the indices that its key names, of these sizes.
     pub(super) fn equation_over(
         &self,
-        entry: &Entry,
+        (name, entry): (&str, &Entry),
         value: &Value,
         indices: &[&str],
         shape: &[usize],
     ) -> Result<Equation, Diagnostic> {
-        let (name, _) = split_name(&entry.key);
         if indices.len() != shape.len() {
-            let name =
-                name.strip_prefix('d').filter(|_| entry.key.ends_with("/dt")).unwrap_or(name);
             let message = format!("`{name}` has {}, not {}", count(shape.len()), indices.len());
             return Err(self.at(&entry.key_at, message));
         }

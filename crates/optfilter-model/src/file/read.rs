@@ -155,7 +155,7 @@ impl Reader {
             self.check_name(name, &entry.key_at)?;
             let (value, angle, likelihood) = self.read_observation(entry)?;
             let shape = self.observed_shape(entry, indices)?;
-            let equation = self.equation_over(entry, value, indices, &shape)?;
+            let equation = self.equation_over((name, entry), value, indices, &shape)?;
             self.check_equation(&scope, value, &equation)?;
             observation_equations.push(equation);
             observations.extend(element_names(name, &shape));

@@ -8,8 +8,8 @@ use optfilter::model::likelihood::{
 };
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
-    build_with, simulate, unmoved,
+    FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule, build_with,
+    simulate, unmoved,
 };
 use std::sync::Arc;
 
