@@ -336,7 +336,7 @@ class Model:
         ValueError: unknown name `z`
         ...
         """
-        if integrator not in ("rk4", "euler"):
+        if integrator not in (None, "rk4", "euler"):
             raise ValueError(f"integrator: must be 'rk4' or 'euler', not {integrator!r}")
         substeps = whole("substeps", substeps)
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
