@@ -155,6 +155,10 @@ pub trait Filter {
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
 
+    /// Takes note of a row in which nothing was measured.
+    #[inline(always)]
+    fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
+
     /// What of a new belief has left the finite numbers, if that ends the filter.
     #[inline(always)]
     fn flaw(&self, belief: &Self::Belief) -> Option<&'static str>
@@ -214,6 +218,7 @@ pub trait Filter {
             |observed: Observed<'_>| {
                 let count = observed.count(y.len());
                 if count == 0 {
+                    self.miss(belief, u, step);
                     return Ok(Update::nothing(m, Self::Belief::HAS_COV));
                 }
                 let (next, mut update) = match self.correct(belief, y, observed, u, step) {

@@ -57,6 +57,16 @@ where
             Self::Independent(l) => independent_score(l, y, eta, observed, out),
         }
     }
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        each!(self, l => l.curvature(y, eta, observed, v, out));
+    }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         each!(self, l => l.log_normalizer(y, observed))
     }

@@ -109,6 +109,8 @@ pub struct Bernoulli {
 trait Single {
     fn loss1<S: Scalar>(&self, y: S, eta: S) -> S;
     fn score1<S: Scalar>(&self, y: S, eta: S) -> S;
+    /// Fisher's information, or the weight under which a robust loss is a square.
+    fn curvature1(&self, y: f64, eta: f64) -> f64;
     fn log_normalizer1(&self, y: f64) -> f64;
     fn admits1(&self, y: f64) -> bool {
         y.is_finite()
@@ -123,6 +125,9 @@ impl Single for Normal {
     #[inline(always)]
     fn score1<S: Scalar>(&self, y: S, eta: S) -> S {
         (eta - y).scale(self.precision)
+    }
+    fn curvature1(&self, _y: f64, _eta: f64) -> f64 {
+        self.precision
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         half_ln_tau() + Scalar::ln(self.std)
@@ -139,6 +144,9 @@ impl Single for StudentT {
     fn score1<S: Scalar>(&self, y: S, eta: S) -> S {
         let r = eta - y;
         r.scale(self.dof + 1.0) / (r.square() + S::from_f64(self.dof * self.scale * self.scale))
+    }
+    fn curvature1(&self, y: f64, eta: f64) -> f64 {
+        (self.dof + 1.0) / ((eta - y).square() + self.dof * self.scale * self.scale)
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         libm::lgamma(0.5 * self.dof) - libm::lgamma(0.5 * (self.dof + 1.0))
@@ -160,6 +168,10 @@ impl Single for Huber {
         let z = (eta - y).scale(1.0 / self.scale);
         let delta = S::from_f64(self.delta);
         z.max(-delta).min(delta).scale(1.0 / self.scale)
+    }
+    fn curvature1(&self, y: f64, eta: f64) -> f64 {
+        let z = ((eta - y) / self.scale).abs();
+        if z <= self.delta { 1.0 } else { self.delta / z }.scale(1.0 / (self.scale * self.scale))
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         // The integral of exp(-loss): a Gaussian middle and two exponential tails.
@@ -187,6 +199,12 @@ impl Single for Poisson {
         match self.link {
             Link::Canonical => eta.exp() - y,
             Link::Identity => S::ONE - y / eta.max(S::from_f64(EDGE)),
+        }
+    }
+    fn curvature1(&self, _y: f64, eta: f64) -> f64 {
+        match self.link {
+            Link::Canonical => Scalar::exp(eta),
+            Link::Identity => 1.0 / Scalar::max(eta, EDGE),
         }
     }
     fn log_normalizer1(&self, y: f64) -> f64 {
@@ -219,6 +237,18 @@ impl Single for Bernoulli {
             }
         }
     }
+    fn curvature1(&self, _y: f64, eta: f64) -> f64 {
+        match self.link {
+            Link::Canonical => {
+                let p = 1.0 / (1.0 + Scalar::exp(-eta));
+                p * (1.0 - p)
+            }
+            Link::Identity => {
+                let p = Scalar::min(Scalar::max(eta, EDGE), 1.0 - EDGE);
+                1.0 / (p * (1.0 - p))
+            }
+        }
+    }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         0.0
     }
@@ -243,6 +273,18 @@ macro_rules! every_component {
             fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
                 for i in 0..y.len() {
                     out[i] = if observed.has(i) { self.score1(y[i], eta[i]) } else { S::ZERO };
+                }
+            }
+            fn curvature(
+                &self,
+                y: &[f64],
+                eta: &[f64],
+                observed: Observed<'_>,
+                v: &[f64],
+                out: &mut [f64],
+            ) {
+                for i in 0..y.len() {
+                    out[i] = if observed.has(i) { self.curvature1(y[i], eta[i]) * v[i] } else { 0.0 };
                 }
             }
             fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
@@ -327,6 +369,19 @@ impl Likelihood for Independent {
             } else {
                 S::ZERO
             };
+        }
+    }
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        for (i, component) in self.components.iter().enumerate() {
+            let curvature = dispatch!(component, l => l.curvature1(y[i], eta[i]));
+            out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
         }
     }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
