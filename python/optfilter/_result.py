@@ -31,6 +31,8 @@ class FilterResult:
         Of the whole series.
     nis : (T,) array or None
         Normalised innovations squared, NaN where missing; ``mean_nis`` leaves those out.
+    lagged : (T, n) array or None
+        Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
         Times of the measurements, as they were given.
     failures : list of (trajectory, Divergence)
@@ -56,6 +58,7 @@ class FilterResult:
         self.innovation_covariances: Optional[Array] = arrays.get("innovation_covariances")
         self.log_likelihoods: Optional[Array] = arrays.get("log_likelihoods")
         self.nis: Optional[Array] = arrays.get("nis")
+        self.lagged: Optional[Array] = arrays.get("lagged")
         self._innovations: Optional[Array] = arrays.get("innovations")
         self._later = later
         self._ts = ts if shown is None else shown

@@ -196,7 +196,14 @@ class ImplicitMAP(Filter):
         Adam(lr=0.1) unless given. A name such as "adam" stands for its defaults; a callable is
         ``rule(x, gradient, state) -> (x, state)``; an optax transformation works too.
     steps : int
-        Steps per measurement; 50 unless given.
+        Steps per measurement; 50 unless given, 3 for CG.
+    window : int
+        Past rows that are looked at besides the newest; 0, the paper's filter, unless given. The result then has
+        ``lagged``: what the rows after it have made of each estimate.
+    discount : float
+        How much each row of the window counts, of the one after it; 1 unless given.
+    constraint : {"strong", "weak"}
+        Whether the path through the window follows the model, or may bend at every row as far as Q says.
     loss : {"likelihood", "squared"}, optional
         What is descended: the model's likelihood where it has one or R is given, else the squared error of the paper.
     likelihood : optfilter.likelihoods.Likelihood, optional
@@ -234,6 +241,9 @@ class ImplicitMAP(Filter):
         optimizer: optimizers.OptimizerLike = None,
         steps: Optional[int] = None,
         *,
+        window: Optional[int] = None,
+        discount: Optional[float] = None,
+        constraint: Optional[str] = None,
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,

@@ -51,6 +51,10 @@ pub struct Args {
     /// Also write standard deviations of innovations, log-likelihoods and NIS
     #[arg(long)]
     full: bool,
+    /// Also write what the rows after it have made of each estimate (NAME_lagged), as far as --window reaches;
+    /// rows then come that many rows late
+    #[arg(long)]
+    lagged: bool,
     /// Write each estimate as soon as its measurement arrives
     #[arg(long)]
     follow: bool,
@@ -98,6 +102,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if is_gzip(&args.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
+    if args.lagged && spec.runner(&filter)?.lag().is_none() {
+        return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
+    }
     let job = Job {
         spec: &spec,
         filter: &filter,
@@ -107,6 +114,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         out: &args.out,
         out_format,
         full: args.full,
+        lagged: args.lagged,
         follow: args.follow,
         checkpoint: args.checkpoint.clone(),
         checkpoint_every: args.checkpoint_every,

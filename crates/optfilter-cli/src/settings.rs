@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{FilterSpec, Loss, Method};
+use optfilter_run::{CG, Constraint, FilterSpec, Loss, Method};
 
 /// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -13,10 +13,11 @@ pub struct FilterFlags {
     /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
-    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam]
-    #[arg(long, value_name = "NAME", value_parser = AnyOptimizer::NAMES)]
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, or cg, which has no learning rate
+    /// [default: adam]
+    #[arg(long, value_name = "NAME", value_parser = optimizers())]
     pub optimizer: Option<String>,
-    /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, iekf 5]
+    /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, cg 3, iekf 5]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
     /// Learning rate [default: 0.1]
@@ -31,6 +32,16 @@ pub struct FilterFlags {
     /// Adam's second beta
     #[arg(long, value_name = "D", value_parser = fraction, hide_short_help = true)]
     pub beta2: Option<f64>,
+    /// Past rows that imap looks at besides the newest [default: 0]
+    #[arg(long, value_name = "L")]
+    pub window: Option<u32>,
+    /// How much each row of a window counts, of the one after it [default: 1]
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
+    pub discount: Option<f64>,
+    /// Whether the path through a window follows the model (strong) or may bend as far as the process noise
+    /// says (weak) [default: strong]
+    #[arg(long, value_name = "NAME", value_parser = ["strong", "weak"])]
+    pub constraint: Option<String>,
     /// Carry the optimizer's state from row to row instead of restarting it (no standard deviations)
     #[arg(long)]
     pub carry: bool,
@@ -75,6 +86,11 @@ pub struct FilterFlags {
     pub strict: bool,
 }
 
+/// The names of all optimizers.
+fn optimizers() -> Vec<&'static str> {
+    AnyOptimizer::NAMES.into_iter().chain([CG]).collect()
+}
+
 /// A positive finite number.
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -107,6 +123,12 @@ impl FilterFlags {
             decay: self.decay,
             beta1: self.beta1,
             beta2: self.beta2,
+            window: self.window,
+            discount: self.discount,
+            constraint: self.constraint.as_ref().map(|name| match name.as_str() {
+                "weak" => Constraint::Weak,
+                _ => Constraint::Strong,
+            }),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
             process_scale: self.process_scale,

@@ -13,7 +13,7 @@ use optfilter::model::{Dynamics, Observation};
 use optfilter::optim::Bounds;
 use optfilter_model::run::build_text;
 use optfilter_run::{
-    Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
+    CG, Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
     UserRule, build_with,
 };
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ pub(crate) fn read_spec(text: &str) -> PyResult<FilterSpec> {
 #[pyfunction]
 pub(crate) fn check_spec(text: &str) -> PyResult<String> {
     let spec = read_spec(text)?;
-    if spec.method().optimizes() {
+    if spec.method().optimizes() && spec.optimizer() != CG {
         spec.rule().map_err(spec_error)?;
     }
     Ok(spec.flags())

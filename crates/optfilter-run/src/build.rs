@@ -5,14 +5,16 @@ use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, Unscented, Variational,
+    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, ProcessFactor,
+    Responsive, Unscented, Variational, Window, WindowBars,
 };
-use optfilter::model::Model;
-use optfilter::optim::Preconditioned;
+use optfilter::linalg::psd_factor;
+use optfilter::model::{Dynamics, Model, Observation, Step};
+use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -34,6 +36,10 @@ pub fn build_with<T: RunModel>(
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
     let choice = Choice::new(spec, problem, rule)?;
+    if spec.is_windowed() {
+        // A window is long vectors: sizes known to the compiler would gain nothing.
+        return choice.windowed(Flexible(problem.model.clone()));
+    }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
     // kilobytes of machine code each.
@@ -123,14 +129,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if spec.loss == Some(Loss::Likelihood) && problem.likelihood.is_none() && !has_r {
             return Err(SpecError::of("loss", "the likelihood needs measurement noise (R)"));
         }
+        if spec.is_windowed() && spec.is_weak() && !has_q {
+            let message = "weak needs process noise (Q), which says how far the path may bend";
+            return Err(SpecError::of("constraint", message));
+        }
         let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
-        let can = has_q && has_r && !spec.carry() && differentiable;
+        let weak = spec.is_windowed() && spec.is_weak();
+        let can = has_q && has_r && !spec.carry() && differentiable && !weak;
         let error_bars = match spec.error_bars {
             Some(true) if method == Method::Imap && !can => {
                 let why = match (has_q, has_r, spec.carry()) {
                     (false, ..) => "they need process noise (Q)",
                     (_, false, _) => "they need measurement noise (R)",
                     (.., true) => "there are none with a carried optimizer state",
+                    _ if weak => "there are none under a weak constraint",
                     _ => "they need an optimizer that can be differentiated, not a callable",
                 };
                 return Err(SpecError::of("error_bars", why));
@@ -236,6 +248,78 @@ impl<'a, T: RunModel> Choice<'a, T> {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
+    }
+
+    /// Implicit MAP over a window.
+    fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+        if self.spec.optimizer() == CG && self.rule.is_none() {
+            let stop = Arc::new(AtomicBool::new(false));
+            let rule = ConjugateGradients::default().stopping_at(stop.clone());
+            return self.window_of(model, rule, stop);
+        }
+        let rule = self.rule(model.state_dim())?;
+        let stop = rule.stop.clone();
+        self.window_of(model, rule, stop)
+    }
+
+    fn window_of<R>(
+        &self,
+        model: Flexible<T>,
+        rule: R,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Arc<dyn Runner>, SpecError>
+    where
+        R: Responsive + Send + Sync + 'static,
+        R::Memory: Send + Sync + Serialize + DeserializeOwned + 'static,
+    {
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let likelihood = self.problem.likelihood(m, self.squared)?;
+        let wrong = SpecError::from;
+        let mut filter =
+            Window::new(model, likelihood, rule, self.spec.steps(), self.spec.window())
+                .and_then(|window| window.with_discount(self.spec.discount()))
+                .map_err(wrong)?;
+        if self.spec.carry() {
+            filter = filter.with_memory(Memory::Carry).map_err(wrong)?;
+        }
+        if let Some(bounds) = &self.problem.bounds {
+            filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
+        }
+        if self.spec.is_weak() {
+            filter = filter.weak(self.process_factors(n.value())?).map_err(wrong)?;
+        }
+        if !self.error_bars {
+            return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
+        }
+        let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
+        let mut filter = WindowBars::new(filter, noise).map_err(wrong)?;
+        if self.spec.strict() {
+            filter = filter.strict();
+        }
+        Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
+    }
+
+    /// C with C C' = Q over a step.
+    fn process_factors(
+        &self,
+        n: usize,
+    ) -> Result<impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static, SpecError> {
+        let missing = || SpecError::of("Q", "a weak constraint needs process noise");
+        let q = self.problem.process.as_ref().ok_or_else(missing)?;
+        let wrong = || SpecError::of("Q", "must be finite, symmetric and positive semi-definite");
+        let (fixed, per_time) = (q.cov.scaled(self.spec.process_scale()), q.per_time);
+        let fixed = Arc::new(match fixed {
+            Covariance::Dense(q) => ProcessFactor::Dense(psd_factor(&q).ok_or_else(wrong)?),
+            q => ProcessFactor::Diagonal((0..n).map(|i| q.variance(i).sqrt()).collect()),
+        });
+        Ok(move |step: &Step| match (per_time, &*fixed) {
+            (false, _) => fixed.clone(),
+            (true, ProcessFactor::Diagonal(c)) => {
+                let root = step.dt.sqrt();
+                Arc::new(ProcessFactor::Diagonal(c.iter().map(|c| c * root).collect()))
+            }
+            (true, ProcessFactor::Dense(c)) => Arc::new(ProcessFactor::Dense(c * step.dt.sqrt())),
+        })
     }
 
     fn runner<F>(

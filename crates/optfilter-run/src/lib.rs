@@ -44,4 +44,4 @@ pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
-pub use spec::{FilterSpec, Loss, Method, SpecError};
+pub use spec::{CG, Constraint, FilterSpec, Loss, Method, SpecError};

@@ -10,6 +10,7 @@ use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
     Belief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief, Update,
+    WindowBarsBelief, WindowBelief,
 };
 use optfilter::model::Step;
 use optfilter::rng::Stream;
@@ -90,6 +91,8 @@ pub struct Results<'a> {
     pub log_likelihoods: &'a mut [f64],
     /// T
     pub nis: &'a mut [f64],
+    /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
+    pub lagged: &'a mut [f64],
 }
 
 impl Results<'_> {
@@ -102,6 +105,7 @@ impl Results<'_> {
             &mut self.innovation_covs,
             &mut self.log_likelihoods,
             &mut self.nis,
+            &mut self.lagged,
         ];
         for rows in all {
             let width = rows.len() / len.max(1);
@@ -148,6 +152,8 @@ pub trait Runner: Send + Sync {
     fn dims(&self) -> (usize, usize, usize);
     /// Whether covariances, log-likelihoods and NIS come with the means.
     fn has_cov(&self) -> bool;
+    /// How many rows late [`Results::lagged`] comes, for a filter with a window.
+    fn lag(&self) -> Option<usize>;
     /// Where the problem starts.
     fn default_start(&self) -> &Start;
     /// A belief on its way, at a start.
@@ -193,6 +199,7 @@ pub trait Runner: Send + Sync {
             innovation_covs: &mut out.innovation_covs,
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
+            lagged: &mut [],
         };
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
         Ok(out)
@@ -234,6 +241,8 @@ pub trait Live: Send + Sync {
     fn save(&self) -> Result<Vec<u8>, CheckpointError>;
     /// Goes on from saved bytes.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
+    /// The states of the rows in a window, oldest first (n numbers each); empty without one.
+    fn path(&self) -> Vec<f64>;
     /// Particles (count x n, row by row) and weights.
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)>;
 }
@@ -287,6 +296,31 @@ where
     }
 }
 
+impl<N: Dim, T> Begin<N> for WindowBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?)
+    }
+}
+
+impl<N: Dim, T> Begin<N> for WindowBarsBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?, start.cov.dense(n))
+    }
+}
+
 impl<N: Dim> Begin<N> for ParticleBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
@@ -334,6 +368,12 @@ where
                 *v = v.wrap_angle();
             }
         }
+    }
+
+    fn path(&self, belief: &F::Belief) -> Vec<f64> {
+        let mut path = self.filter.path(belief);
+        path.chunks_mut(self.state_angles.len()).for_each(|state| self.wrap(state));
+        path
     }
 
     #[inline(always)]
@@ -394,6 +434,10 @@ where
         F::Belief::HAS_COV
     }
 
+    fn lag(&self) -> Option<usize> {
+        self.0.filter.lag()
+    }
+
     fn default_start(&self) -> &Start {
         &self.0.start
     }
@@ -439,6 +483,13 @@ where
             put(rows.innovation_covs, k, s, outputs * outputs);
             put(rows.log_likelihoods, k, number(&update.log_likelihood), 1);
             put(rows.nis, k, number(&update.nis), 1);
+            if let Some(lag) = engine.filter.lag()
+                && !rows.lagged.is_empty()
+                && k >= lag
+            {
+                rows.lagged[(k - lag) * size..][..size]
+                    .copy_from_slice(&engine.path(belief)[..size]);
+            }
             done = k + 1;
             left -= 1;
             if left == 0 {
@@ -449,8 +500,14 @@ where
             }
             Ok(())
         });
-        if result.is_err() {
-            rows.lose(done, series.len());
+        match result {
+            Err(_) => rows.lose(done, series.len()),
+            Ok(()) if !rows.lagged.is_empty() => {
+                let path = engine.path(&belief);
+                let from = rows.lagged.len() - path.len();
+                rows.lagged[from..].copy_from_slice(&path);
+            }
+            Ok(()) => {}
         }
         result
     }
@@ -524,6 +581,10 @@ where
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
         self.belief = belief;
         Ok(())
+    }
+
+    fn path(&self) -> Vec<f64> {
+        self.engine.path(&self.belief)
     }
 
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {

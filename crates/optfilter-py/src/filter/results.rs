@@ -51,6 +51,9 @@ impl<'py> ResultArrays<'py> {
             add("log_likelihoods", &[])?;
             add("nis", &[])?;
         }
+        if runner.lag().is_some() {
+            add("lagged", &[n])?;
+        }
         Ok(Self { quantities, count })
     }
 
@@ -72,6 +75,7 @@ impl<'py> ResultArrays<'py> {
                     "covariances" => rows.covs = own,
                     "innovation_covariances" => rows.innovation_covs = own,
                     "log_likelihoods" => rows.log_likelihoods = own,
+                    "lagged" => rows.lagged = own,
                     _ => rows.nis = own,
                 }
             }

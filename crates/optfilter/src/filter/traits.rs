@@ -10,6 +10,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -154,6 +155,17 @@ pub trait Filter {
     ) -> Result<(Self::Belief, Update<Self::Output>), FilterError>
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
+
+    /// How many past rows a belief still holds the states of, if it is of a window.
+    fn lag(&self) -> Option<usize> {
+        None
+    }
+
+    /// The states of the rows in a window, oldest first: smoothed estimates, of which the last is the filtered
+    /// one. Empty without a window.
+    fn path(&self, _belief: &Self::Belief) -> Vec<f64> {
+        Vec::new()
+    }
 
     /// Takes note of a row in which nothing was measured.
     #[inline(always)]

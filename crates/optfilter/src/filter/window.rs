@@ -43,7 +43,7 @@
 use super::implicit_map::Memory;
 use super::point::{check_possible, moved, predicted_measurement};
 use super::traits::{Belief, Filter, Update, is_sane, residual};
-use super::window_loss::{ProcessFactor, Row, WindowLoss};
+use super::window_loss::{ProcessFactor, Row, Shared, WindowLoss};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -252,17 +252,6 @@ where
         WindowLoss::new(&self.model, &self.likelihood, &belief.rows, self.discount, factors)
     }
 
-    /// The states of the rows in the window, oldest first: smoothed estimates, of which the last is the
-    /// filtered one.
-    pub fn path<T>(&self, belief: &WindowBelief<M::State, T>) -> Vec<f64> {
-        if belief.rows.is_empty() {
-            return belief.start.clone();
-        }
-        let mut loss = self.loss(belief);
-        loss.follow(&belief.start);
-        (0..belief.rows.len()).flat_map(|j| loss.state(j).to_vec()).collect()
-    }
-
     /// Adds a row, and forgets the oldest where there are too many.
     fn push<T>(&self, belief: &mut WindowBelief<M::State, T>, mut row: Row) {
         let n = self.model.state_dim().value();
@@ -414,6 +403,23 @@ where
         Ok((next, Update::point(innovation)))
     }
 
+    fn lag(&self) -> Option<usize> {
+        Some(self.length)
+    }
+
+    fn path(&self, belief: &Self::Belief) -> Vec<f64> {
+        if belief.rows.is_empty() {
+            return belief.start.clone();
+        }
+        let mut loss = self.loss(belief);
+        loss.follow(&belief.start);
+        let mut path = loss.into_path();
+        // The estimate is what was reported, bounds included.
+        path.truncate(path.len() - belief.mean.nrows());
+        path.extend_from_slice(belief.mean.as_slice());
+        path
+    }
+
     fn miss(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) {
         self.place(belief, u, step, None);
     }
@@ -429,11 +435,11 @@ where
         belief: &mut WindowBelief<M::State, T>,
         u: &[f64],
         step: &Step,
-        y: Option<Arc<[f64]>>,
+        y: Option<Shared>,
     ) {
         match belief.rows.back_mut() {
-            Some(row) if row.y.is_none() => row.y = y,
-            Some(_) if y.is_none() => {}
+            Some(row) if row.step.index == step.index && row.y.is_none() => row.y = y,
+            Some(row) if row.step.index == step.index && y.is_none() => {}
             _ => self.push(belief, Row { step: *step, moves: false, u: u.into(), y }),
         }
     }

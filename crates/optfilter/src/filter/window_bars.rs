@@ -516,6 +516,14 @@ where
         Ok((WindowBarsBelief { window, cov, errors }, update))
     }
 
+    fn lag(&self) -> Option<usize> {
+        self.window.lag()
+    }
+
+    fn path(&self, belief: &Self::Belief) -> Vec<f64> {
+        self.window.path(&belief.window)
+    }
+
     fn miss(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) {
         let before = belief.window.clone();
         self.window.miss(&mut belief.window, u, step);

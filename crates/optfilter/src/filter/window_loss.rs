@@ -23,7 +23,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One row of a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,9 +32,38 @@ pub(crate) struct Row {
     /// Whether the dynamics lead to it from the row before: not to the first, and not to a second
     /// measurement at one time.
     pub(crate) moves: bool,
-    pub(crate) u: Arc<[f64]>,
+    pub(crate) u: Shared,
     /// The measurement, NaN where components are missing; none while nothing is measured.
-    pub(crate) y: Option<Arc<[f64]>>,
+    pub(crate) y: Option<Shared>,
+}
+
+/// Numbers that every copy of a belief has in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shared(Arc<[f64]>);
+
+impl From<&[f64]> for Shared {
+    fn from(values: &[f64]) -> Self {
+        Self(values.into())
+    }
+}
+
+impl core::ops::Deref for Shared {
+    type Target = [f64];
+    fn deref(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        self.0[..].serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Vec::deserialize(deserializer)?.into()))
+    }
 }
 
 /// C with C C' = Q, no larger than it must be.
@@ -128,6 +157,11 @@ where
             rows,
             n,
         }
+    }
+
+    /// The path that was followed last.
+    pub(crate) fn into_path(self) -> Vec<S> {
+        self.path
     }
 
     /// The state at row `j` of the path that was followed last.
