@@ -234,6 +234,9 @@ fn nothing_is_as_large_as_a_square() {
     let y: Vec<f64> = belief.mean().iter().map(|v| v + 0.5).collect();
     let update = filter.update(&mut belief, &y, &[], &step).unwrap();
     assert!(update.innovation_cov.is_none() && update.nis.unwrap() > 0.0);
+    assert!(belief.cov().is_none());
+    let gap = filter.update(&mut belief, &vec![f64::NAN; n], &[], &step).unwrap();
+    assert_eq!((gap.innovation_cov, gap.log_likelihood), (None, Some(0.0)));
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! members run away. All as in DAPPER's `EnKF('Sqrt')` and `LETKF`, except that there two neighbours may share
 //! an analysis.
 //!
-//! Nothing is n x n. R is m x m only where measurements are correlated ([`DiagonalNoise`](crate::model::DiagonalNoise)
+//! Nothing is n x n unless its covariance is asked for, up to 1,000 states. R is m x m only where measurements are correlated ([`DiagonalNoise`](crate::model::DiagonalNoise)
 //! says that they are not); it is then decomposed at every update, and localised by its symmetric root. The
 //! innovation covariance is reported up to 1,000 measurements.
 //!
@@ -24,13 +24,13 @@
 //! ```
 //! use nalgebra::{DVector, Dyn};
 //! use optfilter::filter::{Belief, Ensemble, EnsembleBelief, Localization};
-//! use optfilter::model::{DiagonalNoise, Lorenz96, Noise};
-//! use optfilter::{Series, drive::Run, metrics, rng::Stream, simulate};
+//! use optfilter::model::{DiagonalNoise, Lorenz96};
+//! use optfilter::{Series, drive::Run, metrics, rng::Stream};
 //! let model = Lorenz96::new(Dyn(40), 8.0).rk4();
 //! let noise = DiagonalNoise::new(DVector::zeros(40), DVector::repeat(40, 1.0))?;
 //! # let mut truth = DVector::from_fn(40, |i, _| if i == 0 { 9.0 } else { 8.0 });
 //! # let (mut stream, mut states, mut seen) = (Stream::new(1, 0, "noise"), vec![], vec![]);
-//! # for k in 0..600 {
+//! # for k in 0..300 {
 //! #     use optfilter::model::{Dynamics, Step};
 //! #     let mut next = truth.clone();
 //! #     model.transition(truth.as_slice(), &[], &Step::even(k + 1, 0.05), next.as_mut_slice());
@@ -43,7 +43,7 @@
 //! let mut belief = EnsembleBelief::independent(&mean, &variances, 7, Stream::new(1, 0, "members"))?;
 //! let series = Series::new(&seen, 40)?.with_dt(0.05)?.predict_first();
 //! let trace = filter.run(&mut belief, &series)?;
-//! let rmse = metrics::rmse(&trace.means[200 * 40..], &states[200 * 40..]);
+//! let rmse = metrics::rmse(&trace.means[100 * 40..], &states[100 * 40..]);
 //! println!("{rmse:.2}"); // of measurements with an error of 1
 //! assert!((0.18..0.26).contains(&rmse)); // DAPPER 1.7.1: 0.22
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -56,9 +56,9 @@ use super::ensemble_transform::{Rotation, Transform, Whitened};
 use super::gaussian::{LN_TAU, not_positive_definite};
 use super::localization::Localization;
 use super::particle_belief::{LANES, load, store};
-use super::traits::{Filter, Update, residual};
+use super::traits::{Belief, Filter, Update, residual};
 use crate::Shapes;
-use crate::eigen::{Eigen, add_scaled, dot};
+use crate::eigen::{Eigen, WIDTH, add_scaled, dot};
 use crate::error::{FilterError, check_square};
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::{Model, Noise, Step};
@@ -68,9 +68,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
-
-/// Measurements up to which their covariance is reported.
-const MOST_REPORTED: usize = 1000;
 
 /// States that a thread takes at once.
 const BLOCK: usize = 64;
@@ -181,7 +178,7 @@ where
         }
         let innovation = residual(&self.model, y, &seen, observed);
         let scatter = self.scatter(m, observed, step)?;
-        let reported = (y.len() <= MOST_REPORTED).then(|| {
+        let reported = Self::Belief::has_cov(y.len()).then(|| {
             let row = |i: usize| &rows[i * stride..(i + 1) * stride];
             OMatrix::from_fn_generic(m, m, |i, j| {
                 dot(row(i), row(j)) / (count - 1) as f64 + scatter.entry(i, j)
@@ -364,11 +361,11 @@ impl Analysis<'_> {
     /// number is not finite.
     fn run(&self, values: &mut [f64], localization: Option<&Localization>) -> Option<(f64, f64)> {
         let (m, stride) = (self.seen.innovation.len(), self.seen.stride);
-        let everything: Vec<(usize, f64)> = (0..m).map(|j| (j, 1.0)).collect();
         let mut whole = Transform::default();
+        whole.near.extend((0..m).map(|j| (j, 1.0)));
         if !dispatch(
             #[inline(always)]
-            || whole.find(&self.seen, &everything),
+            || whole.find(&self.seen),
         ) {
             return None;
         }
@@ -376,24 +373,37 @@ impl Analysis<'_> {
         let Some(localization) = localization else {
             dispatch(
                 #[inline(always)]
-                || values.chunks_exact_mut(stride).for_each(|row| self.improve(&mut whole, row)),
+                || {
+                    for row in values.chunks_exact_mut(stride) {
+                        self.improve(&mut whole, row);
+                    }
+                },
             );
             return Some(evidence);
         };
         let n = values.len() / stride;
         let block = |(block, rows): (usize, &mut [f64])| {
-            let (mut transform, mut near) = (Transform::default(), Vec::new());
-            dispatch(
-                #[inline(always)]
-                || {
-                    rows.chunks_exact_mut(stride).enumerate().all(|(i, row)| {
-                        localization.weights_into(block * BLOCK + i, n, m, &mut near);
-                        let found = transform.find(&self.seen, &near);
-                        self.improve(&mut transform, row);
-                        found
-                    })
-                },
-            )
+            let mut transforms: [Transform; WIDTH] = Default::default();
+            let mut sound = true;
+            for (g, rows) in rows.chunks_mut(WIDTH * stride).enumerate() {
+                let group = &mut transforms[..rows.len() / stride];
+                for (i, transform) in group.iter_mut().enumerate() {
+                    let state = block * BLOCK + g * WIDTH + i;
+                    localization.weights_into(state, n, m, &mut transform.near);
+                }
+                sound &= dispatch(
+                    #[inline(always)]
+                    || {
+                        let sound = Transform::find_all(group, &self.seen);
+                        // A plain loop: the closures of iterators are not always compiled for the vector unit.
+                        for (row, transform) in rows.chunks_exact_mut(stride).zip(group) {
+                            self.improve(transform, row);
+                        }
+                        sound
+                    },
+                );
+            }
+            sound
         };
         // States are independent of each other, so threads change no bit.
         #[cfg(feature = "std")]
@@ -417,7 +427,9 @@ impl Analysis<'_> {
         if let Some(rotation) = &self.rotation {
             rotation.apply(row);
         }
-        row[..count].iter_mut().for_each(|v| *v = mean + self.inflation * *v);
+        for v in &mut row[..count] {
+            *v = mean + self.inflation * *v;
+        }
         let first = row[0];
         row[count..].fill(first);
     }

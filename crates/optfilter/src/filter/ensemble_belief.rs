@@ -15,10 +15,13 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
+/// States or measurements up to which a covariance is made, where one is asked for.
+const MOST_WITH_COV: usize = 1000;
+
 /// An ensemble of states, and the stream of its random numbers.
 ///
 /// Means and covariances are those of the numbers as they are: a state that is an angle and wraps inside its
-/// own dynamics should be averaged by the caller, from the members.
+/// own dynamics should be averaged by the caller, from the members. A covariance is made up to 1,000 states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct EnsembleBelief<N: Dim> {
@@ -186,9 +189,16 @@ where
 }
 
 /// Takes the mean of the first `count` numbers from them, clears the rest, and returns it.
+#[inline(always)]
 pub(super) fn centre(row: &mut [f64], count: usize) -> f64 {
-    let mean = row[..count].iter().sum::<f64>() / count as f64;
-    row[..count].iter_mut().for_each(|v| *v -= mean);
+    let mut mean = 0.0;
+    for v in &row[..count] {
+        mean += *v;
+    }
+    mean /= count as f64;
+    for v in &mut row[..count] {
+        *v -= mean;
+    }
     row[count..].fill(0.0);
     mean
 }
@@ -198,6 +208,9 @@ where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
 {
     const HAS_COV: bool = true;
+    fn has_cov(size: usize) -> bool {
+        size <= MOST_WITH_COV
+    }
     fn mean(&self) -> OVector<f64, N> {
         let sums = self.rows().map(|row| row[..self.count].iter().sum::<f64>());
         let means = sums.map(|sum| sum / self.count as f64);
@@ -205,6 +218,9 @@ where
     }
 
     fn cov(&self) -> Option<OMatrix<f64, N, N>> {
+        if !Self::has_cov(self.dim) {
+            return None;
+        }
         let (n, stride) = (N::from_usize(self.dim), self.stride());
         let mut apart = self.values.clone();
         for row in apart.chunks_exact_mut(stride) {

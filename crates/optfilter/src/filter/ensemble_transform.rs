@@ -37,6 +37,8 @@ impl Whitened<'_> {
 /// What an analysis does to the deviations of a state from its mean; memory that is used again and again.
 #[derive(Default)]
 pub(super) struct Transform {
+    /// The measurements that count, with their weights.
+    pub(super) near: Vec<(usize, f64)>,
     eigen: Eigen,
     /// Directions in the space of the members, a padded row each.
     along: Vec<f64>,
@@ -49,36 +51,56 @@ pub(super) struct Transform {
     room: Vec<f64>,
 }
 
+impl AsMut<Eigen> for Transform {
+    fn as_mut(&mut self) -> &mut Eigen {
+        &mut self.eigen
+    }
+}
+
 impl Transform {
     /// From the measurements in `near`, with their weights; `false` if a number is not finite.
     #[inline(always)]
-    pub(super) fn find(&mut self, seen: &Whitened<'_>, near: &[(usize, f64)]) -> bool {
-        let (count, stride) = (seen.count, seen.stride);
-        let free = (count - 1) as f64;
-        let direct = near.len() >= count;
-        let size = if direct { count } else { near.len() };
-        self.eigen.reset(size);
-        for buffer in [&mut self.pulled, &mut self.weights] {
-            buffer.clear();
-            buffer.resize(stride, 0.0);
+    pub(super) fn find(&mut self, seen: &Whitened<'_>) -> bool {
+        self.prepare(seen);
+        let sound = self.eigen.solve();
+        self.finish(seen);
+        sound
+    }
+
+    /// [`find`](Self::find) of up to eight transforms side by side.
+    #[inline(always)]
+    pub(super) fn find_all(all: &mut [Self], seen: &Whitened<'_>) -> bool {
+        for one in all.iter_mut() {
+            one.prepare(seen);
         }
-        self.shrink.clear();
-        self.along.clear();
-        self.along.resize(size * stride, 0.0);
+        let sound = Eigen::solve_all(all);
+        for one in all.iter_mut() {
+            one.finish(seen);
+        }
+        sound
+    }
+
+    /// The matrix to be decomposed, and S'd.
+    #[inline(always)]
+    fn prepare(&mut self, seen: &Whitened<'_>) {
+        let (count, stride, near) = (seen.count, seen.stride, &self.near);
+        let free = (count - 1) as f64;
+        self.pulled.clear();
+        self.pulled.resize(stride, 0.0);
         for &(j, weight) in near {
             add_scaled(&mut self.pulled, weight * seen.innovation[j], seen.row(j));
         }
-        if direct {
+        if near.len() >= count {
+            self.eigen.reset(count);
             for &(j, weight) in near {
-                let row = seen.row(j);
+                // Rows of the matrix may be shorter than rows of members, but for padding.
+                let (row, share) = (&seen.row(j)[..self.eigen.stride], weight / free);
                 for r in 0..count {
-                    // Rows of the matrix may be shorter than rows of members, but for padding.
-                    let width = self.eigen.stride;
-                    let k = row[r] * weight / free;
-                    add_scaled(self.eigen.row_mut(r), k, &row[..width]);
+                    add_scaled(self.eigen.row_mut(r), row[r] * share, row);
                 }
             }
         } else {
+            self.eigen.reset(near.len());
             for (a, &(i, one)) in near.iter().enumerate() {
                 for (b, &(j, other)) in near.iter().enumerate().take(a + 1) {
                     let product = dot(seen.row(i), seen.row(j)) / free;
@@ -88,14 +110,23 @@ impl Transform {
                 }
             }
         }
-        if !self.eigen.solve() {
-            return false;
-        }
+    }
+
+    /// Directions, what is taken along each, and w, from the decomposition.
+    #[inline(always)]
+    fn finish(&mut self, seen: &Whitened<'_>) {
+        let (count, stride, near) = (seen.count, seen.stride, &self.near);
+        let (free, size) = ((count - 1) as f64, self.eigen.size);
+        self.weights.clear();
+        self.weights.resize(stride, 0.0);
+        self.shrink.clear();
+        self.along.clear();
+        self.along.resize(size * stride, 0.0);
         for k in 0..size {
             let x = Scalar::max(self.eigen.values[k], 0.0);
             let root = Scalar::sqrt(1.0 + x);
             let along = &mut self.along[k * stride..(k + 1) * stride];
-            if direct {
+            if near.len() >= count {
                 along[..self.eigen.stride].copy_from_slice(self.eigen.row(k));
                 self.shrink.push(x / (root * (root + 1.0)));
                 let part = dot(along, &self.pulled) / (free * (1.0 + x));
@@ -111,7 +142,6 @@ impl Transform {
                 add_scaled(&mut self.weights, part / (free * (1.0 + x)), along);
             }
         }
-        true
     }
 
     /// d' (I + SS' / (N-1))^-1 d and ln det(I + SS' / (N-1)).
