@@ -67,7 +67,12 @@ class Model:
     n, m : int
         Numbers in the state and in a measurement.
     f_jacobian, h_jacobian : callable, optional
-        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise.
+        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise, with a step that suits the
+        size of the state and the precision of the results (a warning says where that is single).
+    vectorized : bool
+        Whether ``f`` and ``h`` take many states at once, as the rows of an array ``(points, n)``, and return
+        ``(points, n)`` and ``(points, m)``: a Jacobian, or a step of all particles, is then one call. Jacobians
+        that are given take one state all the same.
     inputs : int
         Control inputs that ``f`` and ``h`` read.
     dt : float
@@ -138,6 +143,7 @@ class Model:
         angles: Sequence[int] = (),
         likelihood: Optional[likelihoods.Likelihood] = None,
         bounds: Any = None,
+        vectorized: bool = False,
         state_names: Sequence[str] = (),
         observation_names: Sequence[str] = (),
         input_names: Sequence[str] = (),
@@ -158,6 +164,7 @@ class Model:
             pair("h_jacobian", h_jacobian),
             _flags("state_angles", state_angles, n),
             _flags("angles", angles, m),
+            bool(vectorized),
         )
         self._recipe = dict(
             f=f,
@@ -169,6 +176,7 @@ class Model:
             inputs=inputs,
             state_angles=tuple(state_angles),
             angles=tuple(angles),
+            vectorized=bool(vectorized),
             state_names=tuple(state_names),
             observation_names=tuple(observation_names),
             input_names=tuple(input_names),
@@ -270,7 +278,7 @@ class Model:
         parameters: Optional[Mapping[str, Union[float, str]]] = None,
         definitions: Optional[Mapping[str, str]] = None,
         inputs: Sequence[str] = (),
-        integrator: str = "rk4",
+        integrator: Optional[str] = None,
         substeps: int = 1,
         dt: float = 1.0,
         Q: Any = 1.0,
@@ -283,7 +291,9 @@ class Model:
         """A model of expressions, compiled in Rust with exact derivatives.
 
         Keys of ``dynamics`` are the states, or ``"dx/dt"`` for a differential equation; keys of
-        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians.
+        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians. Differential
+        equations that are linear with constant coefficients are solved exactly over every step, others by ``integrator``
+        ("rk4" unless given, or "euler") with ``substeps`` steps; naming one, or more substeps, integrates those too.
 
         >>> import optfilter
         >>> model = optfilter.Model.from_expressions(
@@ -297,6 +307,9 @@ class Model:
         ValueError: unknown name `z`
         ...
         """
+        if integrator not in ("rk4", "euler"):
+            raise ValueError(f"integrator: must be 'rk4' or 'euler', not {integrator!r}")
+        substeps = whole("substeps", substeps)
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
         if rates and len(rates) != len(dynamics):
             raise ValueError("dynamics: either all keys are rates such as 'dx/dt', or none is")
@@ -308,8 +321,8 @@ class Model:
             if table:
                 lines += [f"[{title}]", *(f"{_quote(k)} = {_value(v)}" for k, v in table.items())]
         lines += ["[dynamics]", *(f"{_quote(k)} = {_value(v)}" for k, v in dynamics.items())]
-        if rates:
-            lines += ["[integrator]", f"method = {_quote(integrator)}", f"substeps = {int(substeps)}"]
+        if rates and (integrator is not None or substeps != 1):
+            lines += ["[integrator]", f"method = {_quote(integrator or 'rk4')}", f"substeps = {substeps}"]
         lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
         if state_angles:
             lines += ["[angles]", *(f"{_quote(name)} = true" for name in state_angles)]
@@ -330,7 +343,7 @@ class Model:
     # ---- use
 
     def filter(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
-        """Filters measurements by the filter that the model file asks for, or by implicit MAP.
+        """Filters measurements by the filter that the model file asks for, or by the one that fits it.
 
         ``settings`` are those of a ``[filter]`` table (``method``, ``steps``, ``lr``, ...) and of
         :meth:`optfilter.Filter.filter` (``predict_first``, ``errors``, ``covariances``, ...). The numbers are those of
@@ -348,7 +361,7 @@ class Model:
         of_file = dict(self.filter_settings)
         # Settings of another method in the file mean nothing for the one asked for.
         if settings.get("method") not in (None, of_file.get("method")) and "method" in of_file:
-            of_file = {key: value for key, value in of_file.items() if key == "predict_first"}
+            of_file = {key: value for key, value in of_file.items() if key in ("predict_first", "irregular")}
         return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
 
     def column(self, name: str) -> str:

@@ -21,10 +21,10 @@ _WHOLE = {
     "window": (0, 2**32 - 1),
 }
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "strict")
-_TEXTS = ("constraint", "loss", "method", "optimizer", "resampling")
+_TEXTS = ("constraint", "gaps", "irregular", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
     *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "inflation", "kappa", "lr"),
-    *("prior_var", "process_scale", "radius", "threshold"),
+    *("measurement_scale", "prior_var", "process_scale", "radius", "threshold"),
 )
 #: Every setting of the engine.
 KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))

@@ -1,6 +1,8 @@
 """Filters: step by step (``predict``, ``update``, ``x``, ``P``) or over whole series (``filter``).
 
-What is left out has the default of the engine, which is the command line's and Rust's too.
+What is left out has the default of the engine, which is the command line's and Rust's too. Every filter keeps the state
+inside ``bounds`` (a truncated Gaussian, reflected particles, projected steps), and takes ``irregular="per_row"`` to count every
+row as one step where times are irregular and the model knows no ``dt``; otherwise that is an error.
 
 >>> import optfilter
 >>> model = optfilter.models.Growth(Q=3.0, R=2.0)
@@ -62,8 +64,11 @@ class KalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -83,8 +88,11 @@ class ExtendedKalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -105,8 +113,11 @@ class IteratedEKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -133,8 +144,11 @@ class UnscentedKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -164,8 +178,11 @@ class ParticleFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -291,8 +308,11 @@ class ImplicitMAP(Filter):
         In place of the model's own.
     carry : bool
         Whether the optimizer's state is carried from one measurement to the next; the paper restarts it.
+    gaps : {"widen", "ignore"}, optional
+        Whether to take more steps after a gap, as many as the wider prior of a longer prediction asks for. By default
+        where Q is per unit of time.
     bounds : (lower, upper), optional
-        A box that the state is kept in.
+        A box that the state is kept in; the model's own unless given.
     error_bars : bool, optional
         Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
         and R are given, the optimizer can be differentiated and is restarted, and the state has at most 100 numbers.
@@ -328,6 +348,7 @@ class ImplicitMAP(Filter):
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,
+        gaps: Optional[str] = None,
         bounds: Any = None,
         error_bars: Optional[bool] = None,
         strict: Optional[bool] = None,
@@ -337,7 +358,9 @@ class ImplicitMAP(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -365,8 +388,11 @@ class VariationalKF(Filter):
         R: Any = None,
         x0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -391,11 +417,18 @@ BY_NAME: dict[str, type[Filter]] = {
 def make(model: Model, **settings: Any) -> Filter:
     """The filter that settings describe, by the names of a model file's ``[filter]`` table.
 
+    Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
+
     >>> import optfilter
-    >>> optfilter.filters.make(optfilter.models.Growth(), method="ekf").flags
+    >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
+    '--method ukf'
+    >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags
     '--method ekf'
     """
-    name = settings.pop("method", None) or "imap"
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if "method" not in settings:
+        settings = Filter._fitted(model, settings)
+    name = settings.pop("method")
     if name not in BY_NAME:
         raise ValueError(f"method: {name!r} is not one of {', '.join(BY_NAME)}")
     made: Filter = BY_NAME[name]._make(model, settings)

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::pipeline::{self, Job, Outcome};
 use crate::plot::PlotFlags;
-use crate::settings::FilterFlags;
+use crate::settings::{FilterFlags, warn_of_unmoved};
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
@@ -121,6 +121,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         skip_done: args.skip_done,
         plot: args.plot.path.is_some(),
     };
+    let unmoved = spec.unmoved(&filter);
+    if !args.quiet && !args.json {
+        warn_of_unmoved(&unmoved, &filter);
+    }
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -129,7 +133,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         args.plot.write(&text, || chart.figure())?;
     }
     if args.json {
-        let json = json(&spec, &filter, &outcome, seconds).to_string() + "\n";
+        let mut json = json(&spec, &filter, &outcome, seconds);
+        json["unmoved"] = unmoved.into();
+        let json = json.to_string() + "\n";
         if files::is_standard(&args.out) {
             let _ = std::io::stderr().write_all(json.as_bytes());
             return Ok(());

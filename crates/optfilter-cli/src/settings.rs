@@ -4,13 +4,15 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{CG, Constraint, FilterSpec, Loss, Method};
+use optfilter_run::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method};
+use std::io::Write;
 
 /// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else imap]
+    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else kf or ekf
+    /// where noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, or cg, which has no learning rate
@@ -48,9 +50,18 @@ pub struct FilterFlags {
     /// What imap and vkf descend: likelihood or squared [default: likelihood where R is given]
     #[arg(long, value_name = "NAME", value_parser = ["likelihood", "squared"])]
     pub loss: Option<String>,
-    /// Factor on the process noise of the classical filters [default: 1]
+    /// More steps of imap after a gap: widen or ignore [default: widen where process noise is per time]
+    #[arg(long, value_name = "NAME", value_parser = Gaps::NAMES)]
+    pub gaps: Option<String>,
+    /// Irregular times under a model without dt: error or per_row [default: error]
+    #[arg(long, value_name = "NAME", value_parser = Irregular::NAMES)]
+    pub irregular: Option<String>,
+    /// Factor on the process noise Q of the classical filters [default: 1]
     #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
+    /// Factor on the measurement noise R [default: 1]
+    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
+    pub measurement_scale: Option<f64>,
     /// Variance of vkf's prior in every state [default: the process noise]
     #[arg(long, value_name = "V", value_parser = positive)]
     pub prior_var: Option<f64>,
@@ -121,6 +132,22 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
+/// What to say of states that no measurement moves under a filter.
+pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
+    let hint = match filter.method() {
+        Method::Imap | Method::Vkf => "; kf, ekf (with noise) or imap with --window would",
+        _ => "; nothing that is measured depends on them",
+    };
+    (!states.is_empty()).then(|| format!("no measurement moves {}{hint}", states.join(", ")))
+}
+
+/// Says it on standard error.
+pub fn warn_of_unmoved(states: &[&str], filter: &FilterSpec) {
+    if let Some(text) = unmoved_text(states, filter) {
+        let _ = writeln!(std::io::stderr(), "warning: {text}");
+    }
+}
+
 impl FilterFlags {
     /// The flags as settings.
     fn given(&self) -> FilterSpec {
@@ -146,7 +173,16 @@ impl FilterFlags {
             }),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
+            gaps: self
+                .gaps
+                .as_deref()
+                .map(|g| if g == "widen" { Gaps::Widen } else { Gaps::Ignore }),
+            irregular: self.irregular.as_deref().map(|i| match i {
+                "per_row" => Irregular::PerRow,
+                _ => Irregular::Error,
+            }),
             process_scale: self.process_scale,
+            measurement_scale: self.measurement_scale,
             prior_var: self.prior_var,
             particles: self.particles,
             members: self.members,
@@ -173,8 +209,9 @@ impl FilterFlags {
         // Settings of another method in the file mean nothing for the one asked for.
         let same =
             given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
-        let clock = FilterSpec { predict_first: of_file.predict_first, ..FilterSpec::default() };
-        let filter = given.over(if same { of_file } else { &clock });
+        let FilterSpec { predict_first, irregular, .. } = *of_file;
+        let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
+        let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
         let method = filter.method();
         if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
             return Err(Failure::usage(format!(

@@ -1,8 +1,8 @@
 //! What is to be filtered, read from a dictionary, with errors that name the argument.
 
 use crate::convert::{as_array, check_memory, fill_vector, matrix, slice};
-use crate::errors::bad;
-use crate::model::AnyModel;
+use crate::errors::{bad, take_pending};
+use crate::model::{AnyModel, CoreModel};
 use crate::optimizer::PythonRule;
 use nalgebra::DMatrix;
 use numpy::PyUntypedArrayMethods;
@@ -45,6 +45,20 @@ pub(crate) fn check_spec(text: &str) -> PyResult<String> {
         spec.rule().map_err(spec_error)?;
     }
     Ok(spec.flags())
+}
+
+/// Settings with the filter named that fits the problem, as JSON.
+#[pyfunction]
+pub(crate) fn fit_spec(
+    model: &Bound<'_, CoreModel>,
+    text: &str,
+    problem: &Bound<'_, PyDict>,
+) -> PyResult<String> {
+    let problem = read_problem(&model.get().model, problem)?;
+    let named = read_spec(text)?.fitted(&problem);
+    // What a callable may raise on the way is raised by the filter when it gets there.
+    take_pending();
+    serde_json::to_string(&named).map_err(|e| bad("settings", e.to_string()))
 }
 
 /// The names of all filters.

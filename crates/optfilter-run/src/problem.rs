@@ -1,6 +1,7 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
-use crate::spec::SpecError;
+use crate::model::{Pace, RunModel};
+use crate::spec::{FilterSpec, Gaps, SpecError};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
@@ -180,6 +181,24 @@ impl<M> Problem<M> {
         }
     }
 
+    /// The same problem with `k` times the measurement noise, in R and in likelihoods that have a scale.
+    pub fn with_measurement_scale(&self, k: f64) -> Result<Self, SpecError>
+    where
+        M: Clone,
+    {
+        let likelihood = match &self.likelihood {
+            Some(LikelihoodSpec::Gaussian(cov)) => Some(LikelihoodSpec::Gaussian(cov.scaled(k))),
+            Some(LikelihoodSpec::Components(parts)) => {
+                let parts = parts.iter().map(|c| c.stretched(k.sqrt())).collect::<Result<_, _>>();
+                let wrong = |e| SpecError::of("measurement_scale", e);
+                Some(LikelihoodSpec::Components(parts.map_err(wrong)?))
+            }
+            other => other.clone(),
+        };
+        let measurement = self.measurement.as_ref().map(|r| r.scaled(k));
+        Ok(Self { measurement, likelihood, ..self.clone() })
+    }
+
     /// Whether every component scatters by a Gaussian.
     pub fn is_gaussian(&self) -> bool {
         match &self.likelihood {
@@ -227,7 +246,27 @@ impl<M> Problem<M> {
         }
     }
 
-    /// Q times `scale` and R as the library holds them.
+    /// Whether an implicit filter takes more steps after a gap.
+    pub(crate) fn widens(&self, spec: &FilterSpec) -> bool {
+        match spec.gaps {
+            Some(gaps) => gaps == Gaps::Widen,
+            None => self.process.as_ref().is_some_and(|q| q.per_time),
+        }
+    }
+}
+
+impl<M: RunModel> Problem<M> {
+    /// Whether neither the model nor its process noise knows how long a step is, so that irregular times mean nothing to it.
+    pub fn goes_by_rows(&self) -> bool {
+        match self.model.pace() {
+            Pace::Time => false,
+            Pace::Rows => true,
+            Pace::Still => self.process.as_ref().is_some_and(|q| !q.per_time),
+        }
+    }
+
+    /// Q times `scale` and R as the library holds them. Noise per time is integrated exactly where the model is linear in
+    /// continuous time; elsewhere it is Q dt.
     pub fn gaussian_noise<N: Dim, D: Dim>(
         &self,
         n: N,
@@ -244,9 +283,13 @@ impl<M> Problem<M> {
         let r = r.ok_or_else(|| missing("R", "the measurement noise"))?;
         // A factor of one must not touch a bit.
         let cov = if scale == 1.0 { q.cov.dense(n) } else { q.cov.scaled(scale).dense(n) };
-        let made = match q.per_time {
-            true => GaussianNoise::per_time(cov, r.dense(m)),
-            false => GaussianNoise::new(cov, r.dense(m)),
+        let made = match (q.per_time, self.model.drift()) {
+            (true, Some(a)) => {
+                let a = Covariance::Dense(a).dense(n);
+                GaussianNoise::continuous(a, cov, r.dense(m), self.dt)
+            }
+            (true, None) => GaussianNoise::per_time(cov, r.dense(m)),
+            (false, _) => GaussianNoise::new(cov, r.dense(m)),
         };
         made.map_err(noise_error)
     }
@@ -265,11 +308,12 @@ impl<M> Problem<M> {
         let q = self.process.as_ref().unwrap_or(&none);
         let r = self.measurement.as_ref();
         let r = r.ok_or_else(|| SpecError::of("R", "the measurement noise is not given"))?;
-        if matches!(q.cov, Covariance::Dense(_)) || matches!(r, Covariance::Dense(_)) {
-            let made = match q.per_time {
-                true => GaussianNoise::per_time(q.cov.scaled(scale).dense(n), r.dense(m)),
-                false => GaussianNoise::new(q.cov.scaled(scale).dense(n), r.dense(m)),
-            };
+        let exact = q.per_time && self.model.drift().is_some();
+        if exact || [&q.cov, r].iter().any(|cov| matches!(cov, Covariance::Dense(_))) {
+            if self.process.is_some() {
+                return self.gaussian_noise(n, m, scale, Some(r)).map(SlimNoise::Joint);
+            }
+            let made = GaussianNoise::new(q.cov.dense(n), r.dense(m));
             return made.map(SlimNoise::Joint).map_err(noise_error);
         }
         let process = OVector::from_fn_generic(n, nalgebra::U1, |i, _| q.cov.variance(i) * scale);

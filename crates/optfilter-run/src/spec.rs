@@ -101,6 +101,37 @@ pub enum Loss {
     Squared,
 }
 
+/// What to make of irregular times under a model that knows no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Irregular {
+    /// An error.
+    #[default]
+    Error,
+    /// Every row is one step, however long it took.
+    PerRow,
+}
+
+impl Irregular {
+    /// Their names.
+    pub const NAMES: [&'static str; 2] = ["error", "per_row"];
+}
+
+/// What an implicit filter makes of a measurement that comes after a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gaps {
+    /// It takes more steps, as the wider prior asks for.
+    Widen,
+    /// It takes as many steps as ever.
+    Ignore,
+}
+
+impl Gaps {
+    /// Their names.
+    pub const NAMES: [&'static str; 2] = ["widen", "ignore"];
+}
+
 /// How far a window trusts the dynamics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -221,14 +252,20 @@ settings! {
     carry: bool,
     /// What the optimizer descends: the likelihood where R is given, else the squared error.
     loss: Loss,
+    /// Whether an implicit filter takes more steps after a gap; where process noise is per time, unless said otherwise.
+    gaps: Gaps,
+    /// What to make of irregular times under a model that knows no time.
+    irregular: Irregular,
     /// Whether an implicit filter carries standard deviations; where it can, unless said otherwise.
     error_bars: bool,
     /// Whether lost standard deviations are an error, instead of being given up.
     strict: bool,
     /// One variance of the prior of vkf for all states; Q unless given.
     prior_var: f64,
-    /// A factor on the process noise.
+    /// A factor on the process noise Q.
     process_scale: f64,
+    /// A factor on the measurement noise R.
+    measurement_scale: f64,
     /// Particles of the particle filter.
     particles: u32,
     /// Members of an ensemble.
@@ -270,9 +307,23 @@ impl FilterSpec {
         Ok(Self { method: Some(found), ..Self::default() })
     }
 
-    /// The filter.
+    /// The filter; imap where none is named. [`fitted`](Self::fitted) names the one that fits a problem.
     pub fn method(&self) -> Method {
         self.method.unwrap_or_default()
+    }
+
+    /// Whether a setting is given that only filters driven by an optimizer read.
+    pub(crate) fn sets_optimizer(&self) -> bool {
+        let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
+        self.optimizer.is_some()
+            || self.steps.is_some()
+            || numbers.iter().any(Option::is_some)
+            || self.eps_in_sqrt.or(self.carry).is_some()
+            || self.window.is_some()
+            || self.discount.is_some()
+            || self.constraint.is_some()
+            || self.gaps.is_some()
+            || self.loss.is_some()
     }
 
     /// The optimizer's name.
@@ -327,6 +378,11 @@ impl FilterSpec {
     /// The factor on the process noise.
     pub fn process_scale(&self) -> f64 {
         self.process_scale.unwrap_or(1.0)
+    }
+
+    /// The factor on the measurement noise.
+    pub fn measurement_scale(&self) -> f64 {
+        self.measurement_scale.unwrap_or(1.0)
     }
 
     /// The number of particles.
@@ -421,7 +477,7 @@ impl FilterSpec {
         let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
         let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
         let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
-        let checks: [Check; 16] = [
+        let checks: [Check; 17] = [
             ("lr", self.lr, positive.0, positive.1),
             ("decay", self.decay, fraction.0, fraction.1),
             ("beta1", self.beta1, fraction.0, fraction.1),
@@ -430,6 +486,7 @@ impl FilterSpec {
             ("accumulator", self.accumulator, small.0, small.1),
             ("prior_var", self.prior_var, positive.0, positive.1),
             ("process_scale", self.process_scale, positive.0, positive.1),
+            ("measurement_scale", self.measurement_scale, positive.0, positive.1),
             ("inflation", self.inflation, positive.0, positive.1),
             ("radius", self.radius, |v| v > 0.0, "positive"),
             ("threshold", self.threshold, share.0, share.1),
@@ -523,10 +580,13 @@ impl FilterSpec {
             constraint: filled.constraint.filter(|c| *c == Constraint::Weak),
             carry: filled.carry.filter(|on| *on),
             process_scale: filled.process_scale.filter(|s| *s != 1.0),
+            measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
             rotate: filled.rotate.filter(|on| *on),
             periodic: filled.periodic.filter(|on| *on),
             seed: self.seed.filter(|s| *s != 0),
             predict_first: self.predict_first.filter(|on| *on),
+            gaps: self.gaps.filter(|_| self.method() == Method::Imap),
+            irregular: self.irregular.filter(|i| *i != Irregular::Error),
             error_bars: None,
             ..filled
         }
@@ -553,6 +613,7 @@ impl FilterSpec {
             ("accumulator", self.accumulator),
             ("prior_var", self.prior_var),
             ("process_scale", self.process_scale),
+            ("measurement_scale", self.measurement_scale),
             ("inflation", self.inflation),
             ("radius", self.radius),
             ("threshold", self.threshold),
@@ -577,6 +638,8 @@ impl FilterSpec {
         put("members", self.members.map(|v| v.to_string()));
         put("seed", self.seed.map(|v| v.to_string()));
         put("resampling", self.resampling.map(|s| quoted(s.name())));
+        put("gaps", self.gaps.map(|g| quoted(Gaps::NAMES[g as usize])));
+        put("irregular", self.irregular.map(|i| quoted(Irregular::NAMES[i as usize])));
         put(
             "loss",
             self.loss.map(|l| quoted(if l == Loss::Squared { "squared" } else { "likelihood" })),

@@ -5,7 +5,7 @@ use super::read::Reader;
 use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
-use optfilter_run::{Covariance, FilterSpec, Method, ProcessNoise};
+use optfilter_run::{Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
 
 impl Reader {
     pub(super) fn read_process_noise(
@@ -153,6 +153,8 @@ impl Reader {
                 "method" => &Method::NAMES,
                 "optimizer" => &AnyOptimizer::NAMES,
                 "loss" => &["likelihood", "squared"],
+                "gaps" => &Gaps::NAMES,
+                "irregular" => &Irregular::NAMES,
                 "resampling" => &["systematic", "stratified", "residual", "multinomial"],
                 _ => &[],
             };

@@ -6,6 +6,7 @@ use super::traits::{Belief, is_sane};
 use crate::eigen::dot;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::psd_factor;
+use crate::optim::{Bounds, reflect};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
 use alloc::vec;
@@ -240,6 +241,23 @@ where
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
         check_len("members' state", n, self.dim, Some(index))?;
         check_len("members", n * self.stride(), self.values.len(), Some(index))
+    }
+
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        self.rows().enumerate().all(|(i, row)| {
+            bounds
+                .sides(i)
+                .is_none_or(|(low, high)| !row[..self.count].iter().any(|v| *v < low || *v > high))
+        })
+    }
+
+    /// Every member reflected at the sides it went through.
+    fn confine(&mut self, bounds: &Bounds) {
+        let stride = self.stride();
+        for (i, row) in self.values.chunks_exact_mut(stride).enumerate() {
+            let Some(sides) = bounds.sides(i) else { continue };
+            row.iter_mut().for_each(|v| *v = reflect(*v, sides));
+        }
     }
 
     fn flaw(&self) -> Option<&'static str> {

@@ -30,6 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bounded;
 mod ensemble;
 mod ensemble_belief;
 mod ensemble_transform;
@@ -52,6 +53,7 @@ mod window_bars;
 mod window_loss;
 
 pub use crate::error::FilterError;
+pub use bounded::Bounded;
 pub use ensemble::Ensemble;
 pub use ensemble_belief::EnsembleBelief;
 pub use error_bars::ErrorBars;

@@ -319,6 +319,16 @@ impl Component {
         positive("Gaussian", "std", std)?;
         Ok(Self::Normal(Normal { precision: 1.0 / (std * std), std }))
     }
+
+    /// The same with its deviation or scale times `k`; counts and binary data have none of their own.
+    pub fn stretched(&self, k: f64) -> Result<Self, LikelihoodError> {
+        Ok(match *self {
+            Self::Normal(l) => Self::normal(k * l.std)?,
+            Self::StudentT(l) => Self::StudentT(StudentT::new(l.dof, k * l.scale)?),
+            Self::Huber(l) => Self::Huber(Huber::new(l.delta, k * l.scale)?),
+            counted => counted,
+        })
+    }
 }
 
 /// Calls a method of [`Single`] on whatever kind a component is.
