@@ -28,7 +28,7 @@ BURN = 400
 # name, members, inflation, radius (0: whole), states that share an analysis in DAPPER
 RUNS = [
     ("ETKF", 24, 1.02, 0, 0),
-    ("ETKF", 40, 1.01, 0, 0),
+    ("ETKF", 40, 1.02, 0, 0),
     ("LETKF", 7, 1.04, 4, 2),
     ("LETKF", 7, 1.04, 4, 1),
     ("LETKF", 20, 1.02, 7, 2),

@@ -3,9 +3,10 @@
 //! A local ensemble filter needs one decomposition per state and measurement. The matrix is brought to
 //! three diagonals by reflections, those to one by implicit QL steps (Bowdler, Martin, Reinsch and Wilkinson 1968).
 //! Eigenvectors are kept as rows and rows are padded with zeros to whole vectors, so that every inner loop
-//! runs over neighbours in memory; and eight matrices are iterated side by side.
+//! runs over neighbours in memory; and many matrices can be iterated side by side, as lanes: each step of an iteration waits
+//! for the one before, so that eight take little longer than one.
 
-use crate::scalar::{Lanes, Scalar};
+use crate::scalar::Scalar;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -41,13 +42,7 @@ pub(crate) fn add_scaled(to: &mut [f64], k: f64, from: &[f64]) {
     }
 }
 
-impl AsMut<Eigen> for Eigen {
-    fn as_mut(&mut self) -> &mut Self {
-        self
-    }
-}
-
-/// A symmetric matrix of padded rows, and room for its decomposition.
+/// A symmetric positive semi-definite matrix of padded rows, and room for its decomposition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Eigen {
     pub(crate) size: usize,
@@ -56,7 +51,7 @@ pub(crate) struct Eigen {
     pub(crate) rows: Vec<f64>,
     /// The eigenvalues, in no particular order.
     pub(crate) values: Vec<f64>,
-    beside: Vec<f64>,
+    pub(crate) beside: Vec<f64>,
 }
 
 impl Eigen {
@@ -86,7 +81,8 @@ impl Eigen {
     /// Decomposes the matrix; `false` if it holds what is not a number.
     #[inline(always)]
     pub(crate) fn solve(&mut self) -> bool {
-        self.reflect();
+        self.reduce();
+        self.accumulate();
         let (mut d, mut e) = (core::mem::take(&mut self.values), core::mem::take(&mut self.beside));
         let sound = iterate(
             &mut d,
@@ -95,45 +91,6 @@ impl Eigen {
             |i, c, s| self.turn(i, c, s),
         );
         (self.values, self.beside) = (d, e);
-        sound
-    }
-
-    /// Decomposes up to eight matrices side by side: each step of the iteration waits for the one before, so that
-    /// eight take little longer than one.
-    #[inline(always)]
-    pub(crate) fn solve_all<'a>(all: &mut [impl AsMut<Eigen> + 'a]) -> bool {
-        let mut size = 0;
-        for one in all.iter_mut() {
-            one.as_mut().reflect();
-            size = size.max(one.as_mut().size);
-        }
-        // Smaller matrices end in zeros, which nothing couples to them.
-        let zeros = Lanes([0.0; WIDTH]);
-        let (mut d, mut e) = (vec![zeros; size], vec![zeros; size]);
-        for (lane, one) in all.iter_mut().enumerate() {
-            let one = one.as_mut();
-            for i in 0..one.size {
-                (d[i].0[lane], e[i].0[lane]) = (one.values[i], one.beside[i]);
-            }
-        }
-        let sound = iterate(
-            &mut d,
-            &mut e,
-            #[inline(always)]
-            |i, c, s| {
-                for (lane, one) in all.iter_mut().enumerate() {
-                    if i + 1 < one.as_mut().size && !(c.0[lane] == 1.0 && s.0[lane] == 0.0) {
-                        one.as_mut().turn(i, c.0[lane], s.0[lane]);
-                    }
-                }
-            },
-        );
-        for (lane, one) in all.iter_mut().enumerate() {
-            let one = one.as_mut();
-            for i in 0..one.size {
-                one.values[i] = d[i].0[lane];
-            }
-        }
         sound
     }
 
@@ -151,18 +108,19 @@ impl Eigen {
         }
     }
 
-    /// A = W' T W with T of three diagonals: `values` and, beside it, `beside`; W as rows.
+    /// A = Q T Q' with T of three diagonals: `values` and, beside it, `beside`. Q is the product of the
+    /// reflections I - v v', whose v are the rows.
     #[inline(always)]
-    fn reflect(&mut self) {
+    pub(crate) fn reduce(&mut self) {
         let (size, stride) = (self.size, self.stride);
-        let mut largest = 0.0;
-        for v in &self.rows {
-            largest = Scalar::max(largest, v.abs());
+        // No entry of a covariance is larger than its largest variance.
+        let mut trace = 0.0;
+        for i in 0..size {
+            trace += self.row(i)[i].abs();
         }
-        if largest < 1e-140 {
+        if trace < 1e-140 {
             // Nothing, to all that is computed from it; squares of such numbers would vanish.
             self.reset(size);
-            (0..size).for_each(|i| self.row_mut(i)[i] = 1.0);
             return;
         }
         let mut both = vec![0.0; 2 * stride];
@@ -206,6 +164,31 @@ impl Eigen {
             }
             self.row_mut(j).fill(0.0);
         }
+    }
+
+    /// Q' x in place.
+    #[inline(always)]
+    pub(crate) fn forward(&self, x: &mut [f64]) {
+        for j in 0..self.size.saturating_sub(2) {
+            let along = dot(x, self.row(j));
+            add_scaled(x, -along, self.row(j));
+        }
+    }
+
+    /// Q x in place.
+    #[inline(always)]
+    pub(crate) fn backward(&self, x: &mut [f64]) {
+        for j in (0..self.size.saturating_sub(2)).rev() {
+            let along = dot(x, self.row(j));
+            add_scaled(x, -along, self.row(j));
+        }
+    }
+
+    /// Q' in the place of the reflections.
+    #[inline(always)]
+    fn accumulate(&mut self) {
+        let (size, stride) = (self.size, self.stride);
+        let mut v = vec![0.0; stride];
         for j in size.saturating_sub(2)..size {
             self.row_mut(j)[j] = 1.0;
         }
@@ -226,7 +209,11 @@ impl Eigen {
 /// Implicit QL steps on the diagonal d and on e beside it, in all lanes; `turn` is told every rotation of the coordinates
 /// i and i + 1. A lane that has converged rests (c = 1, s = 0) until the others have.
 #[inline(always)]
-fn iterate<S: Scalar>(d: &mut [S], e: &mut [S], mut turn: impl FnMut(usize, S, S)) -> bool {
+pub(crate) fn iterate<S: Scalar>(
+    d: &mut [S],
+    e: &mut [S],
+    mut turn: impl FnMut(usize, S, S),
+) -> bool {
     let size = d.len();
     let e = &mut e[..size];
     let (mut shift, mut scale) = (S::ZERO, S::ZERO);
@@ -301,6 +288,7 @@ fn iterate<S: Scalar>(d: &mut [S], e: &mut [S], mut turn: impl FnMut(usize, S, S
 mod tests {
     use super::*;
     use crate::rng::Stream;
+    use crate::scalar::Lanes;
     use nalgebra::DMatrix;
 
     #[test]
@@ -341,34 +329,34 @@ mod tests {
 
     #[test]
     fn side_by_side_is_one_by_one() {
+        // Of different sizes and ranks; the smaller end in zeros that nothing couples to them.
         let mut stream = Stream::new(2, 0, "eigen");
-        let made = |size: usize, rank: usize, stream: &mut Stream| {
+        let sizes = [(20, 20), (20, 3), (1, 1), (9, 0), (17, 16), (4, 2), (20, 40), (12, 12)];
+        let zeros = Lanes([0.0; WIDTH]);
+        let (mut d, mut e) = (vec![zeros; 20], vec![zeros; 20]);
+        let mut alone = Vec::new();
+        for (lane, (size, rank)) in sizes.into_iter().enumerate() {
             let b = DMatrix::from_fn(size, rank, |_, _| stream.normal());
+            let a = &b * b.transpose();
             let mut eigen = Eigen::default();
             eigen.reset(size);
-            let a = &b * b.transpose();
             for i in 0..size {
                 (0..size).for_each(|j| eigen.row_mut(i)[j] = a[(i, j)]);
             }
-            (eigen, a)
-        };
-        let sizes = [(20, 20), (20, 3), (1, 1), (9, 0), (17, 16), (4, 2), (20, 40), (12, 12)];
-        for kept in 1..=WIDTH {
-            let all: Vec<_> = sizes[..kept].iter().map(|s| made(s.0, s.1, &mut stream)).collect();
-            let mut eigens: Vec<Eigen> = all.iter().map(|(e, _)| e.clone()).collect();
-            assert!(Eigen::solve_all(&mut eigens));
-            for (eigen, (_, a)) in eigens.iter().zip(&all) {
-                let size = a.nrows();
-                let unit = 1e-13 * a.amax().max(1.0) * size as f64;
-                for i in 0..size {
-                    for j in 0..size {
-                        let one = if i == j { 1.0 } else { 0.0 };
-                        assert!((dot(eigen.row(i), eigen.row(j)) - one).abs() < 1e-13);
-                        let terms =
-                            (0..size).map(|k| eigen.values[k] * eigen.row(k)[i] * eigen.row(k)[j]);
-                        assert!((terms.sum::<f64>() - a[(i, j)]).abs() < unit, "{size} {i} {j}");
-                    }
-                }
+            eigen.reduce();
+            for i in 0..size {
+                (d[i].0[lane], e[i].0[lane]) = (eigen.values[i], eigen.beside[i]);
+            }
+            let mut values: Vec<f64> = a.symmetric_eigenvalues().iter().copied().collect();
+            values.sort_by(f64::total_cmp);
+            alone.push(values);
+        }
+        assert!(iterate(&mut d, &mut e, |_, _, _| ()));
+        for (lane, theirs) in alone.iter().enumerate() {
+            let mut ours: Vec<f64> = d[..theirs.len()].iter().map(|d| d.0[lane]).collect();
+            ours.sort_by(f64::total_cmp);
+            for (a, b) in ours.iter().zip(theirs) {
+                assert!((a - b).abs() < 1e-12, "{lane}: {a} {b}");
             }
         }
     }

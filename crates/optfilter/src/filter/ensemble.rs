@@ -52,7 +52,7 @@
 //! References: Bishop, Etherton and Majumdar 2001; Hunt, Kostelich and Szunyogh 2007; Sakov and Oke 2008.
 
 use super::ensemble_belief::{EnsembleBelief, Spread, centre};
-use super::ensemble_transform::{Rotation, Transform, Whitened};
+use super::ensemble_transform::{Local, Rotation, Transform, Whitened};
 use super::gaussian::{LN_TAU, not_positive_definite};
 use super::localization::Localization;
 use super::particle_belief::{LANES, load, store};
@@ -360,9 +360,8 @@ impl Analysis<'_> {
     /// Improves all members; returns the normalised innovation squared and ln det (R^-1 S), or `None` where a
     /// number is not finite.
     fn run(&self, values: &mut [f64], localization: Option<&Localization>) -> Option<(f64, f64)> {
-        let (m, stride) = (self.seen.innovation.len(), self.seen.stride);
+        let (m, count, stride) = (self.seen.innovation.len(), self.seen.count, self.seen.stride);
         let mut whole = Transform::default();
-        whole.near.extend((0..m).map(|j| (j, 1.0)));
         if !dispatch(
             #[inline(always)]
             || whole.find(&self.seen),
@@ -375,7 +374,9 @@ impl Analysis<'_> {
                 #[inline(always)]
                 || {
                     for row in values.chunks_exact_mut(stride) {
-                        self.improve(&mut whole, row);
+                        let before = centre(row, count);
+                        let moved = whole.apply(row);
+                        self.spread(row, before + moved);
                     }
                 },
             );
@@ -383,23 +384,27 @@ impl Analysis<'_> {
         };
         let n = values.len() / stride;
         let block = |(block, rows): (usize, &mut [f64])| {
-            let mut transforms: [Transform; WIDTH] = Default::default();
-            let mut sound = true;
+            let mut locals: [Local; WIDTH] = Default::default();
+            let (mut means, mut sound) = ([0.0; WIDTH], true);
             for (g, rows) in rows.chunks_mut(WIDTH * stride).enumerate() {
-                let group = &mut transforms[..rows.len() / stride];
-                for (i, transform) in group.iter_mut().enumerate() {
+                let group = &mut locals[..rows.len() / stride];
+                for (i, local) in group.iter_mut().enumerate() {
                     let state = block * BLOCK + g * WIDTH + i;
-                    localization.weights_into(state, n, m, &mut transform.near);
+                    localization.weights_into(state, n, m, &mut local.near);
                 }
-                sound &= dispatch(
+                dispatch(
                     #[inline(always)]
                     || {
-                        let sound = Transform::find_all(group, &self.seen);
-                        // A plain loop: the closures of iterators are not always compiled for the vector unit.
-                        for (row, transform) in rows.chunks_exact_mut(stride).zip(group) {
-                            self.improve(transform, row);
+                        for (row, mean) in rows.chunks_exact_mut(stride).zip(&mut means) {
+                            *mean = centre(row, count);
                         }
-                        sound
+                        let Some(moved) = Local::apply_all(group, &self.seen, rows) else {
+                            sound = false;
+                            return;
+                        };
+                        for (i, row) in rows.chunks_exact_mut(stride).enumerate() {
+                            self.spread(row, means[i] + moved.0[i]);
+                        }
                     },
                 );
             }
@@ -418,12 +423,10 @@ impl Analysis<'_> {
         sound.then_some(evidence)
     }
 
-    /// One state of all members.
+    /// The members' values of one state from its mean and their deviations, which are turned and inflated.
     #[inline(always)]
-    fn improve(&self, transform: &mut Transform, row: &mut [f64]) {
+    fn spread(&self, row: &mut [f64], mean: f64) {
         let count = self.seen.count;
-        let before = centre(row, count);
-        let mean = before + transform.apply(row);
         if let Some(rotation) = &self.rotation {
             rotation.apply(row);
         }

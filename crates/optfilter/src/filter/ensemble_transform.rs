@@ -13,9 +13,9 @@
 //! other matrix's eigenvector u, 1 / ((N-1) r (r + 1)) along S'u. No eigenvalue is divided by, so none is too
 //! small.
 
-use crate::eigen::{Eigen, add_scaled, dot};
+use crate::eigen::{Eigen, WIDTH, add_scaled, dot, iterate};
 use crate::rng::Stream;
-use crate::scalar::Scalar;
+use crate::scalar::{Lanes, Scalar};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -32,13 +32,49 @@ impl Whitened<'_> {
     fn row(&self, j: usize) -> &[f64] {
         &self.rows[j * self.stride..(j + 1) * self.stride]
     }
+
+    /// Of S'S and SS' the smaller, over N - 1.
+    #[inline(always)]
+    fn matrix(&self, near: &[(usize, f64)], out: &mut Eigen) {
+        let free = (self.count - 1) as f64;
+        if near.len() >= self.count {
+            out.reset(self.count);
+            for &(j, weight) in near {
+                // Rows of the matrix may be shorter than rows of members, but for padding.
+                let (row, share) = (&self.row(j)[..out.stride], weight / free);
+                for r in 0..self.count {
+                    add_scaled(out.row_mut(r), row[r] * share, row);
+                }
+            }
+            return;
+        }
+        out.reset(near.len());
+        for (a, &(i, one)) in near.iter().enumerate() {
+            for (b, &(j, other)) in near.iter().enumerate().take(a + 1) {
+                let product = dot(self.row(i), self.row(j)) / free;
+                let product = product * Scalar::sqrt(one * other);
+                out.row_mut(a)[b] = product;
+                out.row_mut(b)[a] = product;
+            }
+        }
+    }
+
+    /// S'd.
+    #[inline(always)]
+    fn pulled(&self, near: &[(usize, f64)]) -> Vec<f64> {
+        let mut out = vec![0.0; self.stride];
+        for &(j, weight) in near {
+            add_scaled(&mut out, weight * self.innovation[j], self.row(j));
+        }
+        out
+    }
 }
 
-/// What an analysis does to the deviations of a state from its mean; memory that is used again and again.
+/// What an analysis does to the deviations of every state from its mean.
 #[derive(Default)]
 pub(super) struct Transform {
-    /// The measurements that count, with their weights.
-    pub(super) near: Vec<(usize, f64)>,
+    /// Every measurement, with weight one.
+    near: Vec<(usize, f64)>,
     eigen: Eigen,
     /// Directions in the space of the members, a padded row each.
     along: Vec<f64>,
@@ -51,65 +87,16 @@ pub(super) struct Transform {
     room: Vec<f64>,
 }
 
-impl AsMut<Eigen> for Transform {
-    fn as_mut(&mut self) -> &mut Eigen {
-        &mut self.eigen
-    }
-}
-
 impl Transform {
-    /// From the measurements in `near`, with their weights; `false` if a number is not finite.
+    /// From all measurements; `false` if a number is not finite.
     #[inline(always)]
     pub(super) fn find(&mut self, seen: &Whitened<'_>) -> bool {
-        self.prepare(seen);
+        self.near.extend((0..seen.innovation.len()).map(|j| (j, 1.0)));
+        seen.matrix(&self.near, &mut self.eigen);
+        self.pulled = seen.pulled(&self.near);
         let sound = self.eigen.solve();
         self.finish(seen);
         sound
-    }
-
-    /// [`find`](Self::find) of up to eight transforms side by side.
-    #[inline(always)]
-    pub(super) fn find_all(all: &mut [Self], seen: &Whitened<'_>) -> bool {
-        for one in all.iter_mut() {
-            one.prepare(seen);
-        }
-        let sound = Eigen::solve_all(all);
-        for one in all.iter_mut() {
-            one.finish(seen);
-        }
-        sound
-    }
-
-    /// The matrix to be decomposed, and S'd.
-    #[inline(always)]
-    fn prepare(&mut self, seen: &Whitened<'_>) {
-        let (count, stride, near) = (seen.count, seen.stride, &self.near);
-        let free = (count - 1) as f64;
-        self.pulled.clear();
-        self.pulled.resize(stride, 0.0);
-        for &(j, weight) in near {
-            add_scaled(&mut self.pulled, weight * seen.innovation[j], seen.row(j));
-        }
-        if near.len() >= count {
-            self.eigen.reset(count);
-            for &(j, weight) in near {
-                // Rows of the matrix may be shorter than rows of members, but for padding.
-                let (row, share) = (&seen.row(j)[..self.eigen.stride], weight / free);
-                for r in 0..count {
-                    add_scaled(self.eigen.row_mut(r), row[r] * share, row);
-                }
-            }
-        } else {
-            self.eigen.reset(near.len());
-            for (a, &(i, one)) in near.iter().enumerate() {
-                for (b, &(j, other)) in near.iter().enumerate().take(a + 1) {
-                    let product = dot(seen.row(i), seen.row(j)) / free;
-                    let product = product * Scalar::sqrt(one * other);
-                    self.eigen.row_mut(a)[b] = product;
-                    self.eigen.row_mut(b)[a] = product;
-                }
-            }
-        }
     }
 
     /// Directions, what is taken along each, and w, from the decomposition.
@@ -117,11 +104,8 @@ impl Transform {
     fn finish(&mut self, seen: &Whitened<'_>) {
         let (count, stride, near) = (seen.count, seen.stride, &self.near);
         let (free, size) = ((count - 1) as f64, self.eigen.size);
-        self.weights.clear();
-        self.weights.resize(stride, 0.0);
-        self.shrink.clear();
-        self.along.clear();
-        self.along.resize(size * stride, 0.0);
+        self.weights = vec![0.0; stride];
+        self.along = vec![0.0; size * stride];
         for k in 0..size {
             let x = Scalar::max(self.eigen.values[k], 0.0);
             let root = Scalar::sqrt(1.0 + x);
@@ -164,6 +148,113 @@ impl Transform {
             add_scaled(row, -part, along);
         }
         moved
+    }
+}
+
+/// The analysis of one state by the measurements near it. Of T only its effect on that state's deviations is asked
+/// for, so eigenvectors are never formed: two vectors go through the reflections and rotations, one comes back.
+#[derive(Default)]
+pub(super) struct Local {
+    /// The measurements that count, with their weights.
+    pub(super) near: Vec<(usize, f64)>,
+    eigen: Eigen,
+    /// The deviations, and what they are told: as members have them (S'S) or as measurements do (SS').
+    own: Vec<f64>,
+    told: Vec<f64>,
+}
+
+impl Local {
+    /// Applies up to eight analyses, each to the deviations of its own state; by how much the means move, or `None` if a
+    /// number is not finite.
+    #[inline(always)]
+    pub(super) fn apply_all(
+        all: &mut [Self],
+        seen: &Whitened<'_>,
+        rows: &mut [f64],
+    ) -> Option<Lanes<WIDTH>> {
+        let (zeros, free) = (Lanes([0.0; WIDTH]), (seen.count - 1) as f64);
+        let mut size = 0;
+        for (one, row) in all.iter_mut().zip(rows.chunks_exact(seen.stride)) {
+            one.prepare(seen, row);
+            size = size.max(one.eigen.size);
+        }
+        // Smaller matrices end in zeros, which nothing couples to them.
+        let (mut d, mut e) = (vec![zeros; size], vec![zeros; size]);
+        let (mut own, mut told) = (d.clone(), d.clone());
+        let (mut direct, mut turns) = (zeros, Vec::with_capacity(2 * size * size));
+        for (lane, one) in all.iter().enumerate() {
+            direct.0[lane] = if one.near.len() >= seen.count { 1.0 } else { 0.0 };
+            for i in 0..one.eigen.size {
+                d[i].0[lane] = one.eigen.values[i];
+                e[i].0[lane] = one.eigen.beside[i];
+                own[i].0[lane] = one.own[i];
+                told[i].0[lane] = one.told[i];
+            }
+        }
+        let sound = iterate(
+            &mut d,
+            &mut e,
+            #[inline(always)]
+            |i, c, s| {
+                for z in [&mut own, &mut told] {
+                    (z[i], z[i + 1]) = (c * z[i] - s * z[i + 1], s * z[i] + c * z[i + 1]);
+                }
+                turns.push((i, c, s));
+            },
+        );
+        if !sound {
+            return None;
+        }
+        let (mut moved, one) = (zeros, Lanes([1.0; WIDTH]));
+        let rest = (one - direct).scale(1.0 / free);
+        for k in 0..size {
+            let x = d[k].max(zeros);
+            let root = (one + x).sqrt();
+            moved += own[k] * told[k] / (one + x);
+            own[k] = own[k] * (direct * x + rest) / (root * (root + one));
+        }
+        for &(i, c, s) in turns.iter().rev() {
+            (own[i], own[i + 1]) = (c * own[i] + s * own[i + 1], c * own[i + 1] - s * own[i]);
+        }
+        for (lane, (one, row)) in all.iter_mut().zip(rows.chunks_exact_mut(seen.stride)).enumerate()
+        {
+            for i in 0..one.eigen.size {
+                one.own[i] = own[i].0[lane];
+            }
+            one.eigen.backward(&mut one.own);
+            if one.near.len() >= seen.count {
+                add_scaled(&mut row[..one.eigen.stride], -1.0, &one.own);
+            } else {
+                for (&part, &(j, weight)) in one.own.iter().zip(&one.near) {
+                    add_scaled(row, -part * Scalar::sqrt(weight), seen.row(j));
+                }
+            }
+        }
+        Some(moved.scale(1.0 / free))
+    }
+
+    #[inline(always)]
+    fn prepare(&mut self, seen: &Whitened<'_>, row: &[f64]) {
+        seen.matrix(&self.near, &mut self.eigen);
+        if self.near.len() >= seen.count {
+            self.told = seen.pulled(&self.near);
+            self.told.truncate(self.eigen.stride);
+            self.own.clear();
+            self.own.extend_from_slice(&row[..self.eigen.stride]);
+        } else {
+            for buffer in [&mut self.own, &mut self.told] {
+                buffer.clear();
+                buffer.resize(self.eigen.stride, 0.0);
+            }
+            for (k, &(j, weight)) in self.near.iter().enumerate() {
+                let root = Scalar::sqrt(weight);
+                self.own[k] = root * dot(seen.row(j), row);
+                self.told[k] = root * seen.innovation[j];
+            }
+        }
+        self.eigen.reduce();
+        self.eigen.forward(&mut self.own);
+        self.eigen.forward(&mut self.told);
     }
 }
 
