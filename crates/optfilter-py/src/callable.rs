@@ -1,10 +1,11 @@
 //! Models written as Python callables.
 //!
 //! A callable maps a NumPy vector to a vector, or many of them, one per row, to as many. Derivatives are the user's
-//! Jacobian, or else central differences ([`Differentiable::differences`]).
+//! Jacobian or vector-Jacobian product, or else central differences ([`Differentiable::differences`]).
 
 use crate::convert::{array, as_array, slice, type_name};
 use crate::errors::{bad, is_pending, keep_pending};
+use crate::vjp::{Vjp, warn_of_differences};
 use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
@@ -33,6 +34,21 @@ impl Extra {
             _ => Err(bad("callable", format!("unknown parameter {name:?}; known: u, t, dt, k"))),
         }
     }
+
+    /// What it is at a step, for Python.
+    pub(crate) fn value<'py>(
+        self,
+        py: Python<'py>,
+        u: &[f64],
+        step: &Step,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match self {
+            Self::Inputs => PyArray1::from_slice(py, u).into_any(),
+            Self::Time => step.time.into_pyobject(py)?.into_any(),
+            Self::Interval => step.dt.into_pyobject(py)?.into_any(),
+            Self::Index => step.index.into_pyobject(py)?.into_any(),
+        })
+    }
 }
 
 /// A Python function and the extra parameters it takes.
@@ -40,7 +56,7 @@ impl Extra {
 pub(crate) struct Function {
     name: &'static str,
     function: Py<PyAny>,
-    extras: Vec<Extra>,
+    pub(crate) extras: Vec<Extra>,
     /// Whether it takes many states, one per row.
     vectorized: bool,
     /// The bits of the coarsest machine epsilon that its results had so far.
@@ -95,12 +111,7 @@ impl Function {
         let py = states.py();
         let mut arguments = vec![states];
         for extra in &self.extras {
-            arguments.push(match extra {
-                Extra::Inputs => PyArray1::from_slice(py, u).into_any(),
-                Extra::Time => step.time.into_pyobject(py)?.into_any(),
-                Extra::Interval => step.dt.into_pyobject(py)?.into_any(),
-                Extra::Index => step.index.into_pyobject(py)?.into_any(),
-            });
+            arguments.push(extra.value(py, u, step)?);
         }
         let result = self.function.bind(py).call1(PyTuple::new(py, arguments)?)?;
         let values = as_array(self.name, &result)?;
@@ -183,6 +194,9 @@ fn coarseness(object: &Bound<'_, PyAny>) -> f64 {
 pub(crate) struct Differentiable {
     pub(crate) value: Function,
     pub(crate) jacobian: Option<Function>,
+    pub(crate) vjp: Option<Vjp>,
+    /// Whether it was said that its gradient is taken by differences.
+    pub(crate) has_warned: AtomicBool,
 }
 
 impl Differentiable {
@@ -210,9 +224,10 @@ impl Differentiable {
         rows: usize,
         target: &mut [f64],
     ) {
-        match &self.jacobian {
-            Some(function) => function.call(x, x.len(), u, step, target),
-            None => self.differences(x, u, step, rows, target),
+        match (&self.jacobian, &self.vjp) {
+            (Some(function), _) => function.call(x, x.len(), u, step, target),
+            (None, Some(vjp)) => vjp.jacobian(x, u, step, rows, target),
+            (None, None) => self.differences(x, u, step, rows, target),
         }
     }
 
@@ -318,7 +333,7 @@ impl Differentiable {
         S::lift(x, &mut |p, out, j| self.eval_f64(p, u, step, out, j), out, None);
     }
 
-    /// The transposed Jacobian times `r`, with one evaluation of the Jacobian.
+    /// The transposed Jacobian times `r`: by one call of the user's function for it, or by one of the Jacobian.
     pub(crate) fn pull_back<S: Scalar>(
         &self,
         x: &[S],
@@ -327,6 +342,13 @@ impl Differentiable {
         r: &[S],
         out: &mut [S],
     ) {
+        match &self.vjp {
+            Some(vjp) if !S::DIFFERENTIAL => return vjp.pull_back(x, u, step, r, out),
+            None if self.jacobian.is_none() => {
+                warn_of_differences(self.value.name, x.len(), &self.has_warned);
+            }
+            _ => {}
+        }
         let (n, m) = (x.len(), r.len());
         let mut value = vec![S::ZERO; m];
         let mut jacobian = vec![S::ZERO; m * n];

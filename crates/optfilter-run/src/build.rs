@@ -5,7 +5,7 @@ use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{CG, FilterSpec, Irregular, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -402,14 +402,19 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec);
+        let even = self.problem.refuses_irregular(self.spec);
         let start =
             Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
         let engine = Engine {
             settings,
             start,
-            kind: format!("{} {n}x{m}{}", self.method.name(), if widens { " gaps" } else { "" }),
+            kind: format!(
+                "{} {n}x{m}{}",
+                self.method.name(),
+                if widens || even { " in time" } else { "" }
+            ),
             widens,
-            even: self.problem.goes_by_rows() && self.spec.irregular != Some(Irregular::PerRow),
+            even,
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
             lanes: None,
             stop,

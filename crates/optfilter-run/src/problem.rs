@@ -1,7 +1,7 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
 use crate::model::{Pace, RunModel};
-use crate::spec::{FilterSpec, Gaps, SpecError};
+use crate::spec::{FilterSpec, Gaps, Irregular, SpecError};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
@@ -263,6 +263,11 @@ impl<M: RunModel> Problem<M> {
             Pace::Rows => true,
             Pace::Still => self.process.as_ref().is_some_and(|q| !q.per_time),
         }
+    }
+
+    /// Whether irregular times are an error.
+    pub(crate) fn refuses_irregular(&self, spec: &FilterSpec) -> bool {
+        self.goes_by_rows() && spec.irregular != Some(Irregular::PerRow)
     }
 
     /// Q times `scale` and R as the library holds them. Noise per time is integrated exactly where the model is linear in

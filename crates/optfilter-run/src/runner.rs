@@ -16,8 +16,8 @@ use optfilter::model::Step;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -372,7 +372,7 @@ where
     pub(crate) start: Start,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
-    /// Whether the time since the last measurement belongs to what a belief must remember.
+    /// Whether the filter takes more steps after a gap.
     pub(crate) widens: bool,
     /// Whether irregular times are an error.
     pub(crate) even: bool,
@@ -424,6 +424,11 @@ where
         out.log_likelihood = update.log_likelihood.unwrap_or(f64::NAN);
         out.nis = update.nis.unwrap_or(f64::NAN);
         out.observed = update.observed;
+    }
+
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
     }
 
     /// An error where a raised flag has made a result worthless.
@@ -492,12 +497,7 @@ where
         watch: &Watch<'_>,
     ) -> Result<(), FilterError> {
         let engine = &*self.0;
-        if engine.even {
-            let mut pace = Rhythm::default();
-            for k in 1..series.len() {
-                pace.check(&series.step(k))?;
-            }
-        }
+        let mut rhythm = Rhythm::default();
         let (n, m, _) = engine.filter.dims();
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
@@ -524,6 +524,9 @@ where
                     .copy_from_slice(&engine.path(belief)[..size]);
             }
             done = k + 1;
+            if engine.even && done < series.len() {
+                rhythm.check(&series.step(done))?;
+            }
             left -= 1;
             if left == 0 {
                 left = watch.stride;
@@ -558,8 +561,8 @@ where
 const UNEVEN: f64 = 0.25;
 
 /// When rows come, and when the last one was measured.
-#[derive(Clone, Copy, Debug)]
-struct Rhythm {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rhythm {
     /// The first step between two rows of different times.
     usual: f64,
     /// The time of the first row; NaN before it.
@@ -581,7 +584,7 @@ impl Default for Rhythm {
 
 impl Rhythm {
     /// An error where a step is unlike the first.
-    fn check(&mut self, step: &Step) -> Result<(), FilterError> {
+    pub(crate) fn check(&mut self, step: &Step) -> Result<(), FilterError> {
         // The first row has no step of its own; rows of one time have none between them.
         if step.index < 2 || step.dt == 0.0 {
             return Ok(());
@@ -688,20 +691,16 @@ where
     }
 
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        if !self.engine.widens {
-            return checkpoint::save(&self.engine.kind, &self.belief);
+        match self.engine.keeps_time() {
+            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
+            false => checkpoint::save(&self.engine.kind, &self.belief),
         }
-        let Rhythm { first, seen_at, missed, waiting, .. } = self.rhythm;
-        checkpoint::save(&self.engine.kind, &(&self.belief, first, seen_at, missed, waiting))
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (belief, rhythm): (F::Belief, _) = if self.engine.widens {
-            let (belief, first, seen_at, missed, waiting) =
-                checkpoint::load(&self.engine.kind, bytes)?;
-            (belief, Rhythm { first, seen_at, missed, waiting, ..Rhythm::default() })
-        } else {
-            (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default())
+        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
+            true => checkpoint::load(&self.engine.kind, bytes)?,
+            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
         };
         let n = self.engine.filter.dims().0.value();
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;

@@ -244,6 +244,16 @@ impl Estimates {
         }
     }
 
+    /// Makes an error of trajectory `b`.
+    pub fn refuse(&mut self, b: usize, error: FilterError) {
+        let group = self.firsts.partition_point(|&first| first <= b).checked_sub(1);
+        if let Some(group) = group
+            && let Some(lane) = self.blocks[group].singles.get_mut(b - self.firsts[group])
+        {
+            *lane = Some(Err(error));
+        }
+    }
+
     /// The root mean squared error of trajectory `b` against the truth (T x n); NaN if it diverged.
     pub fn rmse(&self, b: usize, truth: &[f64]) -> f64 {
         match self.trajectory(b) {

@@ -4,6 +4,7 @@ use super::AnyModel;
 use crate::callable::{CallableModel, Differentiable, Function};
 use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
+use crate::vjp::Vjp;
 use nalgebra::{DVector, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
@@ -130,8 +131,10 @@ impl CoreModel {
         inputs: usize,
         f: (Py<PyAny>, Vec<String>),
         f_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        f_vjp: Option<(Py<PyAny>, Vec<String>)>,
         h: (Py<PyAny>, Vec<String>),
         h_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        h_vjp: Option<(Py<PyAny>, Vec<String>)>,
         state_angles: Vec<bool>,
         angles: Vec<bool>,
         vectorized: bool,
@@ -144,14 +147,22 @@ impl CoreModel {
         }
         let pair = |name, jacobian_name, value, jacobian: Option<_>| -> PyResult<Differentiable> {
             let jacobian = jacobian.map(|j| Function::new(jacobian_name, j, false)).transpose()?;
-            Ok(Differentiable { value: Function::new(name, value, vectorized)?, jacobian })
+            let value = Function::new(name, value, vectorized)?;
+            Ok(Differentiable { value, jacobian, vjp: None, has_warned: false.into() })
         };
+        let product = |name, vjp: Option<_>| vjp.map(|v| Vjp::new(name, v)).transpose();
         let model = CallableModel {
             states,
             outputs,
             inputs,
-            transition: pair("f", "f_jacobian", f, f_jacobian)?,
-            observation: pair("h", "h_jacobian", h, h_jacobian)?,
+            transition: Differentiable {
+                vjp: product("f_vjp", f_vjp)?,
+                ..pair("f", "f_jacobian", f, f_jacobian)?
+            },
+            observation: Differentiable {
+                vjp: product("h_vjp", h_vjp)?,
+                ..pair("h", "h_jacobian", h, h_jacobian)?
+            },
             state_angles,
             angles,
         };
@@ -228,13 +239,14 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("parameters", parameters)?;
     about.set_item("dt", spec.dt)?;
     about.set_item("x0", array(py, spec.initial_mean.clone(), [spec.initial_mean.len()])?)?;
-    about.set_item("P0", array_of_matrix(py, &spec.initial_cov)?)?;
+    about.set_item("P0", array_of_matrix(py, &spec.initial_cov.dense(Dyn(spec.states.len())))?)?;
     if let Some(noise) = &spec.process_noise {
         about.set_item("Q", array_of_matrix(py, &noise.cov.dense(Dyn(spec.states.len())))?)?;
         about.set_item("Q_per_time", noise.per_time)?;
     }
     if let Some(r) = &spec.measurement_cov {
-        about.set_item("R", array_of_matrix(py, r)?)?;
+        let r = r.dense(Dyn(spec.observations.len()));
+        about.set_item("R", array_of_matrix(py, &r)?)?;
     }
     if let Some(bounds) = &spec.bounds {
         about.set_item("bounds", bounds.clone())?;

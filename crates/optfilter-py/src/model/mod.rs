@@ -85,6 +85,19 @@ impl Dynamics for AnyModel {
             c => write_jacobian(&c.transition, x, u, step, c.states, out)
         )
     }
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        let has = each!(self, m => m.transition_pull_back::<S>().is_some(), _c => true);
+        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
+            each!(
+                model,
+                m => if let Some(own) = m.transition_pull_back() {
+                    own(m, x, u, step, r, out);
+                },
+                c => c.transition.pull_back(x, u, step, r, out)
+            );
+        };
+        has.then_some(pull_back)
+    }
     fn is_state_angle(&self, component: usize) -> bool {
         each!(
             self,

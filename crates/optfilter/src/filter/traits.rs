@@ -240,12 +240,14 @@ pub trait Filter {
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
         if step.dt == 0.0 {
-            return Ok(());
+            return Ok(belief.clone());
         }
         if let Some(bounds) = self.bounds()
             && !belief.is_within(bounds)
         {
-            return from_inside(self, belief, bounds, |inside| self.predict(inside, u, step));
+            let mut inside = belief.clone();
+            self.confine(&mut inside, bounds);
+            return self.predicted(&inside, u, step);
         }
         let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
@@ -284,7 +286,11 @@ pub trait Filter {
         if let Some(bounds) = self.bounds()
             && !belief.is_within(bounds)
         {
-            return from_inside(self, belief, bounds, |inside| self.update(inside, y, u, step));
+            let mut inside = belief.clone();
+            self.confine(&mut inside, bounds);
+            let update = self.update(&mut inside, y, u, step)?;
+            *belief = inside;
+            return Ok(update);
         }
         with_observed(
             m,
@@ -316,25 +322,6 @@ pub trait Filter {
             },
         )
     }
-}
-
-/// A step from a belief that was given outside the box, which is brought into it first.
-#[cold]
-fn from_inside<F: Filter + ?Sized, R>(
-    filter: &F,
-    belief: &mut F::Belief,
-    bounds: &Bounds,
-    step: impl FnOnce(&mut F::Belief) -> Result<R, FilterError>,
-) -> Result<R, FilterError>
-where
-    F::Belief: Belief<F::State>,
-    DefaultAllocator: Shapes<F::State, F::Output>,
-{
-    let mut inside = belief.clone();
-    filter.confine(&mut inside, bounds);
-    let done = step(&mut inside)?;
-    *belief = inside;
-    Ok(done)
 }
 
 /// The name of a predicted quantity.

@@ -385,8 +385,8 @@ where
     derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m)
 }
 
-/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by as
-/// many evaluations as the state has eighths.
+/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by a
+/// tape, or by duals where the state is small.
 #[inline(always)]
 pub fn pull_back_transition<D: Dynamics, S: Scalar>(
     dynamics: &D,
@@ -403,7 +403,7 @@ pub fn pull_back_transition<D: Dynamics, S: Scalar>(
         None => {
             let n = dynamics.state_dim();
             let at = TransitionAt { dynamics, u, step };
-            derivative::pull_back(&at, x, n, n, |_, score| score.copy_from_slice(r), out);
+            derivative::pull_back_vector(&at, x, n, n, r, out);
         }
     }
 }
@@ -425,7 +425,7 @@ pub fn pull_back_observation<M: Model, S: Scalar>(
         None => {
             let (n, m) = (model.state_dim(), model.output_dim());
             let at = ObservationAt { observation: model, u, step };
-            derivative::pull_back(&at, x, n, m, |_, score| score.copy_from_slice(r), out);
+            derivative::pull_back_vector(&at, x, n, m, r, out);
         }
     }
 }

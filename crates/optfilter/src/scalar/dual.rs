@@ -126,6 +126,7 @@ assign!(DivAssign, div_assign, /);
 impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
     const ZERO: Self = Self { re: S::ZERO, eps: [S::ZERO; D] };
     const ONE: Self = Self { re: S::ONE, eps: [S::ZERO; D] };
+    const DIFFERENTIAL: bool = true;
 
     #[inline(always)]
     fn from_f64(value: f64) -> Self {

@@ -26,6 +26,8 @@
 mod dual;
 mod lanes;
 mod real;
+#[cfg(feature = "std")]
+pub(crate) mod tape;
 
 pub use dual::Dual;
 pub use lanes::Lanes;
@@ -64,6 +66,9 @@ pub trait Scalar:
     const ZERO: Self;
     /// The number one, with zero derivatives.
     const ONE: Self;
+
+    /// Whether it carries derivatives.
+    const DIFFERENTIAL: bool = false;
 
     /// A constant, the same in every lane.
     fn from_f64(value: f64) -> Self;
