@@ -9,8 +9,8 @@ use optfilter::batch::Estimates;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
-    Belief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief, Update,
-    WindowBarsBelief, WindowBelief,
+    Belief, EnsembleBelief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief,
+    Update, WindowBarsBelief, WindowBelief,
 };
 use optfilter::model::Step;
 use optfilter::rng::Stream;
@@ -243,7 +243,7 @@ pub trait Live: Send + Sync {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
     /// The states of the rows in a window, oldest first (n numbers each); empty without one.
     fn path(&self) -> Vec<f64>;
-    /// Particles (count x n, row by row) and weights.
+    /// Particles or members (count x n, row by row) and weights.
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)>;
 }
 
@@ -336,6 +336,28 @@ where
         let n = self.mean().nrows();
         let values = (0..self.count()).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
         Some((values.collect(), self.weights().to_vec()))
+    }
+}
+
+impl<N: Dim> Begin<N> for EnsembleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync,
+{
+    /// The number of members and the seed.
+    type Settings = (usize, u64);
+    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+        let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "ensemble"));
+        if let crate::Covariance::Dense(_) = start.cov {
+            return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
+        }
+        let variances: Vec<f64> = (0..n.value()).map(|i| start.cov.variance(i)).collect();
+        Self::independent(&mean, &variances, count, stream)
+    }
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (n, count) = (self.mean().nrows(), self.count());
+        let values = (0..count).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
+        Some((values.collect(), vec![1.0 / count as f64; count]))
     }
 }
 
@@ -440,7 +462,7 @@ where
     }
 
     fn has_cov(&self) -> bool {
-        F::Belief::HAS_COV
+        F::Belief::has_cov(self.0.filter.dims().0.value())
     }
 
     fn lag(&self) -> Option<usize> {

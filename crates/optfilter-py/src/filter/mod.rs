@@ -114,10 +114,13 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
 /// Roughly how many multiplications a step takes.
 fn work(spec: &FilterSpec, n: usize) -> usize {
     let (steps, particles) = (spec.steps() as usize, spec.particles() as usize);
+    let members = (spec.members() as usize).min(1 << 20);
     match spec.method() {
         Method::Imap | Method::Vkf => n.saturating_mul(n).saturating_mul(steps),
         Method::Iekf => n * n * n * steps,
         Method::Pf => n.saturating_mul(particles),
+        Method::Etkf => n.saturating_mul(members * members),
+        Method::Letkf => n.saturating_mul(members * members * members),
         _ => n * n * n,
     }
 }

@@ -277,7 +277,7 @@ where
     (nis + S::from_f64(count as f64 * LN_TAU) + factor.ln_det()).scale(-0.5)
 }
 
-const LN_TAU: f64 = 1.837_877_066_409_345_5;
+pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_5;
 
 #[cfg(test)]
 mod tests;

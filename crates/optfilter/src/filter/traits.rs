@@ -40,6 +40,11 @@ where
 {
     /// Whether there is a covariance; a point estimate has none.
     const HAS_COV: bool;
+    /// Whether there are covariances of `size` components: an ensemble makes none that is far larger than itself.
+    #[inline(always)]
+    fn has_cov(_size: usize) -> bool {
+        Self::HAS_COV
+    }
     /// The estimate.
     fn mean(&self) -> OVector<f64, N>;
     /// Its error covariance (n x n), if the filter has one.
@@ -103,12 +108,12 @@ where
     }
 
     /// Of a measurement that is missing altogether: nothing was learnt.
-    fn nothing(m: M, has_cov: bool) -> Self {
+    fn nothing(m: M, is_spread: bool, has_cov: bool) -> Self {
         Self {
             innovation: OVector::repeat_generic(m, U1, f64::NAN),
             innovation_cov: has_cov.then(|| OMatrix::repeat_generic(m, m, f64::NAN)),
-            log_likelihood: has_cov.then_some(0.0),
-            nis: has_cov.then_some(f64::NAN),
+            log_likelihood: is_spread.then_some(0.0),
+            nis: is_spread.then_some(f64::NAN),
             observed: 0,
         }
     }
@@ -295,7 +300,8 @@ pub trait Filter {
                 let count = observed.count(y.len());
                 if count == 0 {
                     self.miss(belief, u, step);
-                    return Ok(Update::nothing(m, Self::Belief::HAS_COV));
+                    let has_cov = Self::Belief::has_cov(m.value());
+                    return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
                 }
                 let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
