@@ -189,7 +189,8 @@ impl From<FilterError> for SpecError {
 
 impl std::fmt::Display for SpecError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.key.is_empty() {
+        // What a filter refuses begins with the name of it.
+        if !self.message.starts_with(self.key) {
             write!(f, "{}: ", self.key)?;
         }
         f.write_str(&self.message)

@@ -102,6 +102,19 @@ impl CoreFilter {
     }
 }
 
+/// What is wrong with a belief, under the names by which it is set.
+fn as_set(error: FilterError) -> FilterError {
+    match error {
+        FilterError::NotPositiveDefinite { quantity: "initial cov", index } => {
+            FilterError::NotPositiveDefinite { quantity: "P", index }
+        }
+        FilterError::NotFinite { argument: "initial mean", component, index } => {
+            FilterError::NotFinite { argument: "x", component, index }
+        }
+        other => other,
+    }
+}
+
 /// Raises a callable's exception, or the error.
 fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
     match (result, take_pending()) {
@@ -298,7 +311,7 @@ impl CoreFilter {
         } else if !now.cov.is_empty() {
             start.cov = Covariance::Dense(nalgebra::DMatrix::from_column_slice(n, n, &now.cov));
         }
-        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
+        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, as_set(e), None))?;
         Ok(())
     }
 
