@@ -7,6 +7,7 @@ needs `pip install dapper==1.7.1`. OUT/SETUP-SEED/ then holds, in float64,
     truth.npy          cycles x D      the state at each observation
     observations.npy   cycles x m
     ensemble.npy       members x D     drawn one step of the model before the first observation, a row each
+    variance.npy       m               of the observations' noise
 
 A setup is a module of dapper.mods.Lorenz96 (sakov2008: D = m = 40; bocquet2010_m40: D = 40, half of it observed). `--variance` replaces the
 observation variance that it ships.
@@ -31,13 +32,13 @@ def setup(name, cycles, variance=None):
 
 
 def arrays(HMM, seed, members):
-    """Truth at the observations, observations, initial ensemble."""
+    """Truth at the observations, observations, initial ensemble, variance of the observations."""
     import dapper
 
     dapper.set_seed(seed)
     dapper.tools.progressbar.disable_progbar = True
     xx, yy = HMM.simulate()
-    return xx[HMM.tseq.kko], np.stack(yy), HMM.X0.sample(members)
+    return xx[HMM.tseq.kko], np.stack(yy), HMM.X0.sample(members), np.diag(HMM.Obs.Op1.noise.C.full)
 
 
 def main():
@@ -53,7 +54,7 @@ def main():
         HMM = setup(options.setup, options.cycles, options.variance)
         folder = options.out / f"{options.setup}-{seed}"
         folder.mkdir(parents=True, exist_ok=True)
-        for name, values in zip(("truth", "observations", "ensemble"), arrays(HMM, seed, options.members)):
+        for name, values in zip(("truth", "observations", "ensemble", "variance"), arrays(HMM, seed, options.members)):
             np.save(folder / f"{name}.npy", np.ascontiguousarray(values, dtype=np.float64))
         print(folder)
 

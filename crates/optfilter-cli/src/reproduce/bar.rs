@@ -72,6 +72,14 @@ impl Bar {
         }
     }
 
+    /// Of what has no plan: a plain line for each piece.
+    pub fn doing(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_owned()),
+            None => eprintln!("{text}"),
+        }
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {

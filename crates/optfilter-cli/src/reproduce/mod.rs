@@ -1,9 +1,11 @@
 //! `optfilter reproduce`: the paper's tables and figures, in both protocols.
 
+mod assimilation;
 mod bar;
 mod yearbook;
 
 use crate::failure::Failure;
+use assimilation::AssimilationArgs;
 use bar::Bar;
 use clap::{Args, ValueEnum};
 use optfilter_paper::systems::System;
@@ -21,8 +23,9 @@ Examples:
   optfilter reproduce --quick
   optfilter reproduce toy lorenz --protocol published
   optfilter reproduce yearbook --data yearbook32.npz --full
-Without arguments: toy and Lorenz systems in both protocols and a demonstration of Yearbook, in about three minutes on two cores.
-Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv.")]
+  optfilter reproduce assimilation --arrays dapper-arrays
+Without arguments: toy and Lorenz systems in both protocols a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
+Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation.csv.")]
 pub struct ReproduceArgs {
     /// What to run [default: everything]
     #[arg(value_name = "SYSTEM")]
@@ -53,6 +56,8 @@ pub struct ReproduceArgs {
     json: bool,
     #[command(flatten)]
     yearbook: YearbookArgs,
+    #[command(flatten)]
+    assimilation: AssimilationArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,6 +68,8 @@ enum Family {
     Lorenz,
     /// The yearbook portraits
     Yearbook,
+    /// Beyond the paper: windows beside ensemble filters on Lorenz '96
+    Assimilation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -159,6 +166,11 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         let done = yearbook::run(&args.yearbook, protocols, args.quick, &options.out, &stop)?;
         summary["yearbook"] = yearbook::json(&done);
         report = done.text();
+    }
+    if args.wants(Family::Assimilation) {
+        let done = assimilation::run(&args.assimilation, args.quick, &options.out, &stop)?;
+        summary["assimilation"] = assimilation::json(&done);
+        report.push_str(&done.text());
     }
     let page = options.out.join("index.html");
     if args.json {

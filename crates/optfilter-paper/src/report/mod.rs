@@ -36,11 +36,14 @@ pub(crate) fn empty_page() -> String {
     )
 }
 
-/// The page with `section` as its appendix, in place of any it had.
-pub(crate) fn with_appendix(page: &str, section: &str) -> String {
-    let body = page.split_once(APPENDIX).map_or(page, |(body, _)| body);
+/// The page with `section` among its appendices, in place of the one with that `id`.
+pub(crate) fn with_appendix(page: &str, id: &str, section: &str) -> String {
+    let (body, others) = page.split_once(APPENDIX).unwrap_or((page, ""));
     let body = body.strip_suffix(END).unwrap_or(body);
-    format!("{body}{APPENDIX}{section}{END}")
+    let others = others.strip_suffix(END).unwrap_or(others);
+    let begin = format!("<section id=\"{id}\">");
+    let kept = others.split_inclusive("</section>").filter(|s| !s.starts_with(&begin));
+    format!("{body}{APPENDIX}{}{section}{END}", kept.collect::<String>())
 }
 
 /// The page.
