@@ -1,4 +1,5 @@
 //! Irregular times, gaps and bounds, as model files say them and every door gets them.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter::Series;
 use optfilter::filter::FilterError;

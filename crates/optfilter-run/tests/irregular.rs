@@ -1,4 +1,5 @@
 //! Irregular times of a model that goes by rows: a series, a stream, lanes and a resumed stream end at the same row.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::DMatrix;
 use optfilter::Series;
