@@ -47,8 +47,9 @@ fn best<C: Copy + Send + Sync>(
 ) -> (C, f64, Summary) {
     let mean = |c: C| score(c, &data.tuning).iter().sum::<f64>() / data.tuning.len() as f64;
     let scored: Vec<(C, f64)> = candidates.par_iter().map(|&c| (c, mean(c))).collect();
-    let (chosen, tuning) =
-        scored.into_iter().fold((candidates[0], f64::INFINITY), |a, b| if b.1 < a.1 { b } else { a });
+    let (chosen, tuning) = scored
+        .into_iter()
+        .fold((candidates[0], f64::INFINITY), |a, b| if b.1 < a.1 { b } else { a });
     (chosen, tuning, Summary::of(&score(chosen, &data.test)))
 }
 

@@ -259,6 +259,9 @@ pub trait Filter {
                 if let Some(quantity) = self.flaw(&next) {
                     return Err(diverged(belief.mean(), quantity, step.index));
                 }
+                if !is_known(&update.innovation, observed) {
+                    return Err(diverged(belief.mean(), "predicted measurement", step.index));
+                }
                 *belief = next;
                 update.observed = count;
                 if observed != Observed::All {
@@ -268,6 +271,20 @@ pub trait Filter {
             },
         )
     }
+}
+
+/// Whether a prediction was a number wherever something was measured. A likelihood or a rule that bounds its steps
+/// may leave the estimate finite all the same.
+#[inline(always)]
+fn is_known<M: Dim>(innovation: &OVector<f64, M>, observed: Observed<'_>) -> bool
+where
+    DefaultAllocator: Allocator<M>,
+{
+    let mut known = true;
+    for i in 0..innovation.nrows() {
+        known &= innovation[i].is_finite() || !observed.has(i);
+    }
+    known
 }
 
 /// The name of a predicted quantity.
