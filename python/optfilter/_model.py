@@ -278,7 +278,7 @@ class Model:
         parameters: Optional[Mapping[str, Union[float, str]]] = None,
         definitions: Optional[Mapping[str, str]] = None,
         inputs: Sequence[str] = (),
-        integrator: str = "rk4",
+        integrator: Optional[str] = None,
         substeps: int = 1,
         dt: float = 1.0,
         Q: Any = 1.0,
@@ -291,7 +291,9 @@ class Model:
         """A model of expressions, compiled in Rust with exact derivatives.
 
         Keys of ``dynamics`` are the states, or ``"dx/dt"`` for a differential equation; keys of
-        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians.
+        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians. Differential
+        equations that are linear with constant coefficients are solved exactly over every step, others by ``integrator``
+        ("rk4" unless given, or "euler") with ``substeps`` steps; naming one, or more substeps, integrates those too.
 
         >>> import optfilter
         >>> model = optfilter.Model.from_expressions(
@@ -305,7 +307,7 @@ class Model:
         ValueError: unknown name `z`
         ...
         """
-        if integrator not in ("rk4", "euler"):
+        if integrator not in (None, "rk4", "euler"):
             raise ValueError(f"integrator: must be 'rk4' or 'euler', not {integrator!r}")
         substeps = whole("substeps", substeps)
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
@@ -319,8 +321,8 @@ class Model:
             if table:
                 lines += [f"[{title}]", *(f"{_quote(k)} = {_value(v)}" for k, v in table.items())]
         lines += ["[dynamics]", *(f"{_quote(k)} = {_value(v)}" for k, v in dynamics.items())]
-        if rates:
-            lines += ["[integrator]", f"method = {_quote(integrator)}", f"substeps = {substeps}"]
+        if rates and (integrator is not None or substeps != 1):
+            lines += ["[integrator]", f"method = {_quote(integrator or 'rk4')}", f"substeps = {substeps}"]
         lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
         if state_angles:
             lines += ["[angles]", *(f"{_quote(name)} = true" for name in state_angles)]
@@ -359,7 +361,7 @@ class Model:
         of_file = dict(self.filter_settings)
         # Settings of another method in the file mean nothing for the one asked for.
         if settings.get("method") not in (None, of_file.get("method")) and "method" in of_file:
-            of_file = {key: value for key, value in of_file.items() if key == "predict_first"}
+            of_file = {key: value for key, value in of_file.items() if key in ("predict_first", "irregular")}
         return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
 
     def column(self, name: str) -> str:

@@ -3,11 +3,12 @@
 use crate::expr::{Environment, Graph, NodeId, Program};
 use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, Dyn};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn};
 use optfilter::model::integrator::{euler, rk4};
-use optfilter::model::{Drift, Dynamics, Integrator, Observation, Step};
+use optfilter::model::{Drift, Dynamics, Integrator, Linear, Observation, Step};
 use optfilter::scalar::Scalar;
-use optfilter_run::{RunModel, Size};
+use optfilter_run::{Pace, RunModel, Size};
+use std::sync::Arc;
 
 /// The compiled equations of a model file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,9 @@ pub struct TextModel {
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
+    pace: Pace,
+    /// A linear differential equation with constant coefficients; its last input is 1 where there is a constant term.
+    exact: Option<Arc<Linear<Dyn, Dyn>>>,
 }
 
 impl TextModel {
@@ -33,7 +37,18 @@ impl TextModel {
         let affine =
             |(graph, ids): &(Graph, Vec<NodeId>)| ids.iter().all(|&id| graph.is_affine(id));
         let linear = affine(&dynamics) && affine(&observation);
-        Self {
+        let (graph, ids) = &dynamics;
+        let exact = matches!(spec.time, Time::Continuous { method: None, .. })
+            && ids.iter().all(|&id| graph.is_time_invariant(id));
+        let pace = match spec.time {
+            Time::Continuous { .. } => Pace::Time,
+            Time::Discrete if ids.iter().any(|&id| graph.reads_interval(id)) => Pace::Time,
+            Time::Discrete if ids.iter().enumerate().all(|(i, &id)| graph.is_state(id, i)) => {
+                Pace::Still
+            }
+            Time::Discrete => Pace::Rows,
+        };
+        let mut made = Self {
             states: spec.states.len(),
             inputs: spec.inputs.len(),
             outputs: spec.observations.len(),
@@ -43,7 +58,13 @@ impl TextModel {
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
             linear,
+            pace,
+            exact: None,
+        };
+        if exact {
+            made.exact = made.solved(spec.dt).map(Arc::new);
         }
+        made
     }
 
     /// The number of states.
@@ -61,6 +82,32 @@ impl TextModel {
         self.inputs
     }
 
+    /// The solution of a linear equation with constant coefficients, ready-made for steps of `dt`.
+    fn solved(&self, dt: f64) -> Option<Linear<Dyn, Dyn>> {
+        let n = self.states;
+        let at = |x: &[f64], u: &[f64]| {
+            let mut out = DVector::zeros(n);
+            let env = Environment { u, t: 0.0, dt: f64::NAN, k: f64::NAN };
+            self.dynamics.eval(x, &env, out.as_mut_slice());
+            out
+        };
+        let unit = |len: usize, j: usize| -> Vec<f64> {
+            (0..len).map(|i| f64::from(u8::from(i == j))).collect()
+        };
+        let (x, u) = (vec![0.0; n], vec![0.0; self.inputs]);
+        let offset = at(&x, &u);
+        let columns: Vec<_> = (0..n).map(|j| at(&unit(n, j), &u) - &offset).collect();
+        let mut inputs: Vec<_> =
+            (0..self.inputs).map(|j| at(&x, &unit(self.inputs, j)) - &offset).collect();
+        let a = DMatrix::from_columns(&columns);
+        if offset.iter().any(|v| *v != 0.0) {
+            inputs.push(offset);
+        }
+        let finite = a.iter().chain(inputs.iter().flatten()).all(|v| v.is_finite());
+        let model = Linear::continuous(a, DMatrix::zeros(1, n), dt).ok()?;
+        model.with_inputs(inputs).ok().filter(|_| finite)
+    }
+
     #[inline]
     fn transition_in<D: Dim, S: Scalar>(
         &self,
@@ -72,6 +119,14 @@ impl TextModel {
     ) where
         DefaultAllocator: Allocator<D>,
     {
+        if let Some(exact) = &self.exact {
+            if exact.input_dim() == u.len() {
+                return exact.transition(x, u, step, out);
+            }
+            let mut u = u.to_vec();
+            u.push(1.0);
+            return exact.transition(x, &u, step, out);
+        }
         match self.time {
             Time::Discrete => {
                 let env = Environment { u, t: step.time, dt: step.dt, k: step.index as f64 };
@@ -85,8 +140,8 @@ impl TextModel {
                 for k in 0..substeps {
                     let time = start + f64::from(k) * dt;
                     match method {
-                        Integrator::Euler => euler(&rate, out, u, time, dt),
-                        Integrator::Rk4 => rk4(&rate, out, u, time, dt),
+                        Some(Integrator::Euler) => euler(&rate, out, u, time, dt),
+                        _ => rk4(&rate, out, u, time, dt),
                     }
                 }
             }
@@ -161,6 +216,14 @@ impl RunModel for TextModel {
 
     fn is_linear(&self) -> bool {
         self.linear
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        self.exact.as_ref()?.drift().cloned()
     }
 
     #[inline]

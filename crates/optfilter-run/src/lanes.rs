@@ -10,7 +10,7 @@ use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};
 use optfilter::model::Model;
 use optfilter::model::likelihood::AnyLikelihood;
-use optfilter::optim::AnyOptimizer;
+use optfilter::optim::{AnyOptimizer, Bounds};
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     model: M,
+    bounds: Option<Bounds>,
     filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
 }
 
@@ -51,6 +52,9 @@ where
             match series.predicts(k) {
                 true => self.model.transition(before, u, &step, &mut prediction),
                 false => prediction.copy_from_slice(before),
+            }
+            if let Some(bounds) = &self.bounds {
+                bounds.project(&mut prediction);
             }
             self.model.observe(&prediction, u, &step, &mut seen);
             for i in 0..m {
@@ -105,5 +109,8 @@ where
     if let Some(bounds) = &problem.bounds {
         filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
     }
-    Ok(Box::new(Packed { model, filter }))
+    if problem.widens(spec) {
+        filter = filter.widening();
+    }
+    Ok(Box::new(Packed { model, bounds: problem.bounds.clone(), filter }))
 }

@@ -55,7 +55,7 @@ impl Clock {
         }
         self.rows += 1;
         self.last = time;
-        Ok((!first || self.predict_first, Step { index: self.rows, time, dt }))
+        Ok((!first || self.predict_first, Step { time, ..Step::even(self.rows, dt) }))
     }
 }
 

@@ -304,6 +304,10 @@ fn fits<M: Model, L: Likelihood, O: Optimizer<f64>>(
             s.output_dim() == m
                 && s.input_dim() == inputs
                 && (0..s.len()).all(|k| {
+                    // After a gap every lane takes as many steps as it needs.
+                    !filter.widens || s.step(k).gap() == 1.0
+                })
+                && (0..s.len()).all(|k| {
                     let y = s.observation(k);
                     y.iter().enumerate().all(|(i, &v)| v.is_nan() || filter.likelihood.admits(i, v))
                 })
@@ -382,6 +386,9 @@ where
         #[inline(always)]
         || {
             let bounds: Option<&Bounds> = filter.bounds.as_ref();
+            if let Some(bounds) = bounds {
+                bounds.project(x.as_mut_slice());
+            }
             let mut state = optimizer.init(&x);
             let mut y =
                 OVector::<Lanes<W>, M::Output>::from_element_generic(m, U1, Lanes([0.0; W]));
@@ -391,6 +398,9 @@ where
                 let (step, u) = (clock.step(k), clock.input(k));
                 if clock.predicts(k) {
                     model.transition(x.as_slice(), u, &step, next.as_mut_slice());
+                    if let Some(bounds) = bounds {
+                        bounds.project(next.as_mut_slice());
+                    }
                     flag(&mut block, &next, Some((step.index, "prediction", &x)));
                     core::mem::swap(&mut x, &mut next);
                 }
@@ -413,7 +423,7 @@ where
                         step: &step,
                         observed,
                     };
-                    refine(optimizer, steps, bounds, loss, &mut x, &mut state);
+                    refine(optimizer, (steps, false), bounds, loss, &mut x, &mut state);
                     flag(&mut block, &x, Some((step.index, "estimate", &next)));
                     let sound = !carry || optimizer.is_sound(&state);
                     if !sound || !is_known(&block, y.as_slice(), eta.as_slice(), mask) {

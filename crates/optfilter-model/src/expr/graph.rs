@@ -278,6 +278,53 @@ impl Graph {
         affine[id]
     }
 
+    /// Whether a node is a constant plus a sum of states and inputs times constants.
+    pub fn is_time_invariant(&self, id: NodeId) -> bool {
+        // The degree in states and inputs together: 0, 1, or none that is of use.
+        let mut degrees: Vec<Option<u8>> = Vec::with_capacity(id + 1);
+        for node in &self.nodes[..=id] {
+            let of = |a: NodeId| degrees[a];
+            let flat = |all: &[NodeId]| all.iter().all(|&a| of(a) == Some(0)).then_some(0);
+            degrees.push(match *node {
+                Node::Constant(_) => Some(0),
+                Node::State(_) | Node::Input(_) => Some(1),
+                Node::Unary(Unary::Negate, a) => of(a),
+                Node::Binary(Binary::Add | Binary::Sub, a, b) => {
+                    of(a).zip(of(b)).map(|(a, b)| a.max(b))
+                }
+                Node::Binary(Binary::Mul, a, b) => {
+                    of(a).zip(of(b)).map(|(a, b)| a + b).filter(|degree| *degree < 2)
+                }
+                Node::Binary(Binary::Div, a, b) => of(a).filter(|_| of(b) == Some(0)),
+                Node::Unary(_, a) | Node::PowerInt(a, _) => flat(&[a]),
+                Node::Binary(_, a, b) => flat(&[a, b]),
+                Node::SelectLess(a, b, c, d) => flat(&[a, b, c, d]),
+                Node::Time | Node::Interval | Node::Index => None,
+            });
+        }
+        degrees[id].is_some()
+    }
+
+    /// Whether a node is state `i` as it is.
+    pub fn is_state(&self, id: NodeId, i: usize) -> bool {
+        self.nodes[id] == Node::State(i)
+    }
+
+    /// Whether the length of a step goes into a node.
+    pub fn reads_interval(&self, id: NodeId) -> bool {
+        let mut reads: Vec<bool> = Vec::with_capacity(id + 1);
+        for node in &self.nodes[..=id] {
+            reads.push(match *node {
+                Node::Interval => true,
+                Node::Unary(_, a) | Node::PowerInt(a, _) => reads[a],
+                Node::Binary(_, a, b) => reads[a] || reads[b],
+                Node::SelectLess(a, b, c, d) => [a, b, c, d].iter().any(|&i| reads[i]),
+                _ => false,
+            });
+        }
+        reads[id]
+    }
+
     /// Adds an expression. `lookup` gives the node of a name, or what is wrong with it.
     pub fn lower(
         &mut self,

@@ -92,9 +92,13 @@ impl ModelSpec {
         match self.time {
             Time::Discrete => writeln!(out, "\nDynamics, from one row to the next")?,
             Time::Continuous { method, substeps } => {
+                if self.compile().drift().is_some() {
+                    writeln!(out, "\nDynamics, exact over a step of any length")?;
+                    return self.write_equations(out);
+                }
                 let method = match method {
-                    Integrator::Euler => "Euler",
-                    Integrator::Rk4 => "fourth-order Runge-Kutta",
+                    Some(Integrator::Euler) => "Euler",
+                    _ => "fourth-order Runge-Kutta",
                 };
                 let each = match substeps {
                     1 => "1 step".to_owned(),
@@ -103,6 +107,10 @@ impl ModelSpec {
                 writeln!(out, "\nDynamics, by {method}, {each} from one row to the next")?;
             }
         }
+        self.write_equations(out)
+    }
+
+    fn write_equations(&self, out: &mut String) -> std::fmt::Result {
         for (i, name) in self.states.iter().enumerate() {
             let right = notation(&self.dynamics[i].ast);
             let noisy = self.process_noise.as_ref().is_some_and(|q| q.cov.variance(i) > 0.0);

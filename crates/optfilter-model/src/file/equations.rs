@@ -88,8 +88,9 @@ impl Reader {
     }
 
     pub(super) fn read_integrator(&self, continuous: bool) -> Result<Time, Diagnostic> {
-        let (mut method, mut substeps) = (Integrator::Rk4, 1);
+        let (mut method, mut substeps) = (None, 1);
         if let Some(entries) = self.table("integrator")? {
+            method = Some(Integrator::Rk4);
             self.check_keys(entries, &["method", "substeps"], "integrator")?;
             if !continuous && let Some(entry) = self.get("integrator") {
                 let message = "an integrator is given, but no equation is a rate (dx/dt)";
@@ -102,14 +103,14 @@ impl Reader {
                         return Err(self.at(&entry.value.at, "at most 100000 substeps are allowed"));
                     }
                 } else {
-                    method = match self.text(&entry.value)? {
+                    method = Some(match self.text(&entry.value)? {
                         "rk4" => Integrator::Rk4,
                         "euler" => Integrator::Euler,
                         other => {
                             let message = format!("there is no integrator `{other}`");
                             return Err(self.at(&entry.value.at, message).help("rk4 or euler"));
                         }
-                    };
+                    });
                 }
             }
         }

@@ -59,8 +59,9 @@ pub enum Time {
     Discrete,
     /// As a differential equation.
     Continuous {
-        /// The integrator.
-        method: Integrator,
+        /// The integrator; if none is named, the exact solution where the equations are linear with constant
+        /// coefficients, else RK4.
+        method: Option<Integrator>,
         /// Integration steps between two measurements.
         substeps: u32,
     },

@@ -6,7 +6,7 @@ use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
 use optfilter_run::spec::CG;
-use optfilter_run::{Covariance, FilterSpec, Method, ProcessNoise};
+use optfilter_run::{Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
 
 /// Every optimizer of a `[filter]` table.
 const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
@@ -166,6 +166,8 @@ impl Reader {
                 "optimizer" => &OPTIMIZERS,
                 "constraint" => &["strong", "weak"],
                 "loss" => &["likelihood", "squared"],
+                "gaps" => &Gaps::NAMES,
+                "irregular" => &Irregular::NAMES,
                 "resampling" => &["systematic", "stratified", "residual", "multinomial"],
                 _ => &[],
             };

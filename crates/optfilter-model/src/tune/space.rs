@@ -24,6 +24,7 @@ pub(super) fn base(spec: &ModelSpec, method: Method) -> FilterSpec {
         method: Some(method),
         error_bars: Some(false),
         predict_first: spec.filter.predict_first,
+        irregular: spec.filter.irregular,
         ..FilterSpec::default()
     }
 }

@@ -66,34 +66,44 @@ impl CoreModel {
         Ok(Self { model: AnyModel::RandomWalk(RandomWalk::new(Dyn(n))) })
     }
 
+    /// By rows from F, or in continuous time from A, whose steps of `dt` are then ready-made.
     #[staticmethod]
-    #[pyo3(signature = (f, h, b=None))]
+    #[pyo3(signature = (f, h, b=None, dt=None))]
     fn linear(
         f: &Bound<'_, PyAny>,
         h: &Bound<'_, PyAny>,
         b: Option<&Bound<'_, PyAny>>,
+        dt: Option<f64>,
     ) -> PyResult<Self> {
-        let f = matrix("F", f, None)?;
+        let name = if dt.is_some() { "A" } else { "F" };
+        let f = matrix(name, f, None)?;
         let n = f.nrows();
         if n == 0 || f.ncols() != n {
-            return Err(bad("F", format!("must be square, not {} x {}", n, f.ncols())));
+            return Err(bad(name, format!("must be square, not {} x {}", n, f.ncols())));
         }
         let h = matrix("H", h, None)?;
         if h.nrows() == 0 || h.ncols() != n {
             let shape = format!("{} x {}", h.nrows(), h.ncols());
-            return Err(bad("H", format!("must have {n} columns like F; it is {shape}")));
+            return Err(bad("H", format!("must have {n} columns like {name}; it is {shape}")));
         }
         let finite = |name, a: &nalgebra::DMatrix<f64>| match a.iter().all(|v| v.is_finite()) {
             true => Ok(()),
             false => Err(bad(name, "has an entry that is not a finite number")),
         };
-        finite("F", &f)?;
+        finite(name, &f)?;
         finite("H", &h)?;
-        let mut model = Linear::new(f, h).map_err(|e| bad(e.matrix, &e))?;
+        let made = match dt {
+            None => Linear::new(f, h),
+            Some(dt) => Linear::continuous(f, h, dt),
+        };
+        let mut model = made.map_err(|e| bad(e.matrix, &e))?;
         if let Some(b) = b {
             let b = matrix("B", b, None)?;
             if b.nrows() != n {
-                return Err(bad("B", format!("must have {n} rows like F; it has {}", b.nrows())));
+                return Err(bad(
+                    "B",
+                    format!("must have {n} rows like {name}; it has {}", b.nrows()),
+                ));
             }
             finite("B", &b)?;
             let columns = b.column_iter().map(|c| DVector::from_column_slice(c.as_slice()));
@@ -181,7 +191,7 @@ impl CoreModel {
             None if inputs.is_empty() => {}
             None => return Err(bad("u", format!("the model reads {} inputs", inputs.len()))),
         }
-        let step = Step { index: time.0, time: time.1, dt: time.2 };
+        let step = Step { time: time.1, ..Step::even(time.0, time.2) };
         let result = if jacobian {
             let rows = if which == "f" { n.0 } else { model.output_dim().0 };
             check_memory(&[2, rows, n.0])?;

@@ -6,15 +6,15 @@ mod class;
 
 pub(crate) use class::{CoreModel, built_in_systems};
 
-use crate::callable::{CallableModel, Differentiable};
-use nalgebra::Dyn;
+use crate::callable::{CallableModel, Differentiable, Extra};
+use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,
     RandomWalk, Step,
 };
 use optfilter::scalar::Scalar;
 use optfilter_model::TextModel;
-use optfilter_run::{RunModel, Size};
+use optfilter_run::{Pace, RunModel, Size};
 use std::sync::Arc;
 
 /// A model of any kind.
@@ -172,6 +172,25 @@ impl RunModel for AnyModel {
             Self::Linear(_) | Self::RandomWalk(_) => true,
             Self::Text(model) => model.is_linear(),
             _ => false,
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        each!(
+            self,
+            m => m.pace(),
+            c => match c.transition.value.extras.contains(&Extra::Interval) {
+                true => Pace::Time,
+                false => Pace::Rows,
+            }
+        )
+    }
+
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        match self {
+            Self::Linear(model) => model.drift().cloned(),
+            Self::Text(model) => model.drift(),
+            _ => None,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::linalg::{
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
+use crate::optim::{Bounds, truncated};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
@@ -78,6 +79,26 @@ where
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
         check_len("belief", n, self.mean.nrows(), Some(index))?;
         check_square("belief's cov", n, &self.cov, Some(index))
+    }
+    /// The moments of what lies inside, one bounded component after the other; the others follow by regression
+    /// (Simon and Simon 2010, for sides that are parallel to the axes).
+    fn confine(&mut self, bounds: &Bounds) {
+        let n = self.mean.nrows();
+        for i in 0..n {
+            let (before, var) = (self.mean[i], self.cov[(i, i)]);
+            let moments = bounds.sides(i).and_then(|sides| truncated(before, var, sides));
+            let Some((mean, less)) = moments else { continue };
+            if var > 0.0 && less < var {
+                let slope = self.cov.column(i) / var;
+                self.mean.axpy(mean - before, &slope, 1.0);
+                // slope slope' (less - var), without a temporary.
+                self.cov.ger(less - var, &slope, &slope, 1.0);
+                self.cov[(i, i)] = less;
+            }
+            self.mean[i] = mean;
+        }
+        // What a later component moved back across a side.
+        bounds.project(self.mean.as_mut_slice());
     }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {

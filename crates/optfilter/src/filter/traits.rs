@@ -2,7 +2,8 @@
 //!
 //! A filter is two pure kernels, [`Filter::propagate`] and [`Filter::correct`]: a belief in, a new belief
 //! out. Around them stand [`Filter::predict`] and [`Filter::update`], written once here: they check sizes,
-//! find the missing components, refuse what is not finite, and only then replace the belief. So a step that
+//! find the missing components, keep the belief inside the bounds, apply no dynamics to a step of no length, refuse what is not
+//! finite, and only then replace the belief. So a step that
 //! fails leaves the belief, with whatever it carries, as it was, and `Ok` never holds an estimate that is
 //! not a number.
 
@@ -10,6 +11,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
+use crate::optim::Bounds;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -44,6 +46,12 @@ where
     fn cov(&self) -> Option<OMatrix<f64, N, N>>;
     /// Checks that the belief is about a state of `n` components.
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError>;
+    /// Whether no part of it lies outside a box that it is confined to.
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        bounds.contains(self.mean().as_slice())
+    }
+    /// Brings it into a box: its mean at least, and whatever else it consists of.
+    fn confine(&mut self, bounds: &Bounds);
     /// What has left the finite numbers, if anything has.
     fn flaw(&self) -> Option<&'static str>;
 }
@@ -159,6 +167,21 @@ pub trait Filter {
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
 
+    /// The box that the state is kept in, if there is one.
+    #[inline(always)]
+    fn bounds(&self) -> Option<&Bounds> {
+        None
+    }
+
+    /// Brings a new belief into the box.
+    fn confine(&self, belief: &mut Self::Belief, bounds: &Bounds)
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        belief.confine(bounds);
+    }
+
     /// How many past rows a belief still holds the states of, if it is of a window.
     fn lag(&self) -> Option<usize> {
         None
@@ -184,7 +207,7 @@ pub trait Filter {
         belief.flaw()
     }
 
-    /// Carries the belief through a step.
+    /// Carries the belief through a step; one of no length changes nothing.
     #[inline]
     fn predict(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) -> Result<(), FilterError>
     where
@@ -211,10 +234,18 @@ pub trait Filter {
         let (n, _, inputs) = self.dims();
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        let next = match self.propagate(belief, u, step) {
+        if step.dt == 0.0 {
+            return Ok(belief.clone());
+        }
+        let inside = self.inside(belief);
+        let belief = inside.as_ref().unwrap_or(belief);
+        let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, belief.mean())),
         };
+        if let Some(bounds) = self.bounds() {
+            self.confine(&mut next, bounds);
+        }
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
@@ -242,20 +273,26 @@ pub trait Filter {
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        with_observed(
+        let mut inside = self.inside(belief);
+        let held = inside.as_mut().unwrap_or(&mut *belief);
+        let update = with_observed(
             m,
             y,
             #[inline(always)]
             |observed: Observed<'_>| {
+                let belief = &mut *held;
                 let count = observed.count(y.len());
                 if count == 0 {
                     self.miss(belief, u, step);
                     return Ok(Update::nothing(m, Self::Belief::HAS_COV));
                 }
-                let (next, mut update) = match self.correct(belief, y, observed, u, step) {
+                let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
                     Err(error) => return Err(with_last_good(error, belief.mean())),
                 };
+                if let Some(bounds) = self.bounds() {
+                    self.confine(&mut next, bounds);
+                }
                 if let Some(quantity) = self.flaw(&next) {
                     return Err(diverged(belief.mean(), quantity, step.index));
                 }
@@ -269,7 +306,24 @@ pub trait Filter {
                 }
                 Ok(update)
             },
-        )
+        )?;
+        if let Some(inside) = inside {
+            *belief = inside;
+        }
+        Ok(update)
+    }
+
+    /// A belief from outside the box, brought into it; `None` if there is nothing to bring.
+    #[inline(always)]
+    fn inside(&self, belief: &Self::Belief) -> Option<Self::Belief>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let bounds = self.bounds().filter(|bounds| !belief.is_within(bounds))?;
+        let mut inside = belief.clone();
+        self.confine(&mut inside, bounds);
+        Some(inside)
     }
 }
 

@@ -207,7 +207,7 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With the first state of the window kept inside a box, and the estimate put into it.
+    /// With the first state of the window kept inside a box, and prediction and estimate put into it.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -372,6 +372,10 @@ where
         }
         Ok(())
     }
+    fn confine(&mut self, bounds: &Bounds) {
+        bounds.project(self.mean.as_mut_slice());
+        bounds.project(&mut self.start);
+    }
     fn flaw(&self) -> Option<&'static str> {
         (!is_sane(self.mean.as_slice()) || !is_sane(&self.start)).then_some("estimate")
     }
@@ -387,6 +391,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     fn propagate(
@@ -424,11 +432,8 @@ where
             self.bounds.as_ref(),
         );
         loss.follow(&start);
-        let mut mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
+        let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
-        if let Some(bounds) = &self.bounds {
-            bounds.project(mean.as_mut_slice());
-        }
         let memory = (self.memory == Memory::Carry).then_some(memory);
         let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
         Ok((next, Update::point(innovation)))

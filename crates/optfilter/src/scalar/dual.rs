@@ -148,6 +148,10 @@ impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
         S::all_lt(a.re, b.re)
     }
     #[inline(always)]
+    fn confined(self, low: f64, high: f64) -> Self {
+        Self { re: self.re.confined(low, high), eps: self.eps }
+    }
+    #[inline(always)]
     fn scale(self, k: f64) -> Self {
         let mut eps = self.eps;
         for e in &mut eps {

@@ -140,6 +140,12 @@ pub trait Scalar:
     fn min(self, other: Self) -> Self {
         Self::select_lt(other, self, other, self)
     }
+    /// The nearest number between two bounds. The derivative passes through unchanged: how far a number would have moved
+    /// says how uncertain it is, also where a bound holds it.
+    #[inline(always)]
+    fn confined(self, low: f64, high: f64) -> Self {
+        self.max(Self::from_f64(low)).min(Self::from_f64(high))
+    }
     /// The square.
     #[inline(always)]
     fn square(self) -> Self {
