@@ -11,8 +11,8 @@ use std::io::Write;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else kf or ekf where
-    /// noise is given, else imap]
+    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else kf, ekf or pf
+    /// where noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, or cg, which has no learning rate
