@@ -417,13 +417,13 @@ BY_NAME: dict[str, type[Filter]] = {
 def make(model: Model, **settings: Any) -> Filter:
     """The filter that settings describe, by the names of a model file's ``[filter]`` table.
 
-    Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
+    Where none is named it is the one that fits: kf, ekf or pf where noise is given, else imap at a rate of the model's own.
 
     >>> import optfilter
     >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
     '--method ukf'
-    >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags
-    '--method ekf'
+    >>> optfilter.filters.make(optfilter.models.Linear(F=1.0, H=1.0)).flags
+    '--method kf'
     """
     settings = {key: value for key, value in settings.items() if value is not None}
     if "method" not in settings:

@@ -11,7 +11,7 @@ use std::io::Write;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else kf or ekf
+    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else kf, ekf or pf
     /// where noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,

@@ -290,8 +290,10 @@ fn mistakes_in_the_data() {
         "time runs backwards at line 4: 1 after 2; sort the table by time",
     );
     let data = table("c.csv", "count\n3\n2.5\n");
+    let out = folder.name("o.csv");
+    let args = ["filter", "logistic-counts", &data, "--method", "imap", "-o", &out];
     fails(
-        &["filter", "logistic-counts", &data, "-o", &folder.name("o.csv")],
+        &args,
         3,
         "c.csv: line 3, column \"count\": 2.5 is not a count: a whole number of at least 0",
     );
