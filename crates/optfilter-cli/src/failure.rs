@@ -159,7 +159,7 @@ fn broken_equation<'a>(
     model.transition(state, &[], &step, &mut next);
     model.observe(state, &[], &step, &mut seen);
     let of = |table, names: &'a [String], equations: &'a [Equation], values: &[f64]| {
-        let at = values.iter().position(|v| !(v.abs() < 1e100))?;
+        let at = values.iter().position(|v| v.is_nan() || v.abs() >= 1e100)?;
         Some((table, names.get(at)?.as_str(), equations.get(at)?.text.as_str(), *values.get(at)?))
     };
     of("dynamics", &spec.states, &spec.dynamics, &next)
