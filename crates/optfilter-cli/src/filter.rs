@@ -26,7 +26,8 @@ Examples:
 
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
-(an innovation beyond the 99.9 % point) or bound (a state at its bound).")]
+(an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
+measurements so far).")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
@@ -147,6 +148,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         (tally.missing, "missing"),
         (tally.partial, "partly missing"),
         (tally.outliers, "outliers"),
+        (tally.runaways, "run away from every measurement"),
     ] {
         if count > 0 {
             out.push_str(&format!(", {count} {what}"));
@@ -199,6 +201,7 @@ fn json(
         "missing": tally.missing,
         "partial": tally.partial,
         "outliers": tally.outliers,
+        "runaways": tally.runaways,
         "bars_lost_at": tally.bars_lost,
         "prediction_error": tally.prediction_errors(),
         "repeat_error": tally.repeat_errors(),

@@ -1,7 +1,7 @@
 //! From a checked model file to programs: names become states, inputs, constants and shared parts.
 
 use crate::diagnostic::closest;
-use crate::expr::{Ast, Graph, NodeId};
+use crate::expr::{Ast, Graph, NodeId, Program};
 use crate::file::{Equation, LikelihoodKind, ModelSpec, Time};
 use crate::model::TextModel;
 
@@ -164,7 +164,8 @@ impl ModelSpec {
         let dynamics = lower(&self.dynamics, &rate);
         let (mut graph, mut ids) = lower(&self.observation, &scope);
         // A link is part of the equation here, so that for every filter the observation is the expected
-        // measurement, and an innovation is what its name says.
+        // measurement, and an innovation is what its name says; likelihoods may ask for what is linked.
+        let canonical = ids.clone();
         for (id, likelihood) in ids.iter_mut().zip(&self.likelihoods) {
             match likelihood {
                 LikelihoodKind::Poisson { log_link: true } => *id = graph.exp(*id),
@@ -172,7 +173,8 @@ impl ModelSpec {
                 _ => {}
             }
         }
-        let observation = (graph, ids);
-        TextModel::new(self, dynamics, observation)
+        let linked = ids.iter().zip(&canonical).map(|(id, plain)| id != plain).collect();
+        let canonical = Program::compile(&graph, &canonical);
+        TextModel::new(self, dynamics, (graph, ids), (canonical, linked))
     }
 }

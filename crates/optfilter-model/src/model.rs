@@ -18,6 +18,8 @@ pub struct TextModel {
     dynamics: Program,
     time: Time,
     observation: Program,
+    /// The observation before its links, and which components have one.
+    canonical: (Program, Vec<bool>),
     state_angles: Vec<bool>,
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
@@ -29,6 +31,7 @@ impl TextModel {
         spec: &ModelSpec,
         dynamics: (Graph, Vec<NodeId>),
         observation: (Graph, Vec<NodeId>),
+        canonical: (Program, Vec<bool>),
     ) -> Self {
         let affine =
             |(graph, ids): &(Graph, Vec<NodeId>)| ids.iter().all(|&id| graph.is_affine(id));
@@ -40,6 +43,7 @@ impl TextModel {
             dynamics: Program::compile(&dynamics.0, &dynamics.1),
             time: spec.time,
             observation: Program::compile(&observation.0, &observation.1),
+            canonical,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
             linear,
@@ -161,6 +165,11 @@ impl RunModel for TextModel {
 
     fn is_linear(&self) -> bool {
         self.linear
+    }
+
+    fn canonical(&self) -> Option<(Self, Vec<bool>)> {
+        let (observation, linked) = self.canonical.clone();
+        linked.contains(&true).then(|| (Self { observation, ..self.clone() }, linked))
     }
 
     #[inline]

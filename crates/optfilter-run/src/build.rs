@@ -1,8 +1,9 @@
 //! From a specification and a problem to a filter: the only place that chooses a type of the library.
 
+use crate::flags::Gauge;
 use crate::lanes;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
-use crate::problem::{Covariance, Problem};
+use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
 use crate::spec::{FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
@@ -12,6 +13,7 @@ use optfilter::filter::{
     ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, Unscented, Variational,
 };
 use optfilter::model::Model;
+use optfilter::model::likelihood::Component;
 use optfilter::optim::Preconditioned;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +35,12 @@ pub fn build_with<T: RunModel>(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
+    // Filters that read the likelihood read it where it is most precise.
+    let canonical = match spec.method() {
+        Method::Imap | Method::Vkf | Method::Pf => problem.canonical(),
+        _ => None,
+    };
+    let problem = canonical.as_ref().unwrap_or(problem);
     let choice = Choice::new(spec, problem, rule)?;
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
@@ -88,7 +96,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
             return Err(SpecError::of("Q", message));
         }
         if matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf) && !has_r {
-            let message = format!("{name} needs measurement noise (R); imap does not");
+            let wide = |part: &Component| part.variance().is_some_and(f64::is_infinite);
+            let message = match &problem.likelihood {
+                Some(LikelihoodSpec::Components(parts)) if parts.iter().any(wide) => format!(
+                    "{name} needs the variance of the measurements, and student-t has none where dof <= 2; use imap or pf"
+                ),
+                _ => format!("{name} needs measurement noise (R); imap does not"),
+            };
             return Err(SpecError::of("R", message));
         }
         for (key, cov, size) in [
@@ -265,13 +279,16 @@ impl<'a, T: RunModel> Choice<'a, T> {
     {
         let model = &self.problem.model;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
-        let start =
-            Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
+        let problem = self.problem.clone();
+        let start = Start { mean: problem.mean.clone(), cov: problem.cov.clone(), run: 0 };
         let engine = Engine {
             settings,
             start,
             kind: format!("{} {n}x{m}", self.method.name()),
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
+            discrete: problem.discrete(m),
+            gauge: Gauge::new(m, problem.bounds.clone()),
+            expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             lanes: None,
             stop,
             filter,

@@ -9,7 +9,7 @@ use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};
 use optfilter::model::Model;
-use optfilter::model::likelihood::AnyLikelihood;
+use optfilter::model::likelihood::{AnyLikelihood, Likelihood};
 use optfilter::optim::AnyOptimizer;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
@@ -22,6 +22,7 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     model: M,
+    likelihood: AnyLikelihood<M::Output>,
     filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
 }
 
@@ -53,6 +54,7 @@ where
                 false => prediction.copy_from_slice(before),
             }
             self.model.observe(&prediction, u, &step, &mut seen);
+            self.likelihood.expect(&mut seen);
             for i in 0..m {
                 let difference = y[i] - seen[i];
                 out[k * m + i] =
@@ -97,13 +99,13 @@ where
 {
     let likelihood = problem.likelihood(model.output_dim(), squared)?;
     let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
-    let mut filter =
-        ImplicitMap::new(model.clone(), likelihood, rule, spec.steps()).map_err(SpecError::from)?;
+    let mut filter = ImplicitMap::new(model.clone(), likelihood.clone(), rule, spec.steps())
+        .map_err(SpecError::from)?;
     if spec.carry() {
         filter = filter.with_memory(Memory::Carry);
     }
     if let Some(bounds) = &problem.bounds {
         filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
     }
-    Ok(Box::new(Packed { model, filter }))
+    Ok(Box::new(Packed { model, likelihood, filter }))
 }

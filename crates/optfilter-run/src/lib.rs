@@ -23,11 +23,13 @@
 //! | [`problem`] | a model with its noise, start and bounds; covariances no larger than they must be |
 //! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
 //! | [`runner`] | any filter of the library behind two small traits: whole series, or step by step |
+//! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
 mod build;
+pub mod flags;
 pub mod lanes;
 mod model;
 pub mod problem;
@@ -38,6 +40,7 @@ mod simulate;
 pub mod spec;
 
 pub use build::{build, build_with};
+pub use flags::Flag;
 pub use model::{Fixed, Flexible, RunModel, Size};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};

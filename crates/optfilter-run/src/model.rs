@@ -26,6 +26,12 @@ pub trait RunModel: Model + Clone + Send + Sync + 'static {
         false
     }
 
+    /// The same model with logarithms of rates and log-odds for its measurements, where it has been given such links, and
+    /// which those are. Its likelihood keeps its precision where rates and probabilities have lost theirs.
+    fn canonical(&self) -> Option<(Self, Vec<bool>)> {
+        None
+    }
+
     /// The transition, with scratch of dimension `dim` where it needs some.
     #[inline(always)]
     fn transition_sized<D: Dim, S: Scalar>(

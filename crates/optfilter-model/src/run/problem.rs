@@ -2,6 +2,7 @@
 
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::model::TextModel;
+use nalgebra::DMatrix;
 use optfilter::model::Step;
 use optfilter::model::likelihood::{
     Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
@@ -27,13 +28,35 @@ impl ModelSpec {
             model: self.compile(),
             dt: self.dt,
             process: self.process_noise.clone(),
-            measurement: self.measurement_cov.clone().map(Covariance::Dense),
+            measurement: self.measurement_variances()?.map(Covariance::Dense),
             likelihood: self.likelihood()?,
             mean: self.initial_mean.clone(),
             cov: Covariance::Dense(self.initial_cov.clone()),
             bounds,
             prior: None,
         })
+    }
+
+    /// R: the covariance of the measurements, which under Student's t and Huber's law is wider than the scale that the
+    /// file states. `None` where it is not given, or infinite.
+    pub fn measurement_variances(&self) -> Result<Option<DMatrix<f64>>, SpecError> {
+        let (Some(cov), Some(LikelihoodSpec::Components(parts))) =
+            (&self.measurement_cov, self.likelihood()?)
+        else {
+            return Ok(self.measurement_cov.clone());
+        };
+        let mut cov = cov.clone();
+        for (i, part) in parts.iter().enumerate() {
+            if let (Component::StudentT(_) | Component::Huber(_), Some(variance)) =
+                (part, part.variance())
+            {
+                let widening = (variance / cov[(i, i)]).sqrt();
+                cov.row_mut(i).scale_mut(widening);
+                cov.column_mut(i).scale_mut(widening);
+                cov[(i, i)] = variance;
+            }
+        }
+        Ok(cov.iter().all(|v| v.is_finite()).then_some(cov))
     }
 
     /// How measurements scatter, where not by a Gaussian.

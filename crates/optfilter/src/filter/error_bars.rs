@@ -265,7 +265,13 @@ where
             return Err(not_positive_definite("belief covariance", step.index));
         }
         let prediction = &belief.mean;
-        let (_, mut h) = linearize_observation(model, n, prediction.as_slice(), u, step);
+        let (eta, mut h) = linearize_observation(model, n, prediction.as_slice(), u, step);
+        // Innovations are in units of the measurement, so H is the derivative of what is expected at eta.
+        let mut expected = eta.map(|v| Dual::<f64, 1>::variable(v, 0));
+        self.filter.likelihood.expect(expected.as_mut_slice());
+        for i in 0..m.value() {
+            h.row_mut(i).scale_mut(expected[i].eps[0]);
+        }
         if observed != Observed::All {
             r = masked_cov(&r, observed);
             for i in 0..m.value() {

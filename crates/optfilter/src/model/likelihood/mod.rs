@@ -95,6 +95,17 @@ pub trait Likelihood {
         }
     }
 
+    /// Turns eta into the measurement that is expected there, component by component: itself, where there is no link.
+    #[inline(always)]
+    fn expect<S: Scalar>(&self, _eta: &mut [S]) {}
+
+    /// Writes the variance of each component that is expected to be `mean` and returns `true`, if the likelihood has
+    /// variances of its own; otherwise they are those of R.
+    #[inline(always)]
+    fn variances<S: Scalar>(&self, _mean: &[S], _out: &mut [S]) -> bool {
+        false
+    }
+
     /// What must be added to the loss to make it -ln p(y | eta).
     fn log_normalizer(&self, _y: &[f64], _observed: Observed<'_>) -> f64 {
         0.0
