@@ -36,9 +36,10 @@ from .filters import (
     UnscentedKF,
     VariationalKF,
 )
-from .optimizers import SGD, Adadelta, Adagrad, Adam, Preconditioned, RMSProp
+from .optimizers import CG, SGD, Adadelta, Adagrad, Adam, Preconditioned, RMSProp
 
 __all__ = [
+    "CG",
     "SGD",
     "Adadelta",
     "Adagrad",

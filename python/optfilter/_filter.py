@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, ClassVar, Optional
 
@@ -37,14 +38,9 @@ class Filter(_core.CoreFilter):
         """A filter from its arguments: settings of the engine, and the parts of the problem."""
         if not isinstance(model, Model):
             raise ValueError(f"model: must be an optfilter.Model, not {model!r}")
-        given = {key: value for key, value in arguments.items() if value is not None}
-        settings = {key: value for key, value in given.items() if key not in _PROBLEM}
+        given, settings, rule = _split(arguments)
         if cls.method:
             settings["method"] = cls.method
-        rule = None
-        if "optimizer" in settings:
-            named, rule = optimizers.spec(settings.pop("optimizer"))
-            settings.update(named)
         text = to_json(settings)
         try:
             self = super().__new__(cls, model._core, text, _problem(model, given), rule)
@@ -54,6 +50,15 @@ class Filter(_core.CoreFilter):
         self.model = model
         self._arguments = given
         return self
+
+    @staticmethod
+    def _fitted(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with the filter named: the one that fits, by the engine's own choice."""
+        given, settings, rule = _split(arguments)
+        if rule is not None or not isinstance(model, Model):
+            return {**arguments, "method": "imap"}
+        named = _core.fit_spec(model._core, to_json(settings), _problem(model, given))
+        return {**json.loads(named), **arguments}
 
     # ---- step by step
 
@@ -264,6 +269,17 @@ class Filter(_core.CoreFilter):
         shown = ", ".join(f"{k}={_short(v)}" for k, v in self._arguments.items())
         state = np.array2string(self.x, precision=4, threshold=6, separator=", ")
         return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
+
+
+def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """What is given; the settings among it, as the engine names them; an optimizer that has no name."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    settings = {key: value for key, value in given.items() if key not in _PROBLEM}
+    rule = None
+    if "optimizer" in settings:
+        named, rule = optimizers.spec(settings.pop("optimizer"))
+        settings.update(named)
+    return given, settings, rule
 
 
 def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:

@@ -330,7 +330,7 @@ class Model:
     # ---- use
 
     def filter(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
-        """Filters measurements by the filter that the model file asks for, or by implicit MAP.
+        """Filters measurements by the filter that the model file asks for, or by the one that fits it.
 
         ``settings`` are those of a ``[filter]`` table (``method``, ``steps``, ``lr``, ...) and of
         :meth:`optfilter.Filter.filter` (``predict_first``, ``errors``, ``covariances``, ...). The numbers are those of

@@ -35,6 +35,8 @@ class FilterResult:
     flags : (T,) array of str or None
         What the command line says of each row: ok, missing, partial, outlier, bound or runaway (the measurement
         expected of the estimate is far from all measurements so far). None for batches of implicit filters.
+    lagged : (T, n) array or None
+        Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
         Times of the measurements, as they were given.
     failures : list of (trajectory, Divergence)
@@ -61,6 +63,7 @@ class FilterResult:
         self.log_likelihoods: Optional[Array] = arrays.get("log_likelihoods")
         self.nis: Optional[Array] = arrays.get("nis")
         self._flags: Optional[Array] = arrays.get("flags")
+        self.lagged: Optional[Array] = arrays.get("lagged")
         self._innovations: Optional[Array] = arrays.get("innovations")
         self._later = later
         self._ts = ts if shown is None else shown

@@ -13,12 +13,17 @@ from . import _core
 from ._arrays import whole
 
 #: Whole numbers: the least and the largest.
-_WHOLE = {"steps": (1, 2**32 - 1), "particles": (1, 2**32 - 1), "seed": (0, 2**64 - 1)}
+_WHOLE = {
+    "steps": (1, 2**32 - 1),
+    "particles": (1, 2**32 - 1),
+    "seed": (0, 2**64 - 1),
+    "window": (0, 2**32 - 1),
+}
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "predict_first", "strict")
-_TEXTS = ("loss", "method", "optimizer", "resampling")
+_TEXTS = ("constraint", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
-    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "eps", "kappa", "lr", "prior_var"),
-    *("process_scale", "threshold"),
+    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "kappa", "lr", "prior_var"),
+    *("measurement_scale", "process_scale", "threshold"),
 )
 #: Every setting of the engine.
 KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))

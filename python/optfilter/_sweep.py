@@ -14,7 +14,7 @@ from ._executors import run_shards
 from ._model import Model
 from ._result import _frame
 from ._simulate import simulate
-from .filters import Filter, ImplicitMAP
+from .filters import Filter, ImplicitMAP, VariationalKF
 from .optimizers import SGD, Adadelta, Adagrad, Adam, Optimizer, RMSProp
 
 _STEPS = (1, 3, 5, 10, 25, 50, 100)
@@ -183,7 +183,7 @@ def tune(
         Arguments of the filter; the paper's 287 optimizers by default.
     metric : {"rmse", "prediction", "log_likelihood"}, optional
         RMSE against the truth (the default if there is one), the root mean square of one-step-ahead
-        prediction errors, or the log-likelihood.
+        prediction errors, or the log-likelihood (the default without truth where the filter has one of its own).
     executor : concurrent.futures.Executor, dask.distributed.Client or ray, optional
         Where to run. The result is the same anywhere.
     progress : bool, optional
@@ -205,7 +205,9 @@ def tune(
     if not (isinstance(filter, type) and issubclass(filter, Filter)):
         raise ValueError(f"filter: must be a class of filters, such as optfilter.ImplicitMAP, not {filter!r}")
     if metric is None:
-        metric = "prediction" if truth is None else "rmse"
+        # A likelihood judges the error bars too, where a prediction error looks at means only.
+        own = "prediction" if issubclass(filter, (ImplicitMAP, VariationalKF)) else "log_likelihood"
+        metric = own if truth is None else "rmse"
     if metric not in _LOWER_IS_BETTER:
         raise ValueError(f"metric: must be one of {', '.join(_LOWER_IS_BETTER)}, not {metric!r}")
     if metric == "rmse" and truth is None:

@@ -61,6 +61,7 @@ class KalmanFilter(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -82,6 +83,7 @@ class ExtendedKalmanFilter(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -104,6 +106,7 @@ class IteratedEKF(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -132,6 +135,7 @@ class UnscentedKF(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -163,6 +167,7 @@ class ParticleFilter(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -196,7 +201,14 @@ class ImplicitMAP(Filter):
         Adam(lr=0.1) unless given. A name such as "adam" stands for its defaults; a callable is
         ``rule(x, gradient, state) -> (x, state)``; an optax transformation works too.
     steps : int
-        Steps per measurement; 50 unless given.
+        Steps per measurement; 50 unless given, 3 for CG.
+    window : int
+        Past rows that are looked at besides the newest; 0, the paper's filter, unless given. The result then has
+        ``lagged``: what the rows after it have made of each estimate.
+    discount : float
+        How much each row of the window counts, of the one after it; 1 unless given.
+    constraint : {"strong", "weak"}
+        Whether the path through the window follows the model, or may bend at every row as far as Q says.
     loss : {"likelihood", "squared"}, optional
         What is descended: the model's likelihood where it has one or R is given, else the squared error of the paper.
     likelihood : optfilter.likelihoods.Likelihood, optional
@@ -234,6 +246,9 @@ class ImplicitMAP(Filter):
         optimizer: optimizers.OptimizerLike = None,
         steps: Optional[int] = None,
         *,
+        window: Optional[int] = None,
+        discount: Optional[float] = None,
+        constraint: Optional[str] = None,
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,
@@ -246,6 +261,7 @@ class ImplicitMAP(Filter):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -275,6 +291,7 @@ class VariationalKF(Filter):
         x0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
@@ -298,11 +315,18 @@ BY_NAME: dict[str, type[Filter]] = {
 def make(model: Model, **settings: Any) -> Filter:
     """The filter that settings describe, by the names of a model file's ``[filter]`` table.
 
+    Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
+
     >>> import optfilter
-    >>> optfilter.filters.make(optfilter.models.Growth(), method="ekf").flags
+    >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
+    '--method ukf'
+    >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags
     '--method ekf'
     """
-    name = settings.pop("method", None) or "imap"
+    settings = {key: value for key, value in settings.items() if value is not None}
+    if "method" not in settings:
+        settings = Filter._fitted(model, settings)
+    name = settings.pop("method")
     if name not in BY_NAME:
         raise ValueError(f"method: {name!r} is not one of {', '.join(BY_NAME)}")
     made: Filter = BY_NAME[name]._make(model, settings)

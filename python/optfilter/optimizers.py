@@ -25,6 +25,7 @@ from ._arrays import Array, to_float_array
 from ._settings import to_json
 
 __all__ = [
+    "CG",
     "SGD",
     "Adadelta",
     "Adagrad",
@@ -74,6 +75,14 @@ class SGD(Optimizer):
             return {"optimizer": "gd", "lr": self.lr}
         name = "nesterov" if self.nesterov else "momentum"
         return {"optimizer": name, "lr": self.lr, "decay": self.momentum}
+
+
+@dataclass(frozen=True)
+class CG(Optimizer):
+    """Gauss-Newton conjugate gradients: no learning rate at all; the number of steps is the prior."""
+
+    def _spec(self) -> dict[str, Any]:
+        return {"optimizer": "cg"}
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,21 @@ def test_the_lock_is_released_while_a_batch_runs():
     assert ticks > 3, "the main thread ran while the batch did"
 
 
+def test_the_filter_that_nobody_named_fits_the_model():
+    make = optfilter.filters.make
+    linear, growth = optfilter.models.Linear(F=1.0, H=1.0), optfilter.models.Growth()
+    assert type(make(linear)) is optfilter.KalmanFilter
+    assert type(make(growth)) is type(make(growth_callable())) is optfilter.ExtendedKalmanFilter
+    ys = optfilter.simulate(growth, 30, seed=1).observations
+    assert np.array_equal(growth.filter(ys).means, optfilter.ExtendedKalmanFilter(growth).filter(ys).means)
+    # Without noise, gradient descent at half of one over the curvature H^2 / R = 8.
+    bare = optfilter.Model.from_expressions({"x": "x"}, {"y": "2*x"}, R=0.5)
+    assert make(bare).flags == "--method imap --optimizer gd --steps 50 --lr 0.0625"
+    # Whatever belongs to an optimizer means imap, with its usual settings.
+    assert make(linear, steps=3).flags == "--method imap --optimizer adam --steps 3 --lr 0.1"
+    assert type(make(linear, optimizer=lambda x, g, s: (x - 0.1 * g, s))) is optfilter.ImplicitMAP
+
+
 def test_particles(growth):
     f = optfilter.ParticleFilter(growth, 50, seed=3, resampling="stratified", threshold=0.5)
     f.predict()

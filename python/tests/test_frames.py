@@ -234,3 +234,11 @@ def test_the_scale_of_process_noise_in_a_file(model, frame):
     np.testing.assert_allclose(of_file.filter(frame).means, scaled.means, rtol=1e-12)
     assert same(of_file.filter(frame), optfilter.KalmanFilter(model, process_scale=4.0).filter(frame))
     assert not same(of_file.filter(frame), optfilter.KalmanFilter(model).filter(frame))
+
+
+def test_the_scale_of_measurement_noise_in_a_file(model, frame):
+    of_file = optfilter.Model.from_toml(POSITIONS + '[filter]\nmethod = "kf"\nmeasurement_scale = 4.0\n')
+    scaled = optfilter.KalmanFilter(model, R=4.0 * model.R).filter(frame)
+    np.testing.assert_allclose(of_file.filter(frame).means, scaled.means, rtol=1e-12)
+    assert same(of_file.filter(frame), optfilter.KalmanFilter(model, measurement_scale=4.0).filter(frame))
+    assert not same(of_file.filter(frame), optfilter.KalmanFilter(model).filter(frame))

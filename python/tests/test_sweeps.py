@@ -66,10 +66,8 @@ def test_tune_without_truth_and_for_other_filters():
     model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
     ys = optfilter.simulate(model, 300, seed=0).observations
     grid = {"Q": [0.05, 0.5, 5.0, 50.0]}
-    result = optfilter.tune(
-        model, ys, filter=optfilter.ExtendedKalmanFilter, grid=grid, metric="log_likelihood", progress=False
-    )
-    assert result.best.configuration["Q"] == 0.5
+    result = optfilter.tune(model, ys, filter=optfilter.ExtendedKalmanFilter, grid=grid, progress=False)
+    assert result.metric == "log_likelihood" and result.best.configuration["Q"] == 0.5
     result = optfilter.tune(model, ys, grid={"optimizer": [optfilter.SGD(r) for r in (0.01, 0.5, 0.99)], "steps": [1]}, progress=False)
     assert result.metric == "prediction" and result.best.configuration["optimizer"].lr == 0.5
     assert len(optfilter.default_grid()) == 287

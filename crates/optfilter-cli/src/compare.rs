@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::plot::{PlotFlags, time_axis};
-use crate::settings::FilterFlags;
+use crate::settings::{FilterFlags, unmoved_text};
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Score};
@@ -20,7 +20,7 @@ Examples:
   optfilter compare nile.toml nile.csv --plot compare.svg
   optfilter compare model.toml data.csv --methods imap,ekf,ukf --truth x,v
 
-Prediction errors are in units of the row-to-row change of the measurements. NIS per component is 1 for
+Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for
 a filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's
 [filter] table set imap (and the method the file names); the other filters run as the model states.")]
 pub struct Args {
@@ -51,6 +51,8 @@ pub struct Args {
 
 struct Row {
     filter: FilterSpec,
+    /// States that no measurement moves.
+    unmoved: Vec<String>,
     result: Result<(Score, f64, usize), String>,
 }
 
@@ -67,7 +69,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .into_iter()
         .filter(|m| !asked || args.methods.iter().any(|n| n == m.name()))
         .collect();
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for method in methods {
         let mut flags = args.filter.clone();
         flags.method = Some(method.name().into());
@@ -79,45 +81,54 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         match flags.filter(&spec) {
             Ok(filter) => rows.push(measure(&spec, &data, filter)),
-            Err(failure) if asked => return Err(failure),
-            Err(_) => {}
+            Err(failure) => left_out.push((method, failure.message)),
         }
     }
     if rows.iter().all(|r| r.result.is_err()) {
-        let reasons: Vec<String> = rows
-            .iter()
-            .filter_map(|r| {
-                r.result.as_ref().err().map(|e| format!("{}: {e}", r.filter.method().name()))
-            })
-            .collect();
+        let failed =
+            rows.iter().filter_map(|r| Some((r.filter.method(), r.result.as_ref().err()?)));
+        let unfit = left_out.iter().map(|(method, why)| (*method, why));
+        let reasons: Vec<String> =
+            failed.chain(unfit).map(|(method, why)| format!("{}: {why}", method.name())).collect();
         return Err(Failure {
-            code: 4,
+            code: if rows.is_empty() { 2 } else { 4 },
             message: format!("no filter came through: {}", reasons.join("; ")),
         });
     }
-    let text = report(&spec, &rows, !truth.is_empty());
+    let mut text = report(&spec, &rows, !truth.is_empty());
+    for (method, why) in &left_out {
+        text.push_str(&format!("{} is left out: {why}\n", method.name()));
+    }
     args.plot.write(&text, || figure(&spec, &data, &rows))?;
     if args.json {
-        return files::print(&format!("{}\n", json(&rows)));
+        let mut rows = json(&rows);
+        rows.extend(
+            left_out
+                .iter()
+                .map(|(method, why)| serde_json::json!({ "method": method, "left_out": why })),
+        );
+        return files::print(&format!("{}\n", serde_json::Value::from(rows)));
     }
     files::print(&text)
 }
 
 fn measure(spec: &ModelSpec, data: &Dataset, filter: FilterSpec) -> Row {
     let begun = Instant::now();
-    let done = data.score(spec, &filter, 0, data.len());
+    let yard = data.yardstick(spec, 0, data.len());
+    let done = data.trace(spec, &filter, &yard, data.len());
     let per_row = begun.elapsed().as_secs_f64() / data.len() as f64;
     let result = match done {
-        Ok(Ok(score)) => {
+        Ok(trace) if trace.failed.is_none() => {
             let session = spec.runner(&filter).ok();
             let session = session.and_then(|r| Session::new(&*r, &filter, spec.dt).ok());
             let memory = session.map_or(0, |s| s.memory());
-            Ok((score, per_row, memory))
+            Ok((trace.score(0..data.len()), per_row, memory))
         }
-        Ok(Err(e)) => Err(e.to_string()),
+        Ok(trace) => Err(trace.failed.map_or_else(String::new, |(_, e)| e.to_string())),
         Err(e) => Err(e.to_string()),
     };
-    Row { filter, result }
+    let unmoved = spec.unmoved(&filter).into_iter().map(str::to_owned).collect();
+    Row { filter, unmoved, result }
 }
 
 fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
@@ -145,15 +156,22 @@ fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {
         }
         table.push(cells);
     }
-    format!("{}\n\n{}", spec.name, style::table(&table))
+    let mut text = format!("{}\n\n{}", spec.name, style::table(&table));
+    for row in rows {
+        let states: Vec<&str> = row.unmoved.iter().map(String::as_str).collect();
+        if let Some(warning) = unmoved_text(&states, &row.filter) {
+            text.push_str(&format!("{}: {warning}\n", row.filter.method().name()));
+        }
+    }
+    text
 }
 
-fn json(rows: &[Row]) -> serde_json::Value {
+fn json(rows: &[Row]) -> Vec<serde_json::Value> {
     rows.iter()
         .map(|row| match &row.result {
             Ok((score, per_row, memory)) => serde_json::json!({
                 "method": row.filter.method(), "settings": row.filter.filled(), "score": score,
-                "seconds_per_row": per_row, "bytes": memory,
+                "seconds_per_row": per_row, "bytes": memory, "unmoved": row.unmoved,
             }),
             Err(reason) => serde_json::json!({
                 "method": row.filter.method(), "settings": row.filter.filled(), "failed": reason,

@@ -8,8 +8,8 @@ use nalgebra::DMatrix;
 use optfilter::equivalence::{self, EquivalenceError};
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Linearized, typical_states};
-use optfilter_run::{Estimate, FilterSpec, Method};
+use optfilter_model::run::typical_states;
+use optfilter_run::{Estimate, FilterSpec, Linearized, Method};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     flags.method = Some("imap".into());
     let filter = flags.filter(&spec)?;
     let (state, step, u) = typical(&args, &spec)?;
-    let at = Linearized::at(&spec, &state, &step, &u)?;
+    let at = Linearized::at(&spec.problem()?, &state, &step, &u)?;
     let largest = 1.0 / at.curvature();
     let plain = filter.optimizer() == "gd";
     let prior = plain
@@ -85,7 +85,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
         return Ok((spec.initial_mean.clone(), Step { index: 1, time: 0.0, dt: spec.dt }, u));
     };
     let data = files::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
-    let states = typical_states(spec, &data, 101);
+    let states = typical_states(spec, &data, 101, data.len());
     let n = spec.states.len();
     let middle: Vec<f64> = (0..n)
         .map(|i| {

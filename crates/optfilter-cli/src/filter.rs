@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::pipeline::{self, Job, Outcome};
 use crate::plot::PlotFlags;
-use crate::settings::FilterFlags;
+use crate::settings::{FilterFlags, warn_of_unmoved};
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
@@ -52,6 +52,10 @@ pub struct Args {
     /// Also write standard deviations of innovations, log-likelihoods and NIS
     #[arg(long)]
     full: bool,
+    /// Also write what the rows after it have made of each estimate (NAME_lagged), as far as --window reaches;
+    /// rows then come that many rows late
+    #[arg(long)]
+    lagged: bool,
     /// Write each estimate as soon as its measurement arrives
     #[arg(long)]
     follow: bool,
@@ -99,6 +103,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if is_gzip(&args.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
+    if args.lagged && spec.runner(&filter)?.lag().is_none() {
+        return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
+    }
     let job = Job {
         spec: &spec,
         filter: &filter,
@@ -108,12 +115,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         out: &args.out,
         out_format,
         full: args.full,
+        lagged: args.lagged,
         follow: args.follow,
         checkpoint: args.checkpoint.clone(),
         checkpoint_every: args.checkpoint_every,
         skip_done: args.skip_done,
         plot: args.plot.path.is_some(),
     };
+    let unmoved = spec.unmoved(&filter);
+    if !args.quiet && !args.json {
+        warn_of_unmoved(&unmoved, &filter);
+    }
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -122,7 +134,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         args.plot.write(&text, || chart.figure())?;
     }
     if args.json {
-        let json = json(&spec, &filter, &outcome, seconds).to_string() + "\n";
+        let mut json = json(&spec, &filter, &outcome, seconds);
+        json["unmoved"] = unmoved.into();
+        let json = json.to_string() + "\n";
         if files::is_standard(&args.out) {
             let _ = std::io::stderr().write_all(json.as_bytes());
             return Ok(());

@@ -1,6 +1,7 @@
 //! `optfilter model`: check a model file, start a new one, list the built-in systems.
 
 use crate::failure::Failure;
+use crate::settings::warn_of_unmoved;
 use crate::{files, style};
 use optfilter_model::{ModelSpec, Time};
 use optfilter_run::RunModel;
@@ -67,8 +68,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn check(path: &std::path::Path, json: bool) -> Result<(), Failure> {
     let (_, spec) = files::model(path)?;
+    let filter = spec.fitted(&spec.filter)?;
+    let unmoved = spec.unmoved(&filter);
     if !json {
-        return files::print(&spec.describe());
+        warn_of_unmoved(&unmoved, &filter);
+        return files::print(&format!("{}\nFilter\n  {}\n", spec.describe(), filter.flags()));
     }
     let value = serde_json::json!({
         "name": spec.name,
@@ -78,7 +82,8 @@ fn check(path: &std::path::Path, json: bool) -> Result<(), Failure> {
         "parameters": spec.parameters.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "continuous": spec.time != Time::Discrete,
         "linear": spec.compile().is_linear(),
-        "settings": spec.filter,
+        "settings": filter,
+        "unmoved": unmoved,
     });
     files::print(&format!("{value}\n"))
 }

@@ -4,19 +4,22 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{FilterSpec, Loss, Method};
+use optfilter_run::{CG, Constraint, FilterSpec, Loss, Method};
+use std::io::Write;
 
 /// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else imap]
+    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else kf or ekf where
+    /// noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
-    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam]
-    #[arg(long, value_name = "NAME", value_parser = AnyOptimizer::NAMES)]
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, or cg, which has no learning rate
+    /// [default: adam]
+    #[arg(long, value_name = "NAME", value_parser = optimizers())]
     pub optimizer: Option<String>,
-    /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, iekf 5]
+    /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, cg 3, iekf 5]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
     /// Learning rate [default: 0.1]
@@ -31,15 +34,28 @@ pub struct FilterFlags {
     /// Adam's second beta
     #[arg(long, value_name = "D", value_parser = fraction, hide_short_help = true)]
     pub beta2: Option<f64>,
+    /// Past rows that imap looks at besides the newest [default: 0]
+    #[arg(long, value_name = "L")]
+    pub window: Option<u32>,
+    /// How much each row of a window counts, of the one after it [default: 1]
+    #[arg(long, value_name = "G", value_parser = positive, allow_negative_numbers = true)]
+    pub discount: Option<f64>,
+    /// Whether the path through a window follows the model (strong) or may bend as far as the process noise
+    /// says (weak) [default: strong]
+    #[arg(long, value_name = "NAME", value_parser = ["strong", "weak"])]
+    pub constraint: Option<String>,
     /// Carry the optimizer's state from row to row instead of restarting it (no standard deviations)
     #[arg(long)]
     pub carry: bool,
     /// What imap and vkf descend: likelihood or squared [default: likelihood where R is given]
     #[arg(long, value_name = "NAME", value_parser = ["likelihood", "squared"])]
     pub loss: Option<String>,
-    /// Factor on the process noise of the classical filters [default: 1]
+    /// Factor on the process noise Q of the classical filters [default: 1]
     #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
+    /// Factor on the measurement noise R [default: 1]
+    #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
+    pub measurement_scale: Option<f64>,
     /// Variance of vkf's prior in every state [default: the process noise]
     #[arg(long, value_name = "V", value_parser = positive)]
     pub prior_var: Option<f64>,
@@ -75,6 +91,11 @@ pub struct FilterFlags {
     pub strict: bool,
 }
 
+/// The names of all optimizers.
+fn optimizers() -> Vec<&'static str> {
+    AnyOptimizer::NAMES.into_iter().chain([CG]).collect()
+}
+
 /// A positive finite number.
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -87,6 +108,22 @@ fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(v) if (0.0..1.0).contains(&v) => Ok(v),
         _ => Err("a number of at least 0 and below 1 is expected".into()),
+    }
+}
+
+/// What to say of states that no measurement moves under a filter.
+pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
+    let hint = match filter.method() {
+        Method::Imap | Method::Vkf => "; kf, ekf (with noise) or imap with --window would",
+        _ => "; nothing that is measured depends on them",
+    };
+    (!states.is_empty()).then(|| format!("no measurement moves {}{hint}", states.join(", ")))
+}
+
+/// Says it on standard error.
+pub fn warn_of_unmoved(states: &[&str], filter: &FilterSpec) {
+    if let Some(text) = unmoved_text(states, filter) {
+        let _ = writeln!(std::io::stderr(), "warning: {text}");
     }
 }
 
@@ -107,9 +144,16 @@ impl FilterFlags {
             decay: self.decay,
             beta1: self.beta1,
             beta2: self.beta2,
+            window: self.window,
+            discount: self.discount,
+            constraint: self.constraint.as_ref().map(|name| match name.as_str() {
+                "weak" => Constraint::Weak,
+                _ => Constraint::Strong,
+            }),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
             process_scale: self.process_scale,
+            measurement_scale: self.measurement_scale,
             prior_var: self.prior_var,
             particles: self.particles,
             seed: self.seed,
@@ -132,7 +176,7 @@ impl FilterFlags {
         let same =
             given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
         let clock = FilterSpec { predict_first: of_file.predict_first, ..FilterSpec::default() };
-        let filter = given.over(if same { of_file } else { &clock });
+        let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
         let method = filter.method();
         if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
             return Err(Failure::usage(format!(

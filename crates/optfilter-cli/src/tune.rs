@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
+use crate::settings::warn_of_unmoved;
 use crate::style;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Dataset;
+use optfilter_model::run::{Dataset, Score};
 use optfilter_model::tune::{Metric, News, Search, Strategy, Tuned, tune};
 use optfilter_run::{Method, RunModel};
 use std::io::{IsTerminal, Write};
@@ -19,15 +20,17 @@ Examples:
   optfilter tune model.toml data.csv --methods imap,ekf --budget 400 --save model.toml
   optfilter tune lorenz63 simulated.csv --metric truth --truth x,y,z
 
-The first tenth of the rows lets filters settle, rows up to seven tenths choose, the rest judge. Errors
-are in units of the row-to-row change of the measurements: 1 is no better than repeating the last one.")]
+Settings are compared by the density they predicted for each measurement; a filter without error bars is
+given the spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six
+tenths search; each of the last four tenths is predicted by what was best on all rows before it. The last of
+these choices wins. Prediction errors are relative to repeating the measurement before, on the same rows.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
     /// Table with the measurements; `-` is standard input
     data: PathBuf,
-    /// Compare by one-step prediction error, or by error against true states
-    #[arg(long, value_name = "METRIC", default_value = "prediction", value_parser = ["prediction", "truth"])]
+    /// Compare by predicted density, by one-step prediction error, or by error against true states
+    #[arg(long, value_name = "METRIC", default_value = "likelihood", value_parser = ["likelihood", "prediction", "truth"])]
     metric: String,
     /// Columns with true states: STATE or STATE=COLUMN, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
@@ -71,7 +74,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let metric = match (args.metric.as_str(), truth.is_empty()) {
         ("truth", true) => return Err(Failure::usage("--metric truth needs --truth COLS")),
         ("truth", false) => Metric::Truth,
-        _ => Metric::Prediction,
+        ("prediction", _) => Metric::Prediction,
+        _ => Metric::Likelihood,
     };
     let mut data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
     let all_rows = data.len();
@@ -93,12 +97,24 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut screen = Screen::new();
     let tuned = tune(&spec, &data, &search, &mut |p| screen.show(p))?;
     screen.clear();
+    let best = &tuned.board[0];
+    let unmoved = spec.unmoved(&best.filter);
+    if let (Some(_), Some(row)) = (&args.save, best.diverged_at) {
+        return Err(Failure {
+            code: 4,
+            message: format!(
+                "the choice ({}) diverged at row {}, among those that only judge; nothing was saved",
+                best.filter.flags(),
+                row + 1
+            ),
+        });
+    }
     if let Some(path) = &args.save {
-        let after = optfilter_model::replace_filter(&text, &tuned.board[0].filter.essential());
+        let after = optfilter_model::replace_filter(&text, &best.filter.essential());
         if let Err(e) = ModelSpec::parse(&path.display().to_string(), &after) {
             return Err(Failure::usage(format!(
                 "the choice ({}) cannot be written into the model: {}; write its filter as a table [filter]",
-                tuned.board[0].filter.flags(),
+                best.filter.flags(),
                 e.message
             )));
         }
@@ -107,10 +123,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if args.json {
         let mut value = serde_json::to_value(&tuned).map_err(Failure::other)?;
-        value["flags"] = tuned.board[0].filter.flags().into();
+        value["flags"] = best.filter.flags().into();
         value["rows"] = data.len().into();
+        value["unmoved"] = unmoved.into();
         return files::print(&format!("{value}\n"));
     }
+    warn_of_unmoved(&unmoved, &best.filter);
     files::print(&report(&spec, &data, all_rows, &tuned, metric, args.save.as_deref()))
 }
 
@@ -168,64 +186,65 @@ fn report(
     metric: Metric,
     saved: Option<&std::path::Path>,
 ) -> String {
-    let pick = |s: &optfilter_model::run::Score| match metric {
-        Metric::Prediction => s.prediction,
-        Metric::Truth => s.truth,
-    };
+    let with_truth = metric == Metric::Truth;
+    let error = |score: &Score| if with_truth { score.truth } else { score.prediction };
+    let last = &tuned.windows[tuned.windows.len() - 1].rows;
     let mut out = format!(
-        "{}: {} settings tried on {} rows{}, {} diverged\nchosen on rows {} to {}, judged on the rest\n\n",
+        "{}: {} settings tried on {} rows{}, {} diverged\nchosen on rows {} to {}, judged on the rest\n",
         spec.name,
         tuned.tried,
         data.len(),
         if all_rows > data.len() { format!(" (of {all_rows})") } else { String::new() },
         tuned.diverged,
-        tuned.chosen_on.0 + 1,
-        tuned.chosen_on.1,
+        tuned.chosen_on.start + 1,
+        tuned.chosen_on.end,
     );
-    let what = if metric == Metric::Prediction { "prediction error" } else { "error" };
-    let mut rows = vec![vec![
-        String::new(),
-        format!("{what}, chosen"),
-        "judged".into(),
-        "against the best".into(),
-        "settings".into(),
-    ]];
+    for (method, why) in &tuned.left_out {
+        out.push_str(&format!("{} is left out: {why}\n", method.name()));
+    }
+    let what = if with_truth { "error" } else { "prediction error" };
+    let head =
+        ["", "log score", &format!("{what}, chosen"), "judged", "against the best", "settings"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (i, entry) in tuned.board.iter().enumerate() {
         let verdict = match (i, entry.clearly_worse) {
             (0, _) => "the best",
             (_, true) => "worse",
             (_, false) => "within noise",
         };
+        let diverged = |row: usize| format!("diverged at row {}", row + 1);
+        let cell =
+            |score: &Option<Score>, of: &dyn Fn(&Score) -> f64| match (score, entry.diverged_at) {
+                (Some(score), _) => style::short(of(score)),
+                (None, row) => row.map_or_else(String::new, diverged),
+            };
         rows.push(vec![
             (i + 1).to_string(),
-            style::short(entry.chosen_by),
-            style::short(pick(&entry.judged)),
+            cell(&entry.chosen, &|s| s.log_score),
+            cell(&entry.chosen, &error),
+            cell(&entry.judged, &error),
             verdict.into(),
             entry.filter.flags(),
         ]);
     }
+    out.push('\n');
     out.push_str(&style::table(&rows));
     let best = &tuned.board[0];
     out.push_str(&format!("\nWinning flags:\n  {}\n", style::good(&best.filter.flags())));
-    out.push_str("\nOn the rows that did not choose:\n");
-    if metric == Metric::Prediction {
-        let gain = 100.0 * (1.0 - best.judged.prediction);
+    if let Some(row) = best.diverged_at {
         out.push_str(&format!(
-            "  {} % {} error than repeating the measurement before\n",
-            style::short(gain.abs()),
-            if gain >= 0.0 { "less" } else { "more" }
+            "  They diverged at row {}, among rows {} to {}, which did not choose: do not rely on them.\n",
+            row + 1,
+            last.start + 1,
+            last.end
         ));
     }
-    if let Some(default) = &tuned.default {
-        let gain = 100.0 * (1.0 - pick(&best.judged) / pick(default));
-        out.push_str(&format!(
-            "  {} % {} error than the default (imap, adam, 50 steps at 0.1)\n",
-            style::short(gain.abs()),
-            if gain >= 0.0 { "less" } else { "more" }
-        ));
-    } else {
-        out.push_str("  the default (imap, adam, 50 steps at 0.1) diverges here\n");
-    }
+    out.push_str(&format!(
+        "\nOn rows {} to {}, each tenth predicted by what was chosen on the rows before it:\n",
+        tuned.windows[0].rows.start + 1,
+        data.len()
+    ));
+    out.push_str(&verdict(tuned, with_truth));
     let alike = tuned.board.iter().skip(1).filter(|e| !e.clearly_worse).count();
     if alike > 0 {
         let other = tuned
@@ -240,6 +259,45 @@ fn report(
     }
     if let Some(path) = saved {
         out.push_str(&format!("\nSaved to {}.\n", path.display()));
+    }
+    out
+}
+
+/// How the choices did on rows that had no part in them.
+fn verdict(tuned: &Tuned, with_truth: bool) -> String {
+    let mut out = String::new();
+    let mut against = |ratio: f64, what: &str| {
+        let gain = 100.0 * (1.0 - ratio);
+        let how = if gain >= 0.0 { "less" } else { "more" };
+        out.push_str(&format!("  {} % {how} error than {what}\n", style::short(gain.abs())));
+    };
+    let (default, of_default) = &tuned.default;
+    let flags = default.flags();
+    if let Some(judged) = &tuned.judged {
+        if !with_truth {
+            against(judged.prediction, "repeating the measurement before");
+        }
+        if let Some(score) = of_default {
+            let ratio = match with_truth {
+                true => judged.truth / score.truth,
+                false => judged.prediction / score.prediction,
+            };
+            against(ratio, &format!("the default ({flags})"));
+        }
+    }
+    if of_default.is_none() && tuned.judged.is_some() {
+        out.push_str(&format!("  the default ({flags}) diverges here\n"));
+    }
+    for window in &tuned.windows {
+        if let Some(row) = window.diverged_at {
+            out.push_str(&format!(
+                "  rows {} to {} are not counted: what was chosen before them ({}) diverged at row {}\n",
+                window.rows.start + 1,
+                window.rows.end,
+                window.filter.flags(),
+                row + 1
+            ));
+        }
     }
     out
 }

@@ -152,3 +152,82 @@ fn tuning_finds_the_noise_it_was_not_told_and_saves_it() {
     assert!(tuned < 1.05 * ideal, "{tuned} against {ideal} with {best}");
     assert!(error(&truth, &["--method", "kf"]) < 0.6 * error(&untuned, &["--method", "kf"]));
 }
+
+/// The verdict of `tune` on the Nile, computed again from what `filter` writes with the flags that were chosen.
+#[test]
+fn the_verdict_of_tuning_is_of_the_rows_that_judge() {
+    let (model, data) = (example("nile.toml"), example("nile.csv"));
+    let value: serde_json::Value =
+        serde_json::from_str(&ok(&["tune", &model, &data, "--budget", "40", "--json"])).unwrap();
+    let y = column(&std::fs::read_to_string(&data).unwrap(), "volume");
+    let (mut errors, mut repeats) = (0.0, 0.0);
+    for window in value["windows"].as_array().unwrap() {
+        let row = |name: &str| window["rows"][name].as_u64().unwrap() as usize;
+        let settings: optfilter_model::FilterSpec =
+            serde_json::from_value(window["filter"].clone()).unwrap();
+        let flags = settings.flags();
+        let mut args = vec!["filter", &model, &data, "-q"];
+        args.extend(flags.split(' '));
+        let innovations = column(&ok(&args), "volume_innovation");
+        for k in row("start")..row("end") {
+            errors += innovations[k].powi(2);
+            repeats += (y[k] - y[k - 1]).powi(2);
+        }
+    }
+    let (found, expected) = (&value["judged"]["prediction"], f64::sqrt(errors / repeats));
+    assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{found} {expected}");
+    let text = ok(&["tune", &model, &data, "--budget", "40"]);
+    let percent = format!("{:.1}", 100.0 * (1.0 - expected));
+    assert!(text.contains(&format!("  {percent}")), "{percent} in {text}");
+    assert!(text.contains("less error than repeating the measurement before"), "{text}");
+}
+
+#[test]
+fn methods_that_do_not_fit_are_left_out_with_a_word() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    ok(&["simulate", "pendulum", "--steps", "60", "--seed", "3", "--out", &data]);
+    for command in ["tune", "compare"] {
+        let text = ok(&[command, "pendulum", &data, "--methods", "kf,ekf"]);
+        assert!(text.contains("kf is left out: ") && text.contains("linear models"), "{text}");
+        let none = run(&[command, "pendulum", &data, "--methods", "kf"]);
+        assert_eq!(none.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&none.stderr).contains("linear models"));
+    }
+}
+
+#[test]
+fn states_that_no_measurement_moves_are_named_and_the_default_fits_the_model() {
+    let folder = Folder::new();
+    let data = folder.name("d.csv");
+    let track = ["simulate", "constant-velocity", "--steps", "300", "--seed", "3", "--out", &data];
+    ok(&track);
+    let warned = |args: &[&str]| {
+        let output = run(args);
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout)
+    };
+    let word = "no measurement moves vx, vy;";
+    let filter = ["filter", "constant-velocity", &data];
+    let blind = [&filter[..], &["--method", "imap"]].concat();
+    assert!(warned(&blind).contains(word));
+    assert!(!warned(&filter).contains(word));
+    let out = folder.name("o.csv");
+    let json = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&ok(&[args, &["--json", "--out", &out]].concat())).unwrap()
+    };
+    assert_eq!(json(&blind)["unmoved"], serde_json::json!(["vx", "vy"]));
+    let (errors, repeats) =
+        (json(&filter)["prediction_error"].clone(), &json(&filter)["repeat_error"]);
+    assert!((0..2).all(|i| errors[i].as_f64() < repeats[i].as_f64()), "{errors} {repeats}");
+    assert_eq!(json(&filter)["settings"]["method"], "kf");
+    assert!(warned(&["compare", "constant-velocity", &data]).contains(&format!("imap: {word}")));
+    let tune = ["tune", "constant-velocity", &data, "--methods", "imap", "--budget", "10"];
+    assert!(warned(&tune).contains(word));
+    let model =
+        folder.write("m.toml", "system = \"constant-velocity\"\n[filter]\nmethod = \"imap\"\n");
+    assert!(warned(&["model", "check", &model]).contains(word));
+    let page = warned(&["model", "check", "constant-velocity"]);
+    assert!(page.contains("Filter\n  --method kf\n") && !page.contains(word), "{page}");
+}

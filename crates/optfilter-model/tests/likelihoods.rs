@@ -4,9 +4,8 @@
 //! Statistical tests allow four standard errors, found from the spread over runs (or rows, where the values are
 //! independent) of a fixed seed.
 
-use optfilter_model::run::Linearized;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
-use optfilter_run::{Estimate, Flag, Session};
+use optfilter_run::{Estimate, Flag, Linearized, Session};
 
 fn parse(text: &str) -> ModelSpec {
     ModelSpec::parse("m.toml", text).unwrap()
@@ -156,7 +155,13 @@ fn links_of_model_files_do_not_saturate() {
     assert!((estimate.mean[0] + 50.0 - 4.5).abs() < 1e-9, "{:?}", estimate.mean);
     assert!((estimate.innovation[0] - 3.0).abs() < 1e-9, "{:?}", estimate.innovation);
     // The Gaussian view of the same file is that of rates.
-    let at = Linearized::at(&rare, &[2.0], &optfilter::model::Step::even(1, 1.0), &[]).unwrap();
+    let at = Linearized::at(
+        &rare.problem().unwrap(),
+        &[2.0],
+        &optfilter::model::Step::even(1, 1.0),
+        &[],
+    )
+    .unwrap();
     assert!(
         (at.h[(0, 0)] - 2.0f64.exp()).abs() < 1e-12 && (at.r[(0, 0)] - 2.0f64.exp()).abs() < 1e-9
     );

@@ -25,6 +25,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<filter::CoreFilter>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::fit_spec, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_likelihood, module)?)?;
     module.add_function(wrap_pyfunction!(problem::methods, module)?)?;
     module.add_function(wrap_pyfunction!(problem::parse_times, module)?)?;

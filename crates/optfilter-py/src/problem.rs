@@ -1,8 +1,8 @@
 //! What is to be filtered, read from a dictionary, with errors that name the argument.
 
 use crate::convert::{as_array, check_memory, fill_vector, matrix, slice};
-use crate::errors::bad;
-use crate::model::AnyModel;
+use crate::errors::{bad, take_pending};
+use crate::model::{AnyModel, CoreModel};
 use crate::optimizer::PythonRule;
 use nalgebra::DMatrix;
 use numpy::PyUntypedArrayMethods;
@@ -13,7 +13,7 @@ use optfilter::model::{Dynamics, Observation};
 use optfilter::optim::Bounds;
 use optfilter_model::run::build_text;
 use optfilter_run::{
-    Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
+    CG, Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
     UserRule, build_with,
 };
 use pyo3::prelude::*;
@@ -41,10 +41,24 @@ pub(crate) fn read_spec(text: &str) -> PyResult<FilterSpec> {
 #[pyfunction]
 pub(crate) fn check_spec(text: &str) -> PyResult<String> {
     let spec = read_spec(text)?;
-    if spec.method().optimizes() {
+    if spec.method().optimizes() && spec.optimizer() != CG {
         spec.rule().map_err(spec_error)?;
     }
     Ok(spec.flags())
+}
+
+/// Settings with the filter named that fits the problem, as JSON.
+#[pyfunction]
+pub(crate) fn fit_spec(
+    model: &Bound<'_, CoreModel>,
+    text: &str,
+    problem: &Bound<'_, PyDict>,
+) -> PyResult<String> {
+    let problem = read_problem(&model.get().model, problem)?;
+    let named = read_spec(text)?.fitted(&problem);
+    // What a callable may raise on the way is raised by the filter when it gets there.
+    take_pending();
+    serde_json::to_string(&named).map_err(|e| bad("settings", e.to_string()))
 }
 
 /// The names of all filters.

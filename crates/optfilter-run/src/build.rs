@@ -6,15 +6,17 @@ use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, Unscented, Variational,
+    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, ProcessFactor,
+    Responsive, Unscented, Variational, Window, WindowBars,
 };
-use optfilter::model::Model;
+use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::Component;
-use optfilter::optim::Preconditioned;
+use optfilter::model::{Dynamics, Model, Observation, Step};
+use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -35,13 +37,24 @@ pub fn build_with<T: RunModel>(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
+    // Where no filter is named, the one that fits; a rule of the user's own is for imap.
+    let named = if rule.is_some() { spec.clone() } else { spec.fitted(problem) };
+    let scaled = match named.measurement_scale() {
+        1.0 => None,
+        k => Some(problem.with_measurement_scale(k)?),
+    };
+    let problem = scaled.as_ref().unwrap_or(problem);
     // Filters that read the likelihood read it where it is most precise.
-    let canonical = match spec.method() {
-        Method::Imap | Method::Vkf | Method::Pf => problem.canonical(),
+    let canonical = match named.method() {
+        Method::Imap | Method::Vkf | Method::Pf if !named.is_windowed() => problem.canonical(),
         _ => None,
     };
     let problem = canonical.as_ref().unwrap_or(problem);
-    let choice = Choice::new(spec, problem, rule)?;
+    let choice = Choice::new(&named, problem, rule)?;
+    if named.is_windowed() {
+        // A window is long vectors: sizes known to the compiler would gain nothing.
+        return choice.windowed(Flexible(problem.model.clone()));
+    }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
     // kilobytes of machine code each.
@@ -137,14 +150,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if spec.loss == Some(Loss::Likelihood) && problem.likelihood.is_none() && !has_r {
             return Err(SpecError::of("loss", "the likelihood needs measurement noise (R)"));
         }
+        if spec.is_windowed() && spec.is_weak() && !has_q {
+            let message = "weak needs process noise (Q), which says how far the path may bend";
+            return Err(SpecError::of("constraint", message));
+        }
         let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
-        let can = has_q && has_r && !spec.carry() && differentiable;
+        let weak = spec.is_windowed() && spec.is_weak();
+        let can = has_q && has_r && !spec.carry() && differentiable && !weak;
         let error_bars = match spec.error_bars {
             Some(true) if method == Method::Imap && !can => {
                 let why = match (has_q, has_r, spec.carry()) {
                     (false, ..) => "they need process noise (Q)",
                     (_, false, _) => "they need measurement noise (R)",
                     (.., true) => "there are none with a carried optimizer state",
+                    _ if weak => "there are none under a weak constraint",
                     _ => "they need an optimizer that can be differentiated, not a callable",
                 };
                 return Err(SpecError::of("error_bars", why));
@@ -252,6 +271,75 @@ impl<'a, T: RunModel> Choice<'a, T> {
         Ok(Arc::new(Shared(Arc::new(engine))))
     }
 
+    /// Implicit MAP over a window.
+    fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+        if self.spec.optimizer() == CG && self.rule.is_none() {
+            let stop = Arc::new(AtomicBool::new(false));
+            let rule = ConjugateGradients::default().stopping_at(stop.clone());
+            return self.window_of(model, rule, stop);
+        }
+        let rule = self.rule(model.state_dim())?;
+        let stop = rule.stop.clone();
+        self.window_of(model, rule, stop)
+    }
+
+    fn window_of<R>(
+        &self,
+        model: Flexible<T>,
+        rule: R,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Arc<dyn Runner>, SpecError>
+    where
+        R: Responsive + Send + Sync + 'static,
+        R::Memory: Send + Sync + Serialize + DeserializeOwned + 'static,
+    {
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let likelihood = self.problem.likelihood(m, self.squared)?;
+        let wrong = SpecError::from;
+        let mut filter =
+            Window::new(model, likelihood, rule, self.spec.steps(), self.spec.window())
+                .and_then(|window| window.with_discount(self.spec.discount()))
+                .map_err(wrong)?;
+        if self.spec.carry() {
+            filter = filter.with_memory(Memory::Carry).map_err(wrong)?;
+        }
+        if let Some(bounds) = &self.problem.bounds {
+            filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
+        }
+        if self.spec.is_weak() {
+            let initial = factor_of("P0", &self.problem.cov, n.value())?;
+            filter = filter.weak(self.process_factors(n.value())?, initial).map_err(wrong)?;
+        }
+        if !self.error_bars {
+            return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
+        }
+        let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
+        let mut filter = WindowBars::new(filter, noise).map_err(wrong)?;
+        if self.spec.strict() {
+            filter = filter.strict();
+        }
+        Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
+    }
+
+    /// C with C C' = Q over a step.
+    fn process_factors(
+        &self,
+        n: usize,
+    ) -> Result<impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static, SpecError> {
+        let missing = || SpecError::of("Q", "a weak constraint needs process noise");
+        let q = self.problem.process.as_ref().ok_or_else(missing)?;
+        let fixed = Arc::new(factor_of("Q", &q.cov.scaled(self.spec.process_scale()), n)?);
+        let per_time = q.per_time;
+        Ok(move |step: &Step| match (per_time, &*fixed) {
+            (false, _) => fixed.clone(),
+            (true, ProcessFactor::Diagonal(c)) => {
+                let root = step.dt.sqrt();
+                Arc::new(ProcessFactor::Diagonal(c.iter().map(|c| c * root).collect()))
+            }
+            (true, ProcessFactor::Dense(c)) => Arc::new(ProcessFactor::Dense(c * step.dt.sqrt())),
+        })
+    }
+
     fn runner<F>(
         &self,
         filter: F,
@@ -344,4 +432,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
         };
         Ok(Stoppable { rule, stop: Arc::new(AtomicBool::new(false)) })
     }
+}
+
+/// C with C C' = the covariance of `n` states, which is called `key`.
+fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFactor, SpecError> {
+    let wrong = || SpecError::of(key, "must be finite, symmetric and positive semi-definite");
+    Ok(match cov {
+        Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
+        cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
+    })
 }

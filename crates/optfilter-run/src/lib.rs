@@ -22,6 +22,7 @@
 //! | [`spec`] | every name and every default of every filter, once |
 //! | [`problem`] | a model with its noise, start and bounds; covariances no larger than they must be |
 //! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
+//! | `default` | the filter of a problem that names none; which states it leaves untouched |
 //! | [`runner`] | any filter of the library behind two small traits: whole series, or step by step |
 //! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
@@ -29,8 +30,10 @@
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
 mod build;
+mod default;
 pub mod flags;
 pub mod lanes;
+mod linearize;
 mod model;
 pub mod problem;
 pub mod rule;
@@ -40,11 +43,13 @@ mod simulate;
 pub mod spec;
 
 pub use build::{build, build_with};
+pub use default::unmoved;
 pub use flags::Flag;
+pub use linearize::Linearized;
 pub use model::{Fixed, Flexible, RunModel, Size};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
-pub use spec::{FilterSpec, Loss, Method, SpecError};
+pub use spec::{CG, Constraint, FilterSpec, Loss, Method, SpecError};

@@ -118,6 +118,18 @@ macro_rules! delegate {
                 self.0.transition_jacobian(x, u, step, out)
             }
             #[inline(always)]
+            fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+                self.0.transition_pull_back::<S>()?;
+                Some(
+                    #[inline(always)]
+                    |model, x, u, step, r, out| {
+                        if let Some(pull_back) = model.0.transition_pull_back() {
+                            pull_back(&model.0, x, u, step, r, out);
+                        }
+                    },
+                )
+            }
+            #[inline(always)]
             fn is_state_angle(&self, component: usize) -> bool {
                 self.0.is_state_angle(component)
             }

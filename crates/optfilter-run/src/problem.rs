@@ -226,6 +226,24 @@ impl<M> Problem<M> {
         }
     }
 
+    /// The same problem with `k` times the measurement noise, in R and in likelihoods that have a scale.
+    pub fn with_measurement_scale(&self, k: f64) -> Result<Self, SpecError>
+    where
+        M: Clone,
+    {
+        let likelihood = match &self.likelihood {
+            Some(LikelihoodSpec::Gaussian(cov)) => Some(LikelihoodSpec::Gaussian(cov.scaled(k))),
+            Some(LikelihoodSpec::Components(parts)) => {
+                let parts = parts.iter().map(|c| c.stretched(k.sqrt())).collect::<Result<_, _>>();
+                let wrong = |e| SpecError::of("measurement_scale", e);
+                Some(LikelihoodSpec::Components(parts.map_err(wrong)?))
+            }
+            other => other.clone(),
+        };
+        let measurement = self.measurement.as_ref().map(|r| r.scaled(k));
+        Ok(Self { measurement, likelihood, ..self.clone() })
+    }
+
     /// Whether every component scatters by a Gaussian.
     pub fn is_gaussian(&self) -> bool {
         match &self.likelihood {

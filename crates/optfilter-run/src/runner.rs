@@ -11,6 +11,7 @@ use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
     Belief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief, Update,
+    WindowBarsBelief, WindowBelief,
 };
 use optfilter::model::Step;
 use optfilter::rng::Stream;
@@ -94,6 +95,8 @@ pub struct Results<'a> {
     pub nis: &'a mut [f64],
     /// T, each a [`Flag`](crate::Flag) by number
     pub flags: &'a mut [f64],
+    /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
+    pub lagged: &'a mut [f64],
 }
 
 impl Results<'_> {
@@ -107,6 +110,7 @@ impl Results<'_> {
             &mut self.log_likelihoods,
             &mut self.nis,
             &mut self.flags,
+            &mut self.lagged,
         ];
         for rows in all {
             let width = rows.len() / len.max(1);
@@ -153,6 +157,8 @@ pub trait Runner: Send + Sync {
     fn dims(&self) -> (usize, usize, usize);
     /// Whether covariances, log-likelihoods and NIS come with the means.
     fn has_cov(&self) -> bool;
+    /// How many rows late [`Results::lagged`] comes, for a filter with a window.
+    fn lag(&self) -> Option<usize>;
     /// Where the problem starts.
     fn default_start(&self) -> &Start;
     /// A belief on its way, at a start.
@@ -201,6 +207,7 @@ pub trait Runner: Send + Sync {
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
             flags: &mut [],
+            lagged: &mut [],
         };
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
         Ok(out)
@@ -244,6 +251,8 @@ pub trait Live: Send + Sync {
     fn save(&self) -> Result<Vec<u8>, CheckpointError>;
     /// Goes on from saved bytes.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
+    /// The states of the rows in a window, oldest first (n numbers each); empty without one.
+    fn path(&self) -> Vec<f64>;
     /// Particles (count x n, row by row) and weights.
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)>;
 }
@@ -294,6 +303,31 @@ where
     type Settings = ();
     fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?)
+    }
+}
+
+impl<N: Dim, T> Begin<N> for WindowBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?)
+    }
+}
+
+impl<N: Dim, T> Begin<N> for WindowBarsBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?, start.cov.dense(n))
     }
 }
 
@@ -351,6 +385,12 @@ where
                 *v = v.wrap_angle();
             }
         }
+    }
+
+    fn path(&self, belief: &F::Belief) -> Vec<f64> {
+        let mut path = self.filter.path(belief);
+        path.chunks_mut(self.state_angles.len()).for_each(|state| self.wrap(state));
+        path
     }
 
     #[inline(always)]
@@ -418,6 +458,10 @@ where
         F::Belief::HAS_COV
     }
 
+    fn lag(&self) -> Option<usize> {
+        self.0.filter.lag()
+    }
+
     fn default_start(&self) -> &Start {
         &self.0.start
     }
@@ -470,6 +514,13 @@ where
                 let nis = nis.unwrap_or(f64::NAN);
                 *flag = f64::from(gauge.flag(series.observation(k), mean, nis, &expected) as u8);
             }
+            if let Some(lag) = engine.filter.lag()
+                && !rows.lagged.is_empty()
+                && k >= lag
+            {
+                rows.lagged[(k - lag) * size..][..size]
+                    .copy_from_slice(&engine.path(belief)[..size]);
+            }
             done = k + 1;
             left -= 1;
             if left == 0 {
@@ -480,8 +531,14 @@ where
             }
             Ok(())
         });
-        if result.is_err() {
-            rows.lose(done, series.len());
+        match result {
+            Err(_) => rows.lose(done, series.len()),
+            Ok(()) if !rows.lagged.is_empty() => {
+                let path = engine.path(&belief);
+                let from = rows.lagged.len() - path.len();
+                rows.lagged[from..].copy_from_slice(&path);
+            }
+            Ok(()) => {}
         }
         result
     }
@@ -563,6 +620,10 @@ where
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
         self.belief = belief;
         Ok(())
+    }
+
+    fn path(&self) -> Vec<f64> {
+        self.engine.path(&self.belief)
     }
 
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {

@@ -118,6 +118,11 @@ impl Session {
         self.clock.rows()
     }
 
+    /// The states of the rows in a window, oldest first; empty without one.
+    pub fn path(&self) -> Vec<f64> {
+        self.live.path()
+    }
+
     /// Clock, belief and the range of the measurements as bytes.
     pub fn save(&self) -> Result<Vec<u8>, CheckpointError> {
         checkpoint::save("session", &(&self.clock, self.live.save()?, &self.gauge.seen))

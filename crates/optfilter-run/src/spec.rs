@@ -80,6 +80,19 @@ pub enum Loss {
     Squared,
 }
 
+/// How far a window trusts the dynamics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Constraint {
+    /// Altogether: the path through the window follows from its first state.
+    Strong,
+    /// As far as Q says: the path may bend at every row.
+    Weak,
+}
+
+/// The optimizer that has no learning rate: Gauss-Newton conjugate gradients.
+pub const CG: &str = "cg";
+
 /// Why a filter cannot be had: what is wrong, and with which setting if it is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
@@ -159,7 +172,7 @@ macro_rules! settings {
 settings! {
     /// imap, ekf, iekf, ukf, pf, kf or vkf.
     method: Method,
-    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam.
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam or cg.
     optimizer: String,
     /// Optimizer steps per measurement; linearisations for iekf.
     steps: u32,
@@ -177,6 +190,12 @@ settings! {
     eps_in_sqrt: bool,
     /// Where Adagrad's accumulator starts.
     accumulator: f64,
+    /// Past rows that an implicit filter looks at besides the newest.
+    window: u32,
+    /// How much each row of a window counts, of the one after it.
+    discount: f64,
+    /// Whether the path through a window may bend.
+    constraint: Constraint,
     /// Whether the optimizer's state is carried from row to row.
     carry: bool,
     /// What the optimizer descends: the likelihood where R is given, else the squared error.
@@ -187,8 +206,10 @@ settings! {
     strict: bool,
     /// One variance of the prior of vkf for all states; Q unless given.
     prior_var: f64,
-    /// A factor on the process noise.
+    /// A factor on the process noise Q.
     process_scale: f64,
+    /// A factor on the measurement noise R.
+    measurement_scale: f64,
     /// Particles of the particle filter.
     particles: u32,
     /// Seed of the particle filter.
@@ -220,9 +241,22 @@ impl FilterSpec {
         Ok(Self { method: Some(found), ..Self::default() })
     }
 
-    /// The filter.
+    /// The filter; imap where none is named. [`fitted`](Self::fitted) names the one that fits a problem.
     pub fn method(&self) -> Method {
         self.method.unwrap_or_default()
+    }
+
+    /// Whether a setting is given that only filters driven by an optimizer read.
+    pub(crate) fn sets_optimizer(&self) -> bool {
+        let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
+        self.optimizer.is_some()
+            || self.steps.is_some()
+            || numbers.iter().any(Option::is_some)
+            || self.eps_in_sqrt.or(self.carry).is_some()
+            || self.window.is_some()
+            || self.discount.is_some()
+            || self.constraint.is_some()
+            || self.loss.is_some()
     }
 
     /// The optimizer's name.
@@ -232,12 +266,36 @@ impl FilterSpec {
 
     /// Optimizer steps per measurement, or linearisations.
     pub fn steps(&self) -> u32 {
-        self.steps.unwrap_or(if self.method() == Method::Iekf { 5 } else { 50 })
+        self.steps.unwrap_or(match (self.method(), self.optimizer()) {
+            (Method::Iekf, _) => 5,
+            (_, CG) => 3,
+            _ => 50,
+        })
     }
 
     /// The learning rate.
     pub fn lr(&self) -> f64 {
         self.lr.unwrap_or(0.1)
+    }
+
+    /// Past rows that the filter looks at.
+    pub fn window(&self) -> usize {
+        self.window.unwrap_or(0) as usize
+    }
+
+    /// How much each row counts of the one after it.
+    pub fn discount(&self) -> f64 {
+        self.discount.unwrap_or(1.0)
+    }
+
+    /// Whether the path through a window may bend.
+    pub fn is_weak(&self) -> bool {
+        self.constraint == Some(Constraint::Weak)
+    }
+
+    /// Whether the implicit filter is the one of a window: it looks back, or its optimizer is of that kind.
+    pub fn is_windowed(&self) -> bool {
+        self.method() == Method::Imap && (self.window() > 0 || self.optimizer() == CG)
     }
 
     /// Whether the optimizer's state is carried.
@@ -253,6 +311,11 @@ impl FilterSpec {
     /// The factor on the process noise.
     pub fn process_scale(&self) -> f64 {
         self.process_scale.unwrap_or(1.0)
+    }
+
+    /// The factor on the measurement noise.
+    pub fn measurement_scale(&self) -> f64 {
+        self.measurement_scale.unwrap_or(1.0)
     }
 
     /// The number of particles.
@@ -322,7 +385,7 @@ impl FilterSpec {
         let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
         let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
         let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
-        let checks: [Check; 13] = [
+        let checks: [Check; 15] = [
             ("lr", self.lr, positive.0, positive.1),
             ("decay", self.decay, fraction.0, fraction.1),
             ("beta1", self.beta1, fraction.0, fraction.1),
@@ -331,11 +394,13 @@ impl FilterSpec {
             ("accumulator", self.accumulator, small.0, small.1),
             ("prior_var", self.prior_var, positive.0, positive.1),
             ("process_scale", self.process_scale, positive.0, positive.1),
+            ("measurement_scale", self.measurement_scale, positive.0, positive.1),
             ("threshold", self.threshold, share.0, share.1),
             ("alpha", self.alpha, positive.0, positive.1),
             ("beta", self.beta, finite.0, finite.1),
             ("kappa", self.kappa, finite.0, finite.1),
             ("steps", self.steps.map(f64::from), positive.0, "at least 1"),
+            ("discount", self.discount, |v| v > 0.0 && v <= 1.0, "above 0 and at most 1"),
         ];
         for (key, value, holds, requirement) in checks {
             if let Some(value) = value
@@ -349,10 +414,30 @@ impl FilterSpec {
             return Err(SpecError::of("particles", "must be at least 1"));
         }
         if let Some(name) = &self.optimizer
+            && name != CG
             && !AnyOptimizer::NAMES.contains(&name.as_str())
         {
             let known = AnyOptimizer::NAMES.join(", ");
-            return Err(SpecError::of("optimizer", format!("{name:?} is not one of {known}")));
+            return Err(SpecError::of(
+                "optimizer",
+                format!("{name:?} is not one of {known}, {CG}"),
+            ));
+        }
+        if self.optimizer() == CG && self.method() == Method::Vkf {
+            return Err(SpecError::of("optimizer", "cg is for imap; vkf descends with a prior"));
+        }
+        if self.optimizer() == CG && self.method() == Method::Imap && self.carry() {
+            return Err(SpecError::of("carry", "cg has nothing to carry from row to row"));
+        }
+        if self.is_weak() && self.method() == Method::Imap {
+            if self.window() == 0 {
+                let message = "weak needs a window: past rows in which the path can bend";
+                return Err(SpecError::of("constraint", message));
+            }
+            if self.carry() {
+                let message = "cannot be weak where the optimizer's state is carried";
+                return Err(SpecError::of("constraint", message));
+            }
         }
         Ok(())
     }
@@ -367,7 +452,10 @@ impl FilterSpec {
             method: Some(method),
             optimizer: optimizes.then(|| self.optimizer().into()),
             steps: (optimizes || method == Method::Iekf).then(|| self.steps()),
-            lr: optimizes.then(|| self.lr()),
+            lr: (optimizes && self.optimizer() != CG).then(|| self.lr()),
+            window: (method == Method::Imap).then(|| self.window() as u32),
+            discount: self.discount.filter(|_| self.is_windowed()),
+            constraint: self.constraint.filter(|_| self.is_windowed()),
             carry: (method == Method::Imap).then(|| self.carry()),
             process_scale: scaled.then(|| self.process_scale()),
             particles: (method == Method::Pf).then(|| self.particles()),
@@ -385,8 +473,12 @@ impl FilterSpec {
         let optimizes = self.method().optimizes();
         Self {
             decay: self.decay.filter(|_| optimizes),
+            window: filled.window.filter(|rows| *rows > 0),
+            discount: filled.discount.filter(|g| *g != 1.0),
+            constraint: filled.constraint.filter(|c| *c == Constraint::Weak),
             carry: filled.carry.filter(|on| *on),
             process_scale: filled.process_scale.filter(|s| *s != 1.0),
+            measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
             seed: self.seed.filter(|s| *s != 0),
             predict_first: self.predict_first.filter(|on| *on),
             error_bars: None,
@@ -402,6 +494,10 @@ impl FilterSpec {
         put("method", self.method.map(|m| quoted(m.name())));
         put("optimizer", self.optimizer.as_deref().map(quoted));
         put("steps", self.steps.map(|v| v.to_string()));
+        put("window", self.window.map(|v| v.to_string()));
+        put("discount", self.discount.map(|v| v.to_string()));
+        let constraint = |c| quoted(if c == Constraint::Weak { "weak" } else { "strong" });
+        put("constraint", self.constraint.map(constraint));
         for (key, value) in [
             ("lr", self.lr),
             ("decay", self.decay),
@@ -411,6 +507,7 @@ impl FilterSpec {
             ("accumulator", self.accumulator),
             ("prior_var", self.prior_var),
             ("process_scale", self.process_scale),
+            ("measurement_scale", self.measurement_scale),
             ("threshold", self.threshold),
             ("alpha", self.alpha),
             ("beta", self.beta),

@@ -59,5 +59,8 @@ pub(super) fn run(
             break end;
         }
     };
+    if job.lagged {
+        sink.rest(&worker.session.path())?;
+    }
     sink.finish().and(end)
 }

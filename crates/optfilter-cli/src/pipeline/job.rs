@@ -22,9 +22,14 @@ pub(super) struct Saved {
     pub(super) fingerprint: u64,
     pub(super) tally: Tally,
     pub(super) output_len: u64,
+    /// Rows that wait for what comes after them.
+    pub(super) waiting: Waiting,
     /// Clock and belief.
     pub(super) session: Vec<u8>,
 }
+
+/// Rows that are not written yet: their numbers, and their times as they were read.
+pub(super) type Waiting = std::collections::VecDeque<(Vec<f64>, Option<Vec<u8>>)>;
 
 /// What a run needs.
 pub struct Job<'a> {
@@ -36,6 +41,7 @@ pub struct Job<'a> {
     pub out: &'a Path,
     pub out_format: Format,
     pub full: bool,
+    pub lagged: bool,
     pub follow: bool,
     pub checkpoint: Option<PathBuf>,
     pub checkpoint_every: u64,
@@ -45,7 +51,7 @@ pub struct Job<'a> {
 
 /// Everything that must be the same for a checkpoint to make sense, as one number.
 pub(super) fn fingerprint(job: &Job<'_>) -> u64 {
-    let text = format!("{:?}{:?}{:?}{}", job.spec, job.filter, job.layout, job.full);
+    let text = format!("{:?}{:?}{:?}{}{}", job.spec, job.filter, job.layout, job.full, job.lagged);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -1,6 +1,6 @@
 //! Where results and checkpoints go.
 
-use super::job::{Job, KIND, Saved};
+use super::job::{Job, KIND, Saved, Waiting};
 use crate::failure::Failure;
 use crate::files::{self, Fresh};
 use optfilter_model::table::{Format, Rows, TableWriter};
@@ -17,6 +17,10 @@ pub(super) struct Sink {
     file: Option<File>,
     name: String,
     start_len: u64,
+    /// Columns of smoothed states, the number of rows that they come late, and the rows that wait for them.
+    smoothed: usize,
+    lag: usize,
+    waiting: Waiting,
     /// The output, if it may still lie beside an older one, and whether it has rows.
     fresh: Option<Arc<Fresh>>,
     has_rows: bool,
@@ -32,7 +36,7 @@ impl Sink {
         job: &Job<'_>,
         resumed: Option<&Saved>,
     ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
-        let columns = job.layout.output_columns(job.spec, job.full);
+        let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
         let width = columns.len();
         for (i, column) in columns.iter().enumerate() {
             if columns[..i].iter().any(|c| c.name() == column.name()) {
@@ -48,6 +52,9 @@ impl Sink {
             let sink = Self {
                 writer,
                 width,
+                smoothed: if job.lagged { job.spec.states.len() } else { 0 },
+                lag: job.filter.window(),
+                waiting: resumed.map(|saved| saved.waiting.clone()).unwrap_or_default(),
                 file,
                 name: name.to_owned(),
                 start_len,
@@ -98,6 +105,13 @@ impl Sink {
 
     pub(super) fn rows(&mut self, batch: &Rows, results: &[f64]) -> Result<(), Failure> {
         for (i, row) in results.chunks_exact(self.width).enumerate() {
+            if self.smoothed > 0 {
+                self.waiting.push_back((row.to_vec(), batch.time_text(i).map(<[u8]>::to_vec)));
+                if self.waiting.len() > self.lag {
+                    self.write_oldest(&row[self.width - self.smoothed..])?;
+                }
+                continue;
+            }
             self.writer
                 .row(row, batch.time_text(i))
                 .map_err(|e| Failure::write_table(&self.name, &e))?;
@@ -107,6 +121,26 @@ impl Sink {
             if !self.whole {
                 self.flush()?;
                 self.keep()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the row that has waited longest, with its smoothed states.
+    fn write_oldest(&mut self, smoothed: &[f64]) -> Result<(), Failure> {
+        let Some((mut row, time)) = self.waiting.pop_front() else { return Ok(()) };
+        row.truncate(self.width - self.smoothed);
+        row.extend_from_slice(smoothed);
+        self.writer.row(&row, time.as_deref()).map_err(|e| Failure::write_table(&self.name, &e))
+    }
+
+    /// Writes the rows that still wait, with the states of the last window (`path`, oldest first).
+    pub(super) fn rest(&mut self, path: &[f64]) -> Result<(), Failure> {
+        if self.smoothed > 0 {
+            let states: Vec<_> = path.chunks_exact(self.smoothed).collect();
+            let late = states.len().saturating_sub(self.waiting.len());
+            for state in &states[late..] {
+                self.write_oldest(state)?;
             }
         }
         Ok(())
@@ -129,6 +163,7 @@ impl Sink {
             return Ok(()); // nothing yet: the file of that name is an older one
         }
         saved.output_len = self.start_len + self.flush()?;
+        saved.waiting = self.waiting.clone();
         if let Some(file) = &self.file {
             file.sync_data().map_err(|e| Failure::write(&self.name, &e))?;
         }

@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 enum Message {
     Rows(Rows, Vec<f64>),
     Mark(Box<Saved>),
+    /// The states of the last window.
+    Rest(Vec<f64>),
 }
 
 pub(super) fn run(
@@ -80,6 +82,7 @@ fn write_all(
                 let _ = spare.try_send((batch, results));
             }
             Message::Mark(saved) => sink.mark(*saved)?,
+            Message::Rest(path) => sink.rest(&path)?,
         }
     }
     sink.finish()
@@ -114,7 +117,10 @@ fn filter_all(
         results.clear();
         let taken = worker.take(&batch, &mut results);
         results_to.send(Message::Rows(batch, results)).map_err(|_| stopped())?;
-        taken?;
+        if let Err(failure) = taken {
+            end = Err(failure);
+            break;
+        }
         if job.checkpoint.is_some() && worker.session.rows() >= marked + job.checkpoint_every {
             let saved = Box::new(worker.save()?);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
@@ -124,6 +130,9 @@ fn filter_all(
     if job.checkpoint.is_some() {
         let saved = Box::new(worker.save()?);
         results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
+    }
+    if job.lagged {
+        results_to.send(Message::Rest(worker.session.path())).map_err(|_| stopped())?;
     }
     end
 }

@@ -1,6 +1,6 @@
 //! The filter between the reader and the writer.
 
-use super::job::{Job, Saved, fingerprint};
+use super::job::{Job, Saved, Waiting, fingerprint};
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::files;
@@ -17,6 +17,7 @@ pub(super) struct Worker<'a> {
     pub(super) session: Session,
     pub(super) tally: Tally,
     full: bool,
+    lagged: bool,
     pub(super) plot: Option<StripChart>,
     pub(super) data_name: String,
     pub(super) fingerprint: u64,
@@ -33,6 +34,7 @@ impl<'a> Worker<'a> {
                 .map_err(Failure::other)?,
             tally: Tally::new(spec.observations.len()),
             full: job.full,
+            lagged: job.lagged,
             plot: job.plot.then(|| StripChart::new(spec)),
             data_name: files::display(job.data),
             fingerprint: fingerprint(job),
@@ -65,6 +67,11 @@ impl<'a> Worker<'a> {
                 self.full,
                 &mut self.row,
             );
+            if self.lagged {
+                // Of the oldest row in the window; the writer knows which that is.
+                let states = self.spec.states.len();
+                self.row.extend_from_slice(&self.session.path()[..states]);
+            }
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
@@ -80,6 +87,7 @@ impl<'a> Worker<'a> {
             fingerprint: self.fingerprint,
             tally: self.tally.clone(),
             output_len: 0,
+            waiting: Waiting::new(),
             session: self.session.save().map_err(Failure::other)?,
         })
     }

@@ -48,8 +48,9 @@ impl Layout {
         (time.first().copied(), inputs, outputs)
     }
 
-    /// The columns of the result; `full` adds spreads of innovations, likelihoods and NIS.
-    pub fn output_columns(&self, spec: &ModelSpec, full: bool) -> Vec<OutputColumn> {
+    /// The columns of the result; `full` adds spreads of innovations, likelihoods and NIS, `lagged` smoothed states at
+    /// the end.
+    pub fn output_columns(&self, spec: &ModelSpec, full: bool, lagged: bool) -> Vec<OutputColumn> {
         let mut columns = vec![OutputColumn::Time(self.time.clone().unwrap_or_else(|| "t".into()))];
         let mut numbers = |names: &[String], suffix: &str| {
             columns.extend(names.iter().map(|n| OutputColumn::Number(format!("{n}{suffix}"))));
@@ -62,6 +63,10 @@ impl Layout {
             numbers(&["log_likelihood".into(), "nis".into()], "");
         }
         columns.push(OutputColumn::Flag("flag".into()));
+        if lagged {
+            let name = |n: &String| OutputColumn::Number(format!("{n}_lagged"));
+            columns.extend(spec.states.iter().map(name));
+        }
         columns
     }
 

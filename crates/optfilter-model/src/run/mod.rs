@@ -1,14 +1,18 @@
 //! A model file's filter over rows of data.
 //!
 //! [`ModelSpec::problem`](crate::ModelSpec::problem) is what the engine of `optfilter-run` filters; a [`Layout`] says
-//! which columns of a table are its times, inputs and measurements; a [`Dataset`] is a whole series in memory.
+//! which columns of a table are its times, inputs and measurements; a [`Dataset`] is a whole series in memory, and a [`Trace`]
+//! what a filter made of it, row by row.
 
 mod dataset;
 mod layout;
-mod linearize;
 mod problem;
+mod score;
+mod typical;
 
-pub use dataset::{Dataset, Score};
+pub use dataset::Dataset;
 pub use layout::Layout;
-pub use linearize::{Linearized, typical_states};
 pub use problem::build_text;
+pub(crate) use score::mean;
+pub use score::{Score, Trace, Yardstick};
+pub use typical::typical_states;

@@ -10,7 +10,7 @@ use optfilter::model::likelihood::{
 use optfilter::optim::Bounds;
 use optfilter_run::{
     Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
-    build_with, simulate,
+    build_with, simulate, unmoved,
 };
 use std::sync::Arc;
 
@@ -97,6 +97,19 @@ impl ModelSpec {
     /// The filter that `spec` describes, of this model.
     pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn Runner>, SpecError> {
         build_text(spec, &self.problem()?, None, false)
+    }
+
+    /// These settings with the filter named: the one that fits the model, where none is.
+    pub fn fitted(&self, filter: &FilterSpec) -> Result<FilterSpec, SpecError> {
+        Ok(filter.fitted(&self.problem()?))
+    }
+
+    /// The states that no measurement moves under a filter.
+    pub fn unmoved(&self, filter: &FilterSpec) -> Vec<&str> {
+        let (Ok(problem), Ok(runner)) = (self.problem(), self.runner(filter)) else {
+            return Vec::new();
+        };
+        unmoved(&*runner, &problem).into_iter().map(|i| self.states[i].as_str()).collect()
     }
 
     /// Draws states and observations, row after row, until `visit` returns `false`. The first row is a draw of

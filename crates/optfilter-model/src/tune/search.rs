@@ -2,13 +2,19 @@
 //!
 //! Successive halving (Jamieson and Talwalkar 2016): all settings see a ninth of the rows, the best
 //! third of them a third, the best third of those all. Then the leaders' neighbours get a look.
+//!
+//! Of a Kalman filter only the ratio of Q and R matters to the means, and how large both are to the likelihood
+//! alone. So the grid is over the ratio, each setting is ranked by what it promises with its noise at the best size
+//! (which its own run tells), and the leaders are run again at that size.
 
-use super::{Entry, Metric, Tuned, evaluate, parts, space, value};
+use super::verdict::clearly_worse;
+use super::{Entry, Metric, Parts, Tuned, Window, space};
 use crate::ModelSpec;
-use crate::run::{Dataset, Score};
+use crate::run::{Dataset, Trace, Yardstick};
 use optfilter::rng::Stream;
 use optfilter_run::{FilterSpec, Method, SpecError};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::Mutex;
 
 /// How settings are searched.
@@ -52,30 +58,40 @@ struct Board<'a> {
     spec: &'a ModelSpec,
     data: &'a Dataset,
     search: &'a Search,
+    yard: &'a Yardstick,
     news: Mutex<(News, &'a mut (dyn FnMut(&News) + Send))>,
+}
+
+/// A setting that came through the rows in use.
+struct Ranked {
+    plan: FilterSpec,
+    value: f64,
+    /// The factor on a Kalman filter's noise that suits it best, and the value with it.
+    factor: f64,
+    promise: f64,
 }
 
 impl Board<'_> {
     /// Scores plans on rows up to `end`, in parallel; best first, those that diverge left out.
-    fn rank(
-        &self,
-        plans: Vec<FilterSpec>,
-        end: usize,
-    ) -> Result<Vec<(FilterSpec, f64)>, SpecError> {
-        let (from, _) = parts(self.data.len());
-        let from = from.min(end / 2);
-        let mut scored: Vec<(FilterSpec, f64)> = plans
-            .into_par_iter()
-            .map(|plan| {
-                let score = evaluate(self.spec, self.data, &plan, from, end)?;
-                let v = score.map_or(f64::INFINITY, |s| value(&s, self.search.metric));
-                self.tell(&plan, v);
-                Ok((plan, v))
-            })
-            .collect::<Result<_, SpecError>>()?;
-        scored.retain(|(_, v)| v.is_finite());
-        scored.sort_by(|a, b| a.1.total_cmp(&b.1));
-        Ok(scored)
+    fn rank(&self, plans: Vec<FilterSpec>, end: usize) -> Vec<Ranked> {
+        let rows = self.yard.settle.min(end / 2)..end;
+        let metric = self.search.metric;
+        let one = |plan: FilterSpec| {
+            // A setting that the model refuses is one that does not run.
+            let trace = self.data.trace(self.spec, &plan, self.yard, end).ok();
+            let value = trace.as_ref().map_or(f64::INFINITY, |t| metric.value(t, rows.clone()));
+            self.tell(&plan, value);
+            let (factor, fall) = match &trace {
+                Some(trace) if space::is_kalman(plan.method()) => trace.calibration(rows.clone()),
+                _ => (1.0, 0.0),
+            };
+            let fall = if metric == Metric::Likelihood && fall > 0.0 { fall } else { 0.0 };
+            Ranked { plan, value, factor, promise: value - fall }
+        };
+        let mut ranked: Vec<Ranked> = plans.into_par_iter().map(one).collect();
+        ranked.retain(|r| r.value.is_finite());
+        ranked.sort_by(|a, b| a.promise.total_cmp(&b.promise));
+        ranked
     }
 
     fn tell(&self, plan: &FilterSpec, v: f64) {
@@ -107,21 +123,30 @@ pub fn tune(
     search: &Search,
     listen: &mut (dyn FnMut(&News) + Send),
 ) -> Result<Tuned, SpecError> {
-    let (from, end) = parts(data.len());
-    let mut plans = space::candidates(spec, data, &search.methods);
-    if plans.is_empty() {
-        return Err(SpecError::new("none of these methods can run on the model"));
+    let parts = Parts::new(data);
+    let end = parts.first();
+    let (mut methods, mut left_out) = (Vec::new(), Vec::new());
+    for &method in &search.methods {
+        match spec.runner(&space::base(spec, method)) {
+            Ok(_) => methods.push(method),
+            Err(why) => left_out.push((method, why.to_string())),
+        }
     }
-    plans = choose(plans, search);
-    // What the file says already takes part, so that the choice is never worse than it on the rows that choose.
-    let own = FilterSpec { error_bars: Some(false), ..spec.filter.clone() };
-    let asked = spec.filter != FilterSpec::default() && search.methods.contains(&own.method());
-    if asked && spec.runner(&own).is_ok() && !plans.contains(&own) {
-        plans.push(own);
+    let mut plans = choose(space::candidates(spec, data, &methods, end), search);
+    // What the model has already takes part to the end.
+    let default = spec.fitted(&FilterSpec { error_bars: Some(false), ..FilterSpec::default() })?;
+    let own = spec.fitted(&FilterSpec { error_bars: Some(false), ..spec.filter.clone() })?;
+    let own = methods.contains(&own.method()).then_some(own);
+    plans.extend(own.clone().filter(|own| !plans.contains(own)));
+    if plans.is_empty() {
+        let why: Vec<String> = left_out.iter().map(|(_, why)| why.clone()).collect();
+        let message = format!("none of these methods fits the model: {}", why.join("; "));
+        return Err(SpecError::new(message));
     }
     let tried = plans.len();
     let progress = News { done: 0, planned: 0, leaders: Vec::new() };
-    let board = Board { spec, data, search, news: Mutex::new((progress, listen)) };
+    let yard = data.yardstick(spec, parts.settle, end);
+    let board = Board { spec, data, search, yard: &yard, news: Mutex::new((progress, listen)) };
     let mut diverged = 0;
     // Short series are not cut any shorter: a ninth of fewer than 1000 rows ranks by luck.
     let rungs: &[usize] = match search.strategy {
@@ -133,34 +158,68 @@ pub fn tune(
     for (i, share) in rungs.iter().enumerate() {
         board.new_round(plans.len());
         let before = plans.len();
-        ranked = board.rank(std::mem::take(&mut plans), end / share)?;
+        ranked = board.rank(std::mem::take(&mut plans), end / share);
         if i == 0 {
             diverged = before - ranked.len();
         }
         if i + 1 < rungs.len() {
             let keep = (ranked.len() / 3).max(12).min(ranked.len());
-            plans = ranked[..keep].iter().map(|r| r.0.clone()).collect();
+            plans = ranked[..keep].iter().map(|r| r.plan.clone()).collect();
         }
     }
     if ranked.is_empty() {
         return Err(SpecError::new(format!("all {tried} settings diverged on this series")));
     }
-    // Around the leader and around the best of each other method.
-    let mut near: Vec<FilterSpec> = Vec::new();
-    let mut seen: Vec<Method> = Vec::new();
-    for (plan, _) in &ranked {
-        if !seen.contains(&plan.method()) {
-            seen.push(plan.method());
-            near.extend(space::neighbours(plan));
-        }
-    }
-    near.extend(ranked.get(1).map(|r| space::neighbours(&r.0)).unwrap_or_default());
+    let near = closer(&ranked);
     board.new_round(near.len());
     let refined = near.len();
-    ranked.extend(board.rank(near, end)?);
-    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-    ranked.dedup_by(|a, b| a.0 == b.0);
-    finish(spec, data, ranked, (from, end), tried + refined, diverged)
+    ranked.extend(board.rank(near, end));
+    ranked.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let pool = pool(ranked.into_iter().map(|r| r.plan), own);
+    let traced = |plan: FilterSpec| {
+        let trace = data.trace(spec, &plan, &yard, data.len())?;
+        Ok((plan, trace))
+    };
+    let pool: Vec<(FilterSpec, Trace)> =
+        pool.into_par_iter().map(traced).collect::<Result<_, SpecError>>()?;
+    let default = traced(default)?;
+    let judged = judge(search, &parts, pool, default);
+    Ok(Tuned { tried: tried + refined, diverged, left_out, ..judged })
+}
+
+/// What to look at closer: around the leader and around the best of each other method; Kalman filters with their
+/// noise at the size that suits them.
+fn closer(ranked: &[Ranked]) -> Vec<FilterSpec> {
+    let mut near: Vec<FilterSpec> = Vec::new();
+    for (i, leader) in ranked.iter().enumerate() {
+        let method = leader.plan.method();
+        let place = ranked[..i].iter().filter(|r| r.plan.method() == method).count();
+        let kalman = space::is_kalman(method) && leader.factor > 0.0 && leader.factor.is_finite();
+        let plan = match kalman {
+            true => space::calibrated(&leader.plan, leader.factor),
+            false => leader.plan.clone(),
+        };
+        if place == 0 || i == 1 {
+            near.extend(space::neighbours(&plan));
+        }
+        if kalman && place < 3 {
+            near.push(plan);
+        }
+    }
+    near
+}
+
+/// The ten best, the best of every method, and what the model had: best first, each once.
+fn pool(ranked: impl Iterator<Item = FilterSpec>, own: Option<FilterSpec>) -> Vec<FilterSpec> {
+    let mut pool: Vec<FilterSpec> = Vec::new();
+    for plan in ranked {
+        let first = !pool.iter().any(|p| p.method() == plan.method());
+        if (pool.len() < 10 || first) && !pool.contains(&plan) {
+            pool.push(plan);
+        }
+    }
+    pool.extend(own.filter(|own| !pool.contains(own)));
+    pool
 }
 
 /// As many candidates as the budget allows: all filters that have few settings, and a random or even
@@ -193,89 +252,139 @@ fn choose(plans: Vec<FilterSpec>, search: &Search) -> Vec<FilterSpec> {
     all
 }
 
-fn finish(
-    spec: &ModelSpec,
-    data: &Dataset,
-    ranked: Vec<(FilterSpec, f64)>,
-    (from, end): (usize, usize),
-    tried: usize,
-    diverged: usize,
-) -> Result<Tuned, SpecError> {
-    // The board shows the ten best and the best of every method.
-    let mut shown: Vec<(FilterSpec, f64)> = Vec::new();
-    for (i, entry) in ranked.into_iter().enumerate() {
-        if i < 10 || !shown.iter().any(|(p, _)| p.method() == entry.0.method()) {
-            shown.push(entry);
-        }
-    }
-    let on_choosing_rows = |plan: &FilterSpec| evaluate(spec, data, plan, from, end);
-    let best = on_choosing_rows(&shown[0].0)?;
-    let mut board = Vec::new();
-    for (plan, chosen_by) in shown {
-        let judged = evaluate(spec, data, &plan, end, data.len())?;
-        let (Some(judged), Some(score)) = (judged, on_choosing_rows(&plan)?) else { continue };
-        let clearly_worse = best.as_ref().is_some_and(|best| differs(best, &score, from, end));
-        board
-            .push((Entry { filter: plan, chosen_by, judged, clearly_worse }, score.log_likelihood));
-    }
-    let board = break_ties(board);
-    if board.is_empty() {
-        return Err(SpecError::new("the best settings diverged on the last rows of the series"));
-    }
-    let default = FilterSpec { error_bars: Some(false), ..FilterSpec::default() };
-    let default = match spec.runner(&default) {
-        Ok(_) => evaluate(spec, data, &default, end, data.len())?,
-        Err(_) => None,
+/// Chooses before each window and judges on it.
+fn judge(
+    search: &Search,
+    parts: &Parts,
+    pool: Vec<(FilterSpec, Trace)>,
+    (default, default_trace): (FilterSpec, Trace),
+) -> Tuned {
+    let metric = search.metric;
+    let score = |trace: &Trace, rows: &Range<usize>| {
+        trace.reaches(rows.end).then(|| trace.score(rows.clone()))
     };
-    Ok(Tuned { board, default, tried, diverged, chosen_on: (from, end) })
-}
-
-/// Moves the entry to the top that, among those that prediction cannot tell from the best, gives the
-/// measurements the highest likelihood: a proper score of the whole predicted distribution, where the
-/// prediction error looks at its mean only. Filters without a likelihood neither win nor lose by this.
-fn break_ties(mut board: Vec<(Entry, f64)>) -> Vec<Entry> {
-    let best =
-        board.first().map_or(
-            f64::NAN,
-            |(e, likelihood)| {
-                if likelihood.is_nan() { f64::NAN } else { e.chosen_by }
-            },
-        );
-    let mut top = 0;
-    for i in 1..board.len() {
-        let (entry, likelihood) = &board[i];
-        // At most 2 % off in prediction, so that many noisy blocks do not excuse a bad filter.
-        let tied = !entry.clearly_worse && entry.chosen_by <= 1.02 * best;
-        if tied && *likelihood > board[top].1 {
-            top = i;
+    let failed = |trace: &Trace| trace.failed.as_ref().map(|(row, _)| *row);
+    let rows = default_trace.losses.len();
+    let (mut by_choice, mut by_default) = (Trace::empty(rows), Trace::empty(rows));
+    let mut windows = Vec::new();
+    for window in &parts.windows {
+        let (filter, trace) = &pool[pick(metric, &pool, parts.before(window))];
+        let score = score(trace, window);
+        if score.is_some() {
+            by_choice.take(trace, window.clone());
+            by_default.take(&default_trace, window.clone());
         }
+        let diverged_at = failed(trace).filter(|_| score.is_none());
+        windows.push(Window { rows: window.clone(), filter: filter.clone(), score, diverged_at });
     }
-    if top < board.len() {
-        let winner = board.remove(top);
-        board.insert(0, winner);
+    let judging = parts.first()..rows;
+    let judged = windows.iter().any(|w| w.score.is_some());
+    let last = parts.last();
+    let chosen_on = parts.before(last);
+    let winner = pick(metric, &pool, chosen_on.clone());
+    let losses: Vec<Vec<f64>> =
+        pool.iter().map(|(_, trace)| metric.losses(trace, chosen_on.clone())).collect();
+    let worse = clearly_worse(&losses, winner);
+    let value = |i: &usize| metric.value(&pool[*i].1, chosen_on.clone());
+    let mut others: Vec<usize> = (0..pool.len()).filter(|i| *i != winner).collect();
+    others.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    let entry = |i: usize| Entry {
+        filter: pool[i].0.clone(),
+        chosen: score(&pool[i].1, &chosen_on),
+        judged: score(&pool[i].1, last),
+        diverged_at: failed(&pool[i].1),
+        clearly_worse: worse[i],
+    };
+    Tuned {
+        board: std::iter::once(winner).chain(others).map(entry).collect(),
+        windows,
+        judged: judged.then(|| by_choice.score(judging.clone())),
+        default: (
+            default,
+            (judged && default_trace.reaches(rows)).then(|| by_default.score(judging)),
+        ),
+        tried: 0,
+        diverged: 0,
+        left_out: Vec::new(),
+        chosen_on,
     }
-    board.into_iter().map(|(entry, _)| entry).collect()
 }
 
-/// Whether two filters' prediction errors differ by more than two standard errors, over blocks of rows
-/// (errors of neighbouring rows are not independent).
-fn differs(best: &Score, other: &Score, from: usize, end: usize) -> bool {
-    let block = ((end - from) / 20).max(1);
-    let means: Vec<f64> = (from..end)
-        .step_by(block)
-        .filter_map(|start| {
-            let pairs: Vec<f64> = (start..(start + block).min(end))
-                .map(|i| other.errors[i] - best.errors[i])
-                .filter(|d| !d.is_nan())
-                .collect();
-            (!pairs.is_empty()).then(|| pairs.iter().sum::<f64>() / pairs.len() as f64)
-        })
-        .collect();
-    if means.len() < 5 {
-        return false;
+/// The best on some rows. Where something else than the likelihood is asked for, those that it cannot tell from the
+/// best, at most 2 % off, are told apart by the likelihood: a proper score of the whole predicted distribution, where
+/// an error looks at its mean only.
+fn pick(metric: Metric, pool: &[(FilterSpec, Trace)], rows: Range<usize>) -> usize {
+    let values: Vec<f64> = pool.iter().map(|(_, t)| metric.value(t, rows.clone())).collect();
+    let least = |values: &[f64]| {
+        (0..values.len()).min_by(|&a, &b| values[a].total_cmp(&values[b])).unwrap_or(0)
+    };
+    let best = least(&values);
+    if metric == Metric::Likelihood {
+        return best;
     }
-    let n = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / n;
-    let var = means.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / (n - 1.0);
-    mean.abs() > 2.0 * (var / n).sqrt()
+    let losses: Vec<Vec<f64>> = pool.iter().map(|(_, t)| metric.losses(t, rows.clone())).collect();
+    let worse = clearly_worse(&losses, best);
+    // Values are mean squares.
+    let tied = |i: usize| i == best || (!worse[i] && values[i] <= 1.02 * 1.02 * values[best]);
+    let likelihood = |(i, (_, trace)): (usize, &(FilterSpec, Trace))| match tied(i) {
+        true => Metric::Likelihood.value(trace, rows.clone()),
+        false => f64::INFINITY,
+    };
+    let likelihoods: Vec<f64> = pool.iter().enumerate().map(likelihood).collect();
+    let likeliest = least(&likelihoods);
+    if likelihoods[likeliest].is_finite() { likeliest } else { best }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run with these mean errors, errors against the truth, and losses, all with a little noise.
+    fn trace(error: f64, truth: f64, loss: f64, seed: u64) -> (FilterSpec, Trace) {
+        let mut out = Trace::empty(200);
+        let mut stream = Stream::new(seed, 0, "trace");
+        for row in 0..200 {
+            out.repeats[row] = 1.0;
+            out.errors[row] = error + 0.05 * stream.normal();
+            out.truth[row] = truth + 0.05 * stream.normal();
+            out.losses[row] = loss + 0.05 * stream.normal();
+        }
+        (FilterSpec { seed: Some(seed), ..FilterSpec::default() }, out)
+    }
+
+    #[test]
+    fn among_equals_in_prediction_the_likeliest_is_picked() {
+        let pool =
+            vec![trace(1.0, 1.0, 9.0, 1), trace(1.003, 1.0, 1.0, 2), trace(1.5, 1.0, 0.0, 3)];
+        let picked = |metric| pick(metric, &pool, 20..180);
+        assert_eq!(picked(Metric::Prediction), 1);
+        assert_eq!(picked(Metric::Likelihood), 2);
+    }
+
+    #[test]
+    fn settings_are_tested_by_what_they_are_compared_by() {
+        let parts = Parts { settle: 20, windows: vec![120..160, 160..200] };
+        let worse = |metric| {
+            let search = Search {
+                metric,
+                strategy: Strategy::Grid,
+                budget: 1,
+                methods: Vec::new(),
+                seed: 0,
+            };
+            let pool = vec![trace(1.0, 1.0, 1.0, 1), trace(1.0, 2.0, 1.0, 2)];
+            let done = judge(&search, &parts, pool, trace(1.0, 1.0, 1.0, 3));
+            done.board[1].clearly_worse
+        };
+        assert!(worse(Metric::Truth));
+        assert!(!worse(Metric::Prediction) && !worse(Metric::Likelihood));
+    }
+
+    #[test]
+    fn what_the_model_has_stays_in_the_pool() {
+        let plan = |k: u64| FilterSpec { seed: Some(k), ..FilterSpec::default() };
+        let pool = pool((0..50).map(plan), Some(plan(40)));
+        assert_eq!(pool.len(), 11);
+        assert_eq!(pool[10], plan(40));
+    }
 }

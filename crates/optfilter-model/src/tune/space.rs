@@ -6,26 +6,41 @@
 //! that the data's row-to-row change asks for, both at the states the series is typically in.
 
 use crate::ModelSpec;
-use crate::run::{Dataset, Linearized, typical_states};
-use optfilter_run::{FilterSpec, Method};
+use crate::run::{Dataset, typical_states};
+use optfilter_run::{FilterSpec, Linearized, Method};
 
 const STEPS: [u32; 6] = [1, 3, 5, 10, 25, 50];
 const GRADIENT_FRACTIONS: [f64; 8] = [0.002, 0.006, 0.02, 0.06, 0.15, 0.35, 0.6, 0.9];
 const ADAPTIVE_FRACTIONS: [f64; 9] = [0.0005, 0.0015, 0.005, 0.015, 0.05, 0.12, 0.3, 0.7, 1.5];
 const PROCESS_SCALES: [f64; 9] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
-/// Every setting of these methods, in an order that mixes them.
-pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<FilterSpec> {
-    let (gradient_unit, adaptive_unit) = units(spec, data);
-    let mut all: Vec<FilterSpec> = Vec::new();
-    let base = |method| FilterSpec {
+/// The settings that all of a method have in common.
+pub(super) fn base(spec: &ModelSpec, method: Method) -> FilterSpec {
+    FilterSpec {
         method: Some(method),
         error_bars: Some(false),
         predict_first: spec.filter.predict_first,
         ..FilterSpec::default()
-    };
+    }
+}
+
+/// Whether it is a Kalman filter: one whose means stay the same where all noise is scaled.
+pub(super) fn is_kalman(method: Method) -> bool {
+    matches!(method, Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf)
+}
+
+/// Every setting of these methods, in an order that mixes them; what they are in units of comes from the rows
+/// before `end`.
+pub fn candidates(
+    spec: &ModelSpec,
+    data: &Dataset,
+    methods: &[Method],
+    end: usize,
+) -> Vec<FilterSpec> {
+    let (gradient_unit, adaptive_unit) = units(spec, data, end);
+    let mut all: Vec<FilterSpec> = Vec::new();
     for &method in methods {
-        let plan = base(method);
+        let plan = base(spec, method);
         if spec.runner(&plan).is_err() {
             continue;
         }
@@ -103,6 +118,15 @@ pub fn candidates(spec: &ModelSpec, data: &Dataset, methods: &[Method]) -> Vec<F
     all
 }
 
+/// The same filter with all its noise times `factor`.
+pub(super) fn calibrated(plan: &FilterSpec, factor: f64) -> FilterSpec {
+    FilterSpec {
+        process_scale: Some(round(plan.process_scale() * factor)),
+        measurement_scale: Some(round(plan.measurement_scale() * factor)),
+        ..plan.clone()
+    }
+}
+
 /// Neighbours of a setting, for a finer look.
 pub(super) fn neighbours(plan: &FilterSpec) -> Vec<FilterSpec> {
     let mut out = Vec::new();
@@ -123,13 +147,15 @@ pub(super) fn neighbours(plan: &FilterSpec) -> Vec<FilterSpec> {
                 }
             }
         }
-    } else {
-        for factor in [0.4, 0.65, 1.5, 2.5] {
-            out.push(FilterSpec {
-                process_scale: Some(round(plan.process_scale() * factor)),
-                ..plan.clone()
-            });
-        }
+        return out;
+    }
+    for factor in [0.4, 0.65, 1.5, 2.5] {
+        let scale = round(plan.process_scale() * factor);
+        out.push(FilterSpec { process_scale: Some(scale), ..plan.clone() });
+    }
+    for factor in [0.6, 1.7] {
+        let scale = round(plan.measurement_scale() * factor);
+        out.push(FilterSpec { measurement_scale: Some(scale), ..plan.clone() });
     }
     out
 }
@@ -140,12 +166,13 @@ fn round(v: f64) -> f64 {
 }
 
 /// One over the typical curvature, and the change of the state that the data's changes ask for.
-fn units(spec: &ModelSpec, data: &Dataset) -> (f64, f64) {
-    let scales = data.scales();
+fn units(spec: &ModelSpec, data: &Dataset, end: usize) -> (f64, f64) {
+    let scales = data.yardstick(spec, 0, end).outputs;
     let (mut curvatures, mut moves) = (Vec::new(), Vec::new());
-    for (state, row) in typical_states(spec, data, 50) {
+    let Ok(problem) = spec.problem() else { return (1.0, 1.0) };
+    for (state, row) in typical_states(spec, data, 50, end) {
         let (step, u) = (&data.steps[row], data.input(row));
-        let Ok(at) = Linearized::at(spec, &state, step, u) else { continue };
+        let Ok(at) = Linearized::at(&problem, &state, step, u) else { continue };
         let curvature = at.curvature();
         if curvature.is_finite() && curvature > 0.0 {
             curvatures.push(curvature);

@@ -52,6 +52,9 @@ impl<'py> ResultArrays<'py> {
             add("log_likelihoods", &[])?;
             add("nis", &[])?;
         }
+        if runner.lag().is_some() {
+            add("lagged", &[n])?;
+        }
         Ok(Self { quantities, count })
     }
 
@@ -74,6 +77,7 @@ impl<'py> ResultArrays<'py> {
                     "innovation_covariances" => rows.innovation_covs = own,
                     "log_likelihoods" => rows.log_likelihoods = own,
                     "flags" => rows.flags = own,
+                    "lagged" => rows.lagged = own,
                     _ => rows.nis = own,
                 }
             }

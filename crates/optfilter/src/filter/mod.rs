@@ -9,7 +9,8 @@
 //! | [`Particle`] | weighted samples | values, process noise, likelihood |
 //! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
 //! | [`ImplicitMap`] | point | gradient of the likelihood, an optimizer and a number of steps |
-//! | [`ErrorBars`] | mean and covariance | the same, and noise |
+//! | [`Window`] | point, and the rows of the window | the same, over the last rows |
+//! | [`ErrorBars`], [`WindowBars`] | mean and covariance | the same, and noise |
 //!
 //! A filter holds the model and its settings; what it believes is passed in. So one filter serves many
 //! trajectories, and a belief is all there is to save.
@@ -41,6 +42,9 @@ mod resampling;
 mod traits;
 mod unscented;
 mod variational;
+mod window;
+mod window_bars;
+mod window_loss;
 
 pub use crate::error::FilterError;
 pub use error_bars::ErrorBars;
@@ -58,3 +62,6 @@ pub(crate) use traits::LARGEST;
 pub use traits::{Belief, Filter, Update};
 pub use unscented::{SigmaPoints, Unscented};
 pub use variational::Variational;
+pub use window::{Curved, Descent, Window, WindowBelief};
+pub use window_bars::{Responsive, WindowBars, WindowBarsBelief};
+pub use window_loss::ProcessFactor;

@@ -126,6 +126,16 @@ where
     }
 }
 
+impl<M: Model, L: Likelihood> MeasurementLoss<'_, M, L, f64>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    /// The likelihood's curvature times `v`.
+    pub(crate) fn curvature(&self, eta: &[f64], v: &[f64], out: &mut [f64]) {
+        self.with_turned(eta, |y| self.likelihood.curvature(y, eta, self.observed, v, out));
+    }
+}
+
 impl<M: Model, L: Likelihood, S: Scalar> Objective<S> for MeasurementLoss<'_, M, L, S>
 where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,

@@ -10,6 +10,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -155,6 +156,21 @@ pub trait Filter {
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
 
+    /// How many past rows a belief still holds the states of, if it is of a window.
+    fn lag(&self) -> Option<usize> {
+        None
+    }
+
+    /// The states of the rows in a window, oldest first: smoothed estimates, of which the last is the filtered
+    /// one. Empty without a window.
+    fn path(&self, _belief: &Self::Belief) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// Takes note of a row in which nothing was measured.
+    #[inline(always)]
+    fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
+
     /// What of a new belief has left the finite numbers, if that ends the filter.
     #[inline(always)]
     fn flaw(&self, belief: &Self::Belief) -> Option<&'static str>
@@ -214,6 +230,7 @@ pub trait Filter {
             |observed: Observed<'_>| {
                 let count = observed.count(y.len());
                 if count == 0 {
+                    self.miss(belief, u, step);
                     return Ok(Update::nothing(m, Self::Belief::HAS_COV));
                 }
                 let (next, mut update) = match self.correct(belief, y, observed, u, step) {

@@ -29,6 +29,17 @@ impl Dynamics for Growth {
         let push = 8.0 * Scalar::cos(1.2 * step.time);
         out[0] = x.scale(0.5) + x.scale(25.0) / (S::ONE + x.square()) + S::from_f64(push);
     }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, x, _, _, r, out| {
+                let square = x[0].square();
+                let slope = (S::ONE - square).scale(25.0) / (S::ONE + square).square();
+                out[0] = (S::from_f64(0.5) + slope) * r[0];
+            },
+        )
+    }
 }
 
 impl Observation for Growth {

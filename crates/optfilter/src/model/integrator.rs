@@ -9,12 +9,13 @@
 use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// The right-hand side of a differential equation dx/dt = f(x, u, t).
-pub trait Drift {
+pub trait Drift: Sized {
     /// The dimension of the state.
     type State: Dim;
     /// The dimension of the state.
@@ -25,11 +26,20 @@ pub trait Drift {
     }
     /// Writes dx/dt at `x` and `time` to `out`.
     fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]);
+    /// A hand-written function that writes the transposed Jacobian of [`drift`](Drift::drift) at a state times
+    /// a vector, if there is one; every integrator then has its own.
+    #[inline(always)]
+    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+        None
+    }
     /// Whether a component of the state is an angle in radians.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
     }
 }
+
+/// Writes J' r for the Jacobian J of a drift at `x`: `(drift, x, u, time, r, out)`.
+pub type DriftPullBack<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
 
 /// A way to step a differential equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +93,18 @@ where
                 Integrator::Rk4 => rk4(&self.drift, out, u, time, dt),
             }
         }
+    }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        self.drift.drift_pull_back::<S>()?;
+        Some(
+            #[inline(always)]
+            |model, x, u, step, r, out| {
+                if let Some(pull_back) = model.drift.drift_pull_back() {
+                    pull_back_steps(model, pull_back, x, u, step, r, out);
+                }
+            },
+        )
     }
     fn is_state_angle(&self, component: usize) -> bool {
         self.drift.is_state_angle(component)
@@ -165,6 +187,116 @@ where
     for i in 0..x.len() {
         let middle = k2[i] + k3[i];
         x[i] += (k1[i] + middle + middle + k4[i]).scale(dt / 6.0);
+    }
+}
+
+/// The transposed Jacobian of all integration steps of a model step, times `r`. The states between them are
+/// stored, the stages of each made again.
+#[inline(always)]
+fn pull_back_steps<D: Drift, S: Scalar>(
+    model: &Integrated<D>,
+    pull_back: DriftPullBack<D, S>,
+    x: &[S],
+    u: &[f64],
+    step: &Step,
+    r: &[S],
+    out: &mut [S],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let substeps = model.substeps.max(1);
+    let dt = step.dt / f64::from(substeps);
+    let time = |k: u32| step.time - step.dt + f64::from(k) * dt;
+    let mut between = Vec::new();
+    if substeps > 1 {
+        between.extend_from_slice(x);
+        for k in 0..substeps - 1 {
+            let from = between.len() - x.len();
+            between.extend_from_within(from..);
+            let at = &mut between[from + x.len()..];
+            match model.method {
+                Integrator::Euler => euler(&model.drift, at, u, time(k), dt),
+                Integrator::Rk4 => rk4(&model.drift, at, u, time(k), dt),
+            }
+        }
+    }
+    out.copy_from_slice(r);
+    for k in (0..substeps).rev() {
+        let at = if substeps > 1 { &between[k as usize * x.len()..][..x.len()] } else { x };
+        let step = (u, time(k), dt);
+        match model.method {
+            Integrator::Euler => pull_back_euler(&model.drift, pull_back, at, step, out),
+            Integrator::Rk4 => pull_back_rk4(&model.drift, pull_back, at, step, out),
+        }
+    }
+}
+
+/// `w` times the transposed Jacobian of an Euler step at `x`, in place.
+#[inline(always)]
+fn pull_back_euler<D: Drift, S: Scalar>(
+    drift: &D,
+    pull_back: DriftPullBack<D, S>,
+    x: &[S],
+    (u, time, dt): (&[f64], f64, f64),
+    w: &mut [S],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let mut g = OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
+    pull_back(drift, x, u, time, w, g.as_mut_slice());
+    for (w, g) in w.iter_mut().zip(g.as_slice()) {
+        *w += g.scale(dt);
+    }
+}
+
+/// `w` times the transposed Jacobian of a Runge-Kutta step at `x`, in place: the stages forwards, then their
+/// adjoints backwards.
+#[inline(always)]
+fn pull_back_rk4<D: Drift, S: Scalar>(
+    drift: &D,
+    pull_back: DriftPullBack<D, S>,
+    x: &[S],
+    (u, time, dt): (&[f64], f64, f64),
+    w: &mut [S],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let zeros = || OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
+    let (mut second, mut third, mut fourth, mut k) = (zeros(), zeros(), zeros(), zeros());
+    let half = 0.5 * dt;
+    let n = x.len();
+    drift.drift(x, u, time, k.as_mut_slice());
+    for i in 0..n {
+        second[i] = x[i] + k[i].scale(half);
+    }
+    drift.drift(second.as_slice(), u, time + half, k.as_mut_slice());
+    for i in 0..n {
+        third[i] = x[i] + k[i].scale(half);
+    }
+    drift.drift(third.as_slice(), u, time + half, k.as_mut_slice());
+    for i in 0..n {
+        fourth[i] = x[i] + k[i].scale(dt);
+    }
+    // `k` becomes the adjoint of each stage's slope, `g` that of the stage.
+    let (mut sum, mut g) = (zeros(), zeros());
+    for i in 0..n {
+        sum[i] = w[i];
+        k[i] = w[i].scale(dt / 6.0);
+    }
+    for (stage, offset, next, weight) in [
+        (&fourth, dt, dt, dt / 3.0),
+        (&third, half, half, dt / 3.0),
+        (&second, half, half, dt / 6.0),
+    ] {
+        pull_back(drift, stage.as_slice(), u, time + offset, k.as_slice(), g.as_mut_slice());
+        for i in 0..n {
+            sum[i] += g[i];
+            k[i] = w[i].scale(weight) + g[i].scale(next);
+        }
+    }
+    pull_back(drift, x, u, time, k.as_slice(), g.as_mut_slice());
+    for i in 0..n {
+        w[i] = sum[i] + g[i];
     }
 }
 

@@ -116,6 +116,13 @@ where
         }
         true
     }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |model, _, _, _, r, out| transposed_product(&model.f, r, out),
+        )
+    }
 }
 
 impl<N: Dim, M: Dim> Observation for Linear<N, M>
@@ -156,15 +163,22 @@ where
     fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
         Some(
             #[inline(always)]
-            |model, _, _, _, r, out| {
-                for j in 0..out.len() {
-                    let mut sum = S::ZERO;
-                    for i in 0..r.len() {
-                        sum += r[i].scale(model.h[(i, j)]);
-                    }
-                    out[j] = sum;
-                }
-            },
+            |model, _, _, _, r, out| transposed_product(&model.h, r, out),
         )
+    }
+}
+
+/// Writes A' r.
+#[inline(always)]
+fn transposed_product<S: Scalar, R: Dim, C: Dim>(a: &OMatrix<f64, R, C>, r: &[S], out: &mut [S])
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    for j in 0..out.len() {
+        let mut sum = S::ZERO;
+        for i in 0..r.len() {
+            sum += r[i].scale(a[(i, j)]);
+        }
+        out[j] = sum;
     }
 }

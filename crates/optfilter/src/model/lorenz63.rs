@@ -7,6 +7,7 @@
 //! Reference: Lorenz 1963. The stochastic version adds alpha dW; see
 //! [`euler_maruyama`](super::integrator::euler_maruyama).
 
+use super::integrator::DriftPullBack;
 use super::random_walk::write_identity;
 use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
@@ -55,6 +56,18 @@ impl Drift for Lorenz63 {
         out[0] = (x2 - x1).scale(self.sigma);
         out[1] = x1 * (S::from_f64(self.rho) - x3) - x2;
         out[2] = x1 * x2 - x3.scale(self.beta);
+    }
+    #[inline(always)]
+    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |model, x, _, _, r, out| {
+                out[0] =
+                    r[1] * (S::from_f64(model.rho) - x[2]) + r[2] * x[1] - r[0].scale(model.sigma);
+                out[1] = r[0].scale(model.sigma) - r[1] + r[2] * x[0];
+                out[2] = -(r[1] * x[0]) - r[2].scale(model.beta);
+            },
+        )
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Chaotic for forcing = 8. Reference: Lorenz 1996, "Predictability: a problem partly solved".
 
+use super::integrator::DriftPullBack;
 use super::random_walk::write_identity;
 use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
 use crate::scalar::Scalar;
@@ -35,6 +36,21 @@ impl<N: Dim> Lorenz96<N> {
     }
 }
 
+/// Writes `f` of the five indices around each point of a circle of `n`. Only the four points at the seam pay for
+/// a division.
+#[inline(always)]
+fn around<S>(n: usize, out: &mut [S], f: impl Fn([usize; 5]) -> S) {
+    for i in 0..n {
+        if i >= 2 && i + 2 < n {
+            continue;
+        }
+        out[i] = f([i + 2 * n - 2, i + 2 * n - 1, i, i + 1, i + 2].map(|k| k % n));
+    }
+    for i in 2..n.saturating_sub(2) {
+        out[i] = f([i - 2, i - 1, i, i + 1, i + 2]);
+    }
+}
+
 impl<N: Dim> Drift for Lorenz96<N> {
     type State = N;
     #[inline(always)]
@@ -43,13 +59,31 @@ impl<N: Dim> Drift for Lorenz96<N> {
     }
     #[inline(always)]
     fn drift<S: Scalar>(&self, x: &[S], _u: &[f64], _time: f64, out: &mut [S]) {
-        let n = x.len();
         let forcing = S::from_f64(self.forcing);
-        for i in 0..n {
-            let (next, before, twice) =
-                (x[(i + 1) % n], x[(i + n - 1) % n], x[(i + 2 * n - 2) % n]);
-            out[i] = (next - twice) * before - x[i] + forcing;
-        }
+        around(
+            x.len(),
+            out,
+            #[inline(always)]
+            |[twice, before, i, next, _]| (x[next] - x[twice]) * x[before] - x[i] + forcing,
+        );
+    }
+    #[inline(always)]
+    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, x, _, _, r, out| {
+                around(
+                    x.len(),
+                    out,
+                    #[inline(always)]
+                    |[twice, before, i, next, second]| {
+                        r[before] * x[twice] + r[next] * (x[second] - x[before])
+                            - r[second] * x[next]
+                            - r[i]
+                    },
+                );
+            },
+        )
     }
 }
 

@@ -58,7 +58,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The time step that a transition crosses or at whose end an observation is made.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Step {
     /// The number of the step, from 1.
     pub index: u64,
@@ -76,7 +76,7 @@ impl Step {
 }
 
 /// How the state moves over one step.
-pub trait Dynamics {
+pub trait Dynamics: Sized {
     /// The dimension of the state, known at compile time (`Const<N>`) or not (`Dyn`).
     type State: Dim;
 
@@ -101,6 +101,13 @@ pub trait Dynamics {
         _out: &mut JacobianMut<'_>,
     ) -> bool {
         false
+    }
+
+    /// A hand-written function that writes the transposed Jacobian of [`transition`](Dynamics::transition) at
+    /// a state times a vector, if there is one; it costs a few transitions whatever the size of the state.
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        None
     }
 
     /// Whether a component of the state is an angle in radians, to be compared modulo whole turns.
@@ -184,6 +191,18 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
         out: &mut JacobianMut<'_>,
     ) -> bool {
         self.dynamics.transition_jacobian(x, u, step, out)
+    }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        self.dynamics.transition_pull_back::<S>()?;
+        Some(
+            #[inline(always)]
+            |pair, x, u, step, r, out| {
+                if let Some(pull_back) = pair.dynamics.transition_pull_back() {
+                    pull_back(&pair.dynamics, x, u, step, r, out);
+                }
+            },
+        )
     }
     fn is_state_angle(&self, component: usize) -> bool {
         self.dynamics.is_state_angle(component)
@@ -322,6 +341,51 @@ where
     derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m)
 }
 
+/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by as
+/// many evaluations as the state has eighths.
+#[inline(always)]
+pub fn pull_back_transition<D: Dynamics, S: Scalar>(
+    dynamics: &D,
+    x: &[S],
+    u: &[f64],
+    step: &Step,
+    r: &[S],
+    out: &mut [S],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    match dynamics.transition_pull_back() {
+        Some(pull_back) => pull_back(dynamics, x, u, step, r, out),
+        None => {
+            let n = dynamics.state_dim();
+            let at = TransitionAt { dynamics, u, step };
+            derivative::pull_back(&at, x, n, n, |_, score| score.copy_from_slice(r), out);
+        }
+    }
+}
+
+/// Writes the transposed Jacobian of an observation at `x` times `r`, as [`pull_back_transition`] does.
+#[inline(always)]
+pub fn pull_back_observation<M: Model, S: Scalar>(
+    model: &M,
+    x: &[S],
+    u: &[f64],
+    step: &Step,
+    r: &[S],
+    out: &mut [S],
+) where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    match model.pull_back() {
+        Some(pull_back) => pull_back(model, x, u, step, r, out),
+        None => {
+            let (n, m) = (model.state_dim(), model.output_dim());
+            let at = ObservationAt { observation: model, u, step };
+            derivative::pull_back(&at, x, n, m, |_, score| score.copy_from_slice(r), out);
+        }
+    }
+}
+
 /// A hand-written derivative that disagrees with the automatic one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
@@ -365,6 +429,16 @@ where
     let (_, hand) = linearize_transition(model, x, u, step);
     let (_, automatic) = derivative::jacobian(&TransitionAt { dynamics: model, u, step }, x, n, n);
     compare("transition", hand.as_slice(), automatic.as_slice(), n.value())?;
+    if let Some(pull_back) = model.transition_pull_back::<f64>() {
+        for i in 0..n.value() {
+            let mut r = OVector::<f64, M::State>::zeros_generic(n, U1);
+            r[i] = 1.0;
+            let mut row = r.clone();
+            pull_back(model, x, u, step, r.as_slice(), row.as_mut_slice());
+            let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
+            compare("transition_pull_back", row.as_slice(), expected.as_slice(), n.value())?;
+        }
+    }
     let (_, hand) = linearize_observation(model, n, x, u, step);
     let (_, automatic) =
         derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);

@@ -48,6 +48,13 @@ impl<N: Dim> Dynamics for RandomWalk<N> {
     ) -> bool {
         write_identity(x.len(), out)
     }
+    #[inline(always)]
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        Some(
+            #[inline(always)]
+            |_, _, _, _, r, out| out.copy_from_slice(r),
+        )
+    }
 }
 
 impl<N: Dim> Observation for RandomWalk<N> {

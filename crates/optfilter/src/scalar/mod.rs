@@ -30,6 +30,8 @@ mod real;
 pub use dual::Dual;
 pub use lanes::Lanes;
 
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
 use core::fmt::Debug;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -65,6 +67,11 @@ pub trait Scalar:
 
     /// A constant, the same in every lane.
     fn from_f64(value: f64) -> Self;
+    /// Plain numbers in this kind of number; `f64` borrows them.
+    #[inline(always)]
+    fn lifted(values: &[f64]) -> Cow<'_, [Self]> {
+        values.iter().map(|&v| Self::from_f64(v)).collect::<Vec<_>>().into()
+    }
     /// Whether every lane of the value and of every derivative is finite.
     fn is_finite(self) -> bool;
     /// `then` where `a < b`, else `otherwise`; a NaN on either side chooses `otherwise`.

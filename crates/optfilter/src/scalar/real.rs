@@ -1,6 +1,7 @@
 //! `f64` and `f32` as scalars: the platform's functions with `std`, libm's without.
 
 use super::{Liftable, Scalar};
+use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::{DMatrixView, DMatrixViewMut};
@@ -22,7 +23,7 @@ macro_rules! math {
 macro_rules! real {
     ($t:ident, $sqrt:path, $exp:path, $ln:path, $ln_1p:path, $sin:path, $cos:path, $tan:path,
      $asin:path, $acos:path, $atan:path, $atan2:path, $sinh:path, $cosh:path, $tanh:path,
-     $floor:path, $pow:path) => {
+     $floor:path, $pow:path, $lifted:expr) => {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -30,6 +31,10 @@ macro_rules! real {
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $t
+            }
+            #[inline(always)]
+            fn lifted(values: &[f64]) -> Cow<'_, [Self]> {
+                $lifted(values)
             }
             #[inline(always)]
             fn is_finite(self) -> bool {
@@ -178,7 +183,8 @@ real!(
     libm::cosh,
     libm::tanh,
     libm::floor,
-    libm::pow
+    libm::pow,
+    Cow::Borrowed
 );
 real!(
     f32,
@@ -197,5 +203,6 @@ real!(
     libm::coshf,
     libm::tanhf,
     libm::floorf,
-    libm::powf
+    libm::powf,
+    |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>().into()
 );

@@ -65,6 +65,16 @@ where
     fn variances<S: Scalar>(&self, mean: &[S], out: &mut [S]) -> bool {
         each!(self, l => l.variances(mean, out))
     }
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        each!(self, l => l.curvature(y, eta, observed, v, out));
+    }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         each!(self, l => l.log_normalizer(y, observed))
     }

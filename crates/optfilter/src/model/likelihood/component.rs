@@ -132,15 +132,15 @@ fn mirrored_ln<S: Scalar>(v: S) -> S {
 /// What it costs to be `beyond` the edge of the domain; nothing inside.
 #[inline(always)]
 fn wall<S: Scalar>(beyond: S) -> S {
-    let outside = beyond.max(S::ZERO);
+    let outside = S::ZERO.max(beyond);
     let bent = outside.min(S::from_f64(EDGE));
     bent.square().scale(1.0 / EDGE) + (outside - bent).scale(2.0)
 }
 
-/// The derivative of [`wall`].
+/// The derivative of [`wall`]. At the edge itself nothing bends.
 #[inline(always)]
 fn wall_slope<S: Scalar>(beyond: S) -> S {
-    beyond.max(S::ZERO).min(S::from_f64(EDGE)).scale(2.0 / EDGE)
+    S::ZERO.max(beyond).min(S::from_f64(EDGE)).scale(2.0 / EDGE)
 }
 
 /// ln(1 + e^x) without overflow.
@@ -167,6 +167,8 @@ trait Single {
     }
     /// The variance of a measurement that is expected to be `mean`; infinite where there is none.
     fn variance1<S: Scalar>(&self, mean: S) -> S;
+    /// Fisher's information, or the weight under which a robust loss is a square.
+    fn curvature1(&self, y: f64, eta: f64) -> f64;
     fn log_normalizer1(&self, y: f64) -> f64;
     fn admits1(&self, y: f64) -> bool {
         y.is_finite()
@@ -185,6 +187,9 @@ impl Single for Normal {
     #[inline(always)]
     fn variance1<S: Scalar>(&self, _mean: S) -> S {
         S::from_f64(self.std * self.std)
+    }
+    fn curvature1(&self, _y: f64, _eta: f64) -> f64 {
+        self.precision
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         half_ln_tau() + Scalar::ln(self.std)
@@ -207,6 +212,9 @@ impl Single for StudentT {
         let beyond = self.dof - 2.0;
         let factor = if beyond > 0.0 { self.dof / beyond } else { f64::INFINITY };
         S::from_f64(self.scale * self.scale * factor)
+    }
+    fn curvature1(&self, y: f64, eta: f64) -> f64 {
+        (self.dof + 1.0) / ((eta - y).square() + self.dof * self.scale * self.scale)
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         libm::lgamma(0.5 * self.dof) - libm::lgamma(0.5 * (self.dof + 1.0))
@@ -235,6 +243,10 @@ impl Single for Huber {
         let inverse = 1.0 / self.delta;
         let second = middle + 4.0 * edge * (inverse + Scalar::powi(inverse, 3));
         S::from_f64(self.scale * self.scale * second / (middle + 2.0 * inverse * edge))
+    }
+    fn curvature1(&self, y: f64, eta: f64) -> f64 {
+        let z = ((eta - y) / self.scale).abs();
+        if z <= self.delta { 1.0 } else { self.delta / z }.scale(1.0 / (self.scale * self.scale))
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         // The integral of exp(-loss): a Gaussian middle and two exponential tails.
@@ -276,6 +288,12 @@ impl Single for Poisson {
     fn variance1<S: Scalar>(&self, mean: S) -> S {
         mean.max(S::ZERO)
     }
+    fn curvature1(&self, _y: f64, eta: f64) -> f64 {
+        match self.link {
+            Link::Canonical => Scalar::exp(eta),
+            Link::Identity => 1.0 / mirrored(eta),
+        }
+    }
     fn log_normalizer1(&self, y: f64) -> f64 {
         libm::lgamma(y + 1.0)
     }
@@ -315,6 +333,12 @@ impl Single for Bernoulli {
     fn variance1<S: Scalar>(&self, mean: S) -> S {
         (mean * (S::ONE - mean)).max(S::ZERO)
     }
+    fn curvature1(&self, _y: f64, eta: f64) -> f64 {
+        match self.link {
+            Link::Canonical => logistic(eta) * logistic(-eta),
+            Link::Identity => 1.0 / (mirrored(eta) * mirrored(1.0 - eta)),
+        }
+    }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         0.0
     }
@@ -353,6 +377,18 @@ macro_rules! every_component {
                     *out = self.variance1(mean);
                 }
                 true
+            }
+            fn curvature(
+                &self,
+                y: &[f64],
+                eta: &[f64],
+                observed: Observed<'_>,
+                v: &[f64],
+                out: &mut [f64],
+            ) {
+                for i in 0..y.len() {
+                    out[i] = if observed.has(i) { self.curvature1(y[i], eta[i]) * v[i] } else { 0.0 };
+                }
             }
             fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
                 observed.indices(y.len()).map(|i| self.log_normalizer1(y[i])).sum()
@@ -398,6 +434,16 @@ impl Component {
     pub fn normal(std: f64) -> Result<Self, LikelihoodError> {
         positive("Gaussian", "std", std)?;
         Ok(Self::Normal(Normal { precision: 1.0 / (std * std), std }))
+    }
+
+    /// The same with its deviation or scale times `k`; counts and binary data have none of their own.
+    pub fn stretched(&self, k: f64) -> Result<Self, LikelihoodError> {
+        Ok(match *self {
+            Self::Normal(l) => Self::normal(k * l.std)?,
+            Self::StudentT(l) => Self::StudentT(StudentT::new(l.dof, k * l.scale)?),
+            Self::Huber(l) => Self::Huber(Huber::new(l.delta, k * l.scale)?),
+            counted => counted,
+        })
     }
 
     /// The variance of a measurement, where it does not depend on what is expected: infinite under Student's t of
@@ -466,6 +512,19 @@ impl Likelihood for Independent {
             out[i] = dispatch!(component, l => l.variance1(mean[i]));
         }
         true
+    }
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        for (i, component) in self.components.iter().enumerate() {
+            let curvature = dispatch!(component, l => l.curvature1(y[i], eta[i]));
+            out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
+        }
     }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         observed

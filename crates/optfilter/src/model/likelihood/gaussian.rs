@@ -36,6 +36,18 @@ impl Likelihood for SquaredError {
             out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
         }
     }
+    fn curvature(
+        &self,
+        _y: &[f64],
+        _eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        for i in 0..v.len() {
+            out[i] = if observed.has(i) { v[i] } else { 0.0 };
+        }
+    }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         half_ln_tau() * observed.count(y.len()) as f64
     }
@@ -89,6 +101,23 @@ where
         }
         let precisions = variances.map(|v| 1.0 / v);
         Ok(Self { spread: Spread::Diagonal { variances, precisions } })
+    }
+
+    /// R^-1 r of the observed components, in place.
+    #[inline(always)]
+    fn weigh<S: Scalar>(&self, observed: Observed<'_>, r: &mut [S]) {
+        match &self.spread {
+            Spread::Diagonal { precisions, .. } => {
+                for (r, &p) in r.iter_mut().zip(precisions.as_slice()) {
+                    *r = r.scale(p);
+                }
+            }
+            Spread::Dense { cov, factor } => {
+                let l = factor_of_observed(cov, factor, observed);
+                solve_lower(&l, r);
+                solve_upper(&l, r);
+            }
+        }
     }
 
     /// The measurement covariance R.
@@ -208,18 +237,19 @@ where
         for i in 0..y.len() {
             out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
         }
-        match &self.spread {
-            Spread::Diagonal { precisions, .. } => {
-                for (out, &p) in out.iter_mut().zip(precisions.as_slice()) {
-                    *out = out.scale(p);
-                }
-            }
-            Spread::Dense { cov, factor } => {
-                let l = factor_of_observed(cov, factor, observed);
-                solve_lower(&l, out);
-                solve_upper(&l, out);
-            }
-        }
+        self.weigh(observed, out);
+    }
+
+    fn curvature(
+        &self,
+        _y: &[f64],
+        _eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        SquaredError.curvature(v, v, observed, v, out);
+        self.weigh(observed, out);
     }
 
     #[inline(always)]

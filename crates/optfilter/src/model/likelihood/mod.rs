@@ -106,6 +106,28 @@ pub trait Likelihood {
         false
     }
 
+    /// Writes W v for a curvature W of the loss at eta that is never negative (zero where unobserved): what a
+    /// Gauss-Newton method takes for the second derivative. Without a form of its own a likelihood has the
+    /// second derivative by each component, or zero where that is negative.
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        let y: Vec<Dual<f64, 1>> = y.iter().map(|&v| Dual::constant(v)).collect();
+        let mut point: Vec<Dual<f64, 1>> = eta.iter().map(|&v| Dual::constant(v)).collect();
+        let mut slope = point.clone();
+        for i in 0..eta.len() {
+            point[i] = Dual::variable(eta[i], 0);
+            self.score(&y, &point, observed, &mut slope);
+            out[i] = if observed.has(i) { slope[i].eps[0].max(0.0) * v[i] } else { 0.0 };
+            point[i] = Dual::constant(eta[i]);
+        }
+    }
+
     /// What must be added to the loss to make it -ln p(y | eta).
     fn log_normalizer(&self, _y: &[f64], _observed: Observed<'_>) -> f64 {
         0.0

@@ -1,0 +1,137 @@
+//! The filter that fits a problem where none is named, and what a filter leaves untouched.
+//!
+//! | the problem | its filter |
+//! |---|---|
+//! | Q and R given, linear, Gaussian | kf |
+//! | Q and R given | ekf |
+//! | otherwise | imap: gradient descent at half of one over the largest curvature of the likelihood |
+//!
+//! A stream has shown nothing yet when its filter is made, so nothing here looks at data. Gradient descent at such
+//! a rate converges, and 50 steps of it end at what the measurement says in every direction that is seen: without
+//! noise to go by, a measurement is believed, and the prediction is the model's own from there. It is thus never
+//! far worse than repeating the measurement before, whatever the units.
+
+use crate::linearize::Linearized;
+use crate::model::{Flexible, RunModel};
+use crate::problem::{LikelihoodSpec, Problem};
+use crate::runner::{Estimate, Runner};
+use crate::spec::{FilterSpec, MOST_STATES_WITH_BARS, Method};
+use nalgebra::{Dim, Dyn};
+use optfilter::model::likelihood::Component;
+use optfilter::model::{Dynamics, Observation, Step};
+
+/// States and measurements up to which the curvature is looked at; it takes their third power.
+const MOST_LINEARISED: usize = 300;
+
+/// Rows that the initial mean is carried through to see where the model goes.
+const ROWS_AHEAD: u64 = 100;
+
+impl FilterSpec {
+    /// The same settings with the filter named: the one they name, imap where they set an optimizer, else the
+    /// one that fits the problem.
+    #[must_use]
+    pub fn fitted<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+        if self.method.is_some() || self.sets_optimizer() {
+            return Self { method: Some(self.method()), ..self.clone() };
+        }
+        let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
+        let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, problem.measurement.as_ref());
+        if n <= MOST_STATES_WITH_BARS && noise().is_ok() {
+            let linear = problem.model.is_linear() && problem.is_gaussian();
+            let method = if linear { Method::Kf } else { Method::Ekf };
+            return Self { method: Some(method), ..self.clone() };
+        }
+        let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
+        let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };
+        if curvature > 0.0 {
+            // Three digits: enough for a rate, and few enough to read and to write.
+            let rate = format!("{:.2e}", 0.5 / curvature).parse().ok();
+            (imap.optimizer, imap.lr) = (Some("gd".into()), rate);
+        }
+        imap
+    }
+}
+
+/// The largest curvature of the likelihood at the initial mean, a deviation to each side of it, and where the
+/// equations carry it.
+fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
+    let model = Flexible(problem.model.clone());
+    let u = vec![0.0; model.input_dim()];
+    let start = Step { index: 1, time: 0.0, dt: problem.dt };
+    let mut points = vec![(problem.mean.clone(), start)];
+    if problem.mean.len() <= MOST_STATES_WITH_BARS {
+        for i in 0..problem.mean.len() {
+            let std = problem.cov.variance(i).sqrt();
+            for side in [std, -std] {
+                let mut x = problem.mean.clone();
+                x[i] += side;
+                points.push((x, start));
+            }
+        }
+        let mut x = problem.mean.clone();
+        for index in 2..ROWS_AHEAD {
+            let step = Step { index, time: (index - 1) as f64 * problem.dt, dt: problem.dt };
+            let before = x.clone();
+            model.transition(&before, &u, &step, &mut x);
+            points.push((x.clone(), step));
+        }
+    }
+    let at = |(x, step): &(Vec<f64>, Step)| {
+        let seen = Linearized::at(problem, x, step, &u).map(|at| at.curvature()).unwrap_or(0.0);
+        if seen.is_finite() { seen } else { 0.0 }
+    };
+    points.iter().map(at).fold(0.0, f64::max)
+}
+
+/// The states whose estimates depend on no measurement: neither does an update move them, nor do the equations
+/// carry a correction to them. Found by two runs on measurements that differ; empty where these fail, and for
+/// more than a hundred states.
+pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<usize> {
+    let n = problem.mean.len();
+    if n > MOST_STATES_WITH_BARS {
+        return Vec::new();
+    }
+    let model = Flexible(problem.model.clone());
+    let m = model.output_dim().value();
+    // Inputs of one: a robot that stands still learns less than one that drives.
+    let u = vec![1.0; model.input_dim()];
+    let run = |other: bool| -> Option<Vec<Vec<f64>>> {
+        let mut live = runner.start(runner.default_start()).ok()?;
+        let (mut x, mut y) = (problem.mean.clone(), vec![0.0; m]);
+        let mut out = Estimate::default();
+        // Each row carries a correction at least one state further.
+        (1..=n as u64 + 1)
+            .map(|index| {
+                let step = Step { index, time: (index - 1) as f64 * problem.dt, dt: problem.dt };
+                if index > 1 {
+                    let before = x.clone();
+                    model.transition(&before, &u, &step, &mut x);
+                }
+                model.observe(&x, &u, &step, &mut y);
+                y.iter_mut().enumerate().for_each(|(i, y)| *y = problem.imagined(i, *y, other));
+                live.step(index > 1, &step, &u, &y, &mut out).ok()?;
+                Some(out.mean.clone())
+            })
+            .collect()
+    };
+    let (Some(one), Some(two)) = (run(false), run(true)) else { return Vec::new() };
+    (0..n).filter(|&i| one.iter().zip(&two).all(|(a, b)| a[i] == b[i])).collect()
+}
+
+impl<M> Problem<M> {
+    /// A measurement that component `i` may have where `eta` is expected, or another one.
+    fn imagined(&self, i: usize, eta: f64, other: bool) -> f64 {
+        let shift = if other { 1.0 } else { 0.0 };
+        match &self.likelihood {
+            Some(LikelihoodSpec::Components(parts)) => match parts.get(i) {
+                Some(Component::Poisson(_)) => 1.0 + 2.0 * shift,
+                Some(Component::Bernoulli(_)) => shift,
+                _ => eta + shift,
+            },
+            _ => {
+                let std = self.measurement.as_ref().map_or(1.0, |r| r.variance(i).sqrt());
+                eta + shift * std
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The loss of a window: measurements along the path that starts at a state.
+//!
+//! ```text
+//! l(s) = sum_j g^(t-j) -ln p(y_j | h(x_j)),    x_0 = s,  x_j = f(x_{j-1}) [+ C_j z_j]
+//! ```
+//!
+//! A gradient is one pass forwards, which stores the path, and one backwards, w <- F_j' w + H_j' score_j: the
+//! cost of about three transitions per row, whatever the size of the state. The Gauss-Newton curvature times a
+//! vector is a tangent pass and a backward pass. In brackets the weak constraint: increments C_j z_j, C_j C_j'
+//! = Q_j, that cost z_j'z_j / 2 and are descended together with s.
+
+use super::point::MeasurementLoss;
+use crate::derivative::push_forward;
+use crate::model::likelihood::{Likelihood, Observed};
+use crate::model::{
+    Model, ObservationAt, Step, TransitionAt, pull_back_observation, pull_back_transition,
+};
+use crate::optim::Objective;
+use crate::scalar::Scalar;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DMatrix, DefaultAllocator, Dim};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One row of a window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) step: Step,
+    /// Whether the dynamics lead to it from the row before: not to the first, and not to a second
+    /// measurement at one time.
+    pub(crate) moves: bool,
+    pub(crate) part: Part,
+    pub(crate) u: Shared,
+    /// The measurement, NaN where components are missing; none while nothing is measured.
+    pub(crate) y: Option<Shared>,
+}
+
+/// What a row is to a window with a weak constraint, which knows how far to trust its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Part {
+    /// Any row, and every one under a strong constraint.
+    Usual,
+    /// Before all rows: the initial mean, which stays as it is.
+    Anchor,
+    /// Before the first row: the initial state, as far from the anchor as the initial covariance says.
+    Before,
+    /// The same where the initial state is of the first row's own time.
+    First,
+}
+
+impl Row {
+    /// A row of the series.
+    pub(crate) fn usual(step: &Step, moves: bool, u: &[f64], y: Option<Shared>) -> Self {
+        Self { step: *step, moves, part: Part::Usual, u: u.into(), y }
+    }
+
+    /// Whether the path may bend here.
+    fn bends(&self) -> bool {
+        self.moves || matches!(self.part, Part::Before | Part::First)
+    }
+
+    /// Whether it is one of the series.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.part, Part::Usual | Part::First)
+    }
+}
+
+/// Numbers that every copy of a belief has in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shared(Arc<[f64]>);
+
+impl From<&[f64]> for Shared {
+    fn from(values: &[f64]) -> Self {
+        Self(values.into())
+    }
+}
+
+impl core::ops::Deref for Shared {
+    type Target = [f64];
+    fn deref(&self) -> &[f64] {
+        &self.0
+    }
+}
+
+impl Serialize for Shared {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        self.0[..].serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shared {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Vec::deserialize(deserializer)?.into()))
+    }
+}
+
+/// C with C C' = Q, no larger than it must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProcessFactor {
+    /// Standard deviations of independent components.
+    Diagonal(Vec<f64>),
+    /// Any factor, n x n.
+    Dense(DMatrix<f64>),
+}
+
+impl ProcessFactor {
+    /// x + C z
+    fn add<S: Scalar>(&self, z: &[S], x: &mut [S]) {
+        match self {
+            Self::Diagonal(c) => {
+                for ((x, &z), &c) in x.iter_mut().zip(z).zip(c) {
+                    *x += z.scale(c);
+                }
+            }
+            Self::Dense(c) => {
+                for (i, x) in x.iter_mut().enumerate() {
+                    for (j, z) in z.iter().enumerate() {
+                        *x += z.scale(c[(i, j)]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// z + C' w
+    fn pull<S: Scalar>(&self, w: &[S], z: &[S], out: &mut [S]) {
+        out.copy_from_slice(z);
+        match self {
+            Self::Diagonal(_) => self.add(w, out),
+            Self::Dense(c) => {
+                for (j, out) in out.iter_mut().enumerate() {
+                    for (i, w) in w.iter().enumerate() {
+                        *out += w.scale(c[(i, j)]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The loss of a window as a function of its first state (and its increments, one after the other, where the
+/// constraint is weak).
+pub(crate) struct WindowLoss<'a, M, L, S> {
+    model: &'a M,
+    likelihood: &'a L,
+    rows: &'a VecDeque<Row>,
+    weights: Vec<f64>,
+    masks: Vec<Option<Vec<bool>>>,
+    factors: Option<Vec<Arc<ProcessFactor>>>,
+    path: Vec<S>,
+    w: Vec<S>,
+    g: Vec<S>,
+    n: usize,
+}
+
+impl<'a, M: Model, L: Likelihood, S: Scalar> WindowLoss<'a, M, L, S>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    pub(crate) fn new(
+        model: &'a M,
+        likelihood: &'a L,
+        rows: &'a VecDeque<Row>,
+        discount: f64,
+        factors: Option<Vec<Arc<ProcessFactor>>>,
+    ) -> Self {
+        let n = model.state_dim().value();
+        let mut weights = vec![1.0; rows.len()];
+        for j in (1..rows.len()).rev() {
+            weights[j - 1] = weights[j] * discount;
+        }
+        let mask = |row: &Row| {
+            let y = row.y.as_ref()?;
+            y.iter().any(|v| v.is_nan()).then(|| y.iter().map(|v| !v.is_nan()).collect())
+        };
+        Self {
+            model,
+            likelihood,
+            masks: rows.iter().map(mask).collect(),
+            weights,
+            factors,
+            path: vec![S::ZERO; rows.len() * n],
+            w: vec![S::ZERO; n],
+            g: vec![S::ZERO; n],
+            rows,
+            n,
+        }
+    }
+
+    /// The path that was followed last.
+    pub(crate) fn into_path(self) -> Vec<S> {
+        self.path
+    }
+
+    /// The state at row `j` of the path that was followed last.
+    pub(crate) fn state(&self, j: usize) -> &[S] {
+        &self.path[j * self.n..][..self.n]
+    }
+
+    /// The state at the last row.
+    pub(crate) fn end(&self) -> &[S] {
+        self.state(self.rows.len() - 1)
+    }
+
+    fn observed(&self, j: usize) -> Observed<'_> {
+        self.masks[j].as_deref().map_or(Observed::All, Observed::Some)
+    }
+
+    /// The path from `x`.
+    pub(crate) fn follow(&mut self, x: &[S]) {
+        self.follow_to(x, self.rows.len() - 1);
+    }
+
+    /// The path from `x` to row `last`.
+    pub(crate) fn follow_to(&mut self, x: &[S], last: usize) {
+        let n = self.n;
+        self.path[..n].copy_from_slice(&x[..n]);
+        for (j, row) in self.rows.iter().enumerate().take(last + 1).skip(1) {
+            let (before, at) = self.path.split_at_mut(j * n);
+            let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
+            if row.moves {
+                self.model.transition(before, &row.u, &row.step, at);
+            } else {
+                at.copy_from_slice(before);
+            }
+            if let Some(factors) = &self.factors
+                && row.bends()
+            {
+                factors[j].add(&x[j * n..][..n], at);
+            }
+        }
+    }
+
+    /// Calls `f` with the loss of row `j`, if something is measured there.
+    fn with_row<R>(
+        &self,
+        j: usize,
+        f: impl FnOnce(&mut MeasurementLoss<'_, M, L, S>) -> R,
+    ) -> Option<R> {
+        let Row { step, u, y, .. } = &self.rows[j];
+        let y = S::lifted(y.as_ref()?);
+        let (model, likelihood, observed) = (self.model, self.likelihood, self.observed(j));
+        Some(f(&mut MeasurementLoss { model, likelihood, y: &y, u, step, observed }))
+    }
+
+    /// The backward pass: `seen(j, out)` writes H_j' r_j, if row `j` sees anything, and `own(j, w, out)` the
+    /// derivative by the increment of row `j`, given that by its state.
+    fn backwards(
+        &mut self,
+        seen: &mut dyn FnMut(&Self, usize, &mut [S]) -> bool,
+        own: &mut dyn FnMut(&ProcessFactor, &[S], usize, &mut [S]),
+        out: &mut [S],
+    ) {
+        let n = self.n;
+        let (mut w, mut g) = (core::mem::take(&mut self.w), core::mem::take(&mut self.g));
+        w.fill(S::ZERO);
+        let mut reached = false;
+        for (j, row) in self.rows.iter().enumerate().rev() {
+            if seen(self, j, &mut g) {
+                for (w, &g) in w.iter_mut().zip(&g) {
+                    *w = if reached { *w + g } else { g };
+                }
+                reached = true;
+            }
+            if j == 0 {
+                break;
+            }
+            if let Some(factors) = &self.factors {
+                let out = &mut out[j * n..][..n];
+                match row.bends() {
+                    true => own(&factors[j], &w, j, out),
+                    false => out.fill(S::ZERO),
+                }
+            }
+            if row.moves && reached {
+                pull_back_transition(self.model, self.state(j - 1), &row.u, &row.step, &w, &mut g);
+                core::mem::swap(&mut w, &mut g);
+            }
+        }
+        match self.rows[0].part {
+            Part::Anchor => out[..n].fill(S::ZERO),
+            _ => out[..n].copy_from_slice(&w),
+        }
+        (self.w, self.g) = (w, g);
+    }
+}
+
+impl<M: Model, L: Likelihood, S: Scalar> Objective<S> for WindowLoss<'_, M, L, S>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    fn value(&mut self, x: &[S]) -> S {
+        self.follow(x);
+        let mut sum = S::ZERO;
+        for j in 0..self.rows.len() {
+            if let Some(loss) = self.with_row(j, |loss| loss.value(self.state(j))) {
+                sum += loss.scale(self.weights[j]);
+            }
+        }
+        for z in &x[self.n..] {
+            sum += z.square().scale(0.5);
+        }
+        sum
+    }
+
+    fn gradient(&mut self, x: &[S], out: &mut [S]) {
+        self.follow(x);
+        self.backwards(
+            &mut |this, j, g| {
+                let measured = this.with_row(j, |loss| loss.gradient(this.state(j), g)).is_some();
+                if measured && this.weights[j] != 1.0 {
+                    g.iter_mut().for_each(|g| *g = g.scale(this.weights[j]));
+                }
+                measured
+            },
+            &mut |factor, w, j, out| factor.pull(w, &x[j * w.len()..][..w.len()], out),
+            out,
+        );
+    }
+}
+
+impl<M: Model, L: Likelihood> WindowLoss<'_, M, L, f64>
+where
+    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
+{
+    /// Writes the Gauss-Newton curvature times `v`, along the path that was followed last.
+    pub(crate) fn curve(&mut self, v: &[f64], out: &mut [f64]) {
+        let m = self.model.output_dim().value();
+        let mut weighed = vec![0.0; self.rows.len() * m];
+        self.tangents(v, |this, j, eta, slope| {
+            this.weigh(j, eta, slope, &mut weighed[j * m..][..m]);
+        });
+        self.backwards(
+            &mut |this, j, g| {
+                let Row { step, u, y, .. } = &this.rows[j];
+                let r = &weighed[j * m..][..m];
+                if y.is_some() {
+                    pull_back_observation(this.model, this.state(j), u, step, r, g);
+                }
+                y.is_some()
+            },
+            &mut |factor, w, j, out| factor.pull(w, &v[j * w.len()..][..w.len()], out),
+            out,
+        );
+    }
+
+    /// Writes the curvature of row `j` where it expects `eta`, its discount included, times `v`.
+    pub(crate) fn weigh(&self, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
+        self.with_row(j, |loss| loss.curvature(eta, v, out));
+        out.iter_mut().for_each(|r| *r *= self.weights[j]);
+    }
+
+    /// Calls `seen(j, eta, slope)` with what is expected of each measured row, and how it changes when the
+    /// window's first state (and its increments) change by `v`.
+    pub(crate) fn tangents(&self, v: &[f64], mut seen: impl FnMut(&Self, usize, &[f64], &[f64])) {
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        let size = self.n;
+        let mut slope = v[..size].to_vec();
+        let (mut value, mut next) = (vec![0.0; size], vec![0.0; size]);
+        let (mut eta, mut eta_slope) = (vec![0.0; m.value()], vec![0.0; m.value()]);
+        for (j, row) in self.rows.iter().enumerate() {
+            let (u, step) = (&*row.u, &row.step);
+            if row.moves && j > 0 {
+                let at = TransitionAt { dynamics: self.model, u, step };
+                let from = (self.state(j - 1), &*slope);
+                push_forward(&at, from, n, n, (&mut value, &mut next));
+                core::mem::swap(&mut slope, &mut next);
+            }
+            if let Some(factors) = &self.factors
+                && row.bends()
+                && j > 0
+            {
+                factors[j].add(&v[j * size..][..size], &mut slope);
+            }
+            if row.y.is_some() {
+                let at = ObservationAt { observation: self.model, u, step };
+                push_forward(&at, (self.state(j), &slope), n, m, (&mut eta, &mut eta_slope));
+                seen(self, j, &eta, &eta_slope);
+            }
+        }
+    }
+}
