@@ -123,8 +123,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         plot: args.plot.path.is_some(),
     };
     let unmoved = spec.unmoved(&filter);
+    let runner = spec.runner(&filter)?;
     if !args.quiet && !args.json {
         warn_of_unmoved(&unmoved, &filter);
+        if let Some(word) = runner.word() {
+            let _ = writeln!(std::io::stderr(), "note: {word}");
+        }
     }
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
@@ -180,8 +184,13 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             ));
         }
     }
+    // That they were left out for their cost was said before.
+    let left_out = spec.runner(filter).is_ok_and(|r| r.word().is_some() && !r.has_cov());
     if let Some(row) = tally.bars_lost.filter(|_| {
-        filter.method() == Method::Imap && !filter.carry() && filter.error_bars != Some(false)
+        !left_out
+            && filter.method() == Method::Imap
+            && !filter.carry()
+            && filter.error_bars != Some(false)
     }) {
         let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
         out.push_str(&if has_noise {

@@ -5,9 +5,12 @@ use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, Dyn};
 use optfilter::model::integrator::{euler, rk4};
-use optfilter::model::{Drift, Dynamics, Integrator, Observation, Step};
+use optfilter::model::{Drift, Dynamics, Integrator, Observation, PullBack, Step};
 use optfilter::scalar::Scalar;
 use optfilter_run::{RunModel, Size};
+
+/// States up to which one forward pass has all derivatives at once; gradients of more go backwards.
+const MOST_FORWARD: usize = 8;
 
 /// The compiled equations of a model file.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,6 +148,13 @@ impl Observation for TextModel {
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         self.observe_in(x, u, step, out);
+    }
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
+            let env = Environment { u, t: step.time, dt: step.dt, k: step.index as f64 };
+            model.observation.pull_back(x, &env, r, out);
+        };
+        (self.states > MOST_FORWARD).then_some(pull_back)
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation_angles.get(component).copied().unwrap_or(false)

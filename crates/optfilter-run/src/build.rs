@@ -6,7 +6,9 @@ use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{
+    CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS, Method, SpecError,
+};
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -82,6 +84,8 @@ struct Choice<'a, T> {
     method: Method,
     squared: bool,
     error_bars: bool,
+    /// What is to be said before a run.
+    word: Option<String>,
 }
 
 impl<'a, T: RunModel> Choice<'a, T> {
@@ -169,9 +173,26 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 return Err(SpecError::of("error_bars", why));
             }
             Some(asked) => asked,
-            None => can && n <= MOST_STATES_WITH_BARS,
+            None if spec.is_windowed() => can && n <= MOST_STATES_WITH_BARS,
+            None => can && n + m <= MOST_DIRECTIONS,
         };
-        Ok(Self { spec, problem, rule, method, squared, error_bars })
+        let costly =
+            method == Method::Imap && can && !spec.is_windowed() && n + m > MOST_DIRECTIONS;
+        let word = (costly && spec.error_bars != Some(false)).then(|| {
+            let cost = format!(
+                "{n} states and {m} measurements take about {} times as long as the estimates",
+                n + m
+            );
+            match error_bars {
+                true => {
+                    format!("the standard deviations of {cost}; error_bars = false leaves them out")
+                }
+                false => format!(
+                    "no standard deviations: those of {cost}; error_bars = true asks for them"
+                ),
+            }
+        });
+        Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
 
     /// Any filter.
@@ -375,6 +396,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             kind: format!("{} {n}x{m}", self.method.name()),
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
             discrete: problem.discrete(m),
+            word: self.word.clone(),
             gauge: Gauge::new(m, problem.bounds.clone()),
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             lanes: None,

@@ -174,6 +174,8 @@ pub trait Runner: Send + Sync {
         rows: &mut Results<'_>,
         watch: &Watch<'_>,
     ) -> Result<(), FilterError>;
+    /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.
+    fn word(&self) -> Option<&str>;
     /// What the flags of a series are judged by, before its first row.
     fn gauge(&self) -> Gauge;
     /// A flag that ends any descent at once; whoever raises it throws the result away.
@@ -368,6 +370,7 @@ where
     pub(crate) discrete: Vec<bool>,
     pub(crate) expected: Box<Expected>,
     pub(crate) gauge: Gauge,
+    pub(crate) word: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -541,6 +544,10 @@ where
             Ok(()) => {}
         }
         result
+    }
+
+    fn word(&self) -> Option<&str> {
+        self.0.word.as_deref()
     }
 
     fn gauge(&self) -> Gauge {

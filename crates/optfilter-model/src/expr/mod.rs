@@ -27,6 +27,7 @@ mod graph;
 mod notation;
 mod parse;
 mod program;
+mod reverse;
 
 pub use graph::{Graph, NodeId};
 pub use notation::notation;

@@ -22,7 +22,7 @@ pub struct Environment<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Op {
+pub(super) enum Op {
     Constant(f64),
     Input(u16),
     Time,
@@ -39,32 +39,57 @@ enum Op {
     SelectLess([u16; 4]),
 }
 
+impl Op {
+    #[inline(always)]
+    pub(super) fn apply<S: Scalar>(
+        self,
+        r: impl Fn(u16) -> S,
+        env: &Environment<'_>,
+        plain: &[f64],
+    ) -> S {
+        match self {
+            Self::Constant(k) => S::from_f64(k),
+            Self::Input(i) => S::from_f64(env.u[usize::from(i)]),
+            Self::Time => S::from_f64(env.t),
+            Self::Interval => S::from_f64(env.dt),
+            Self::Index => S::from_f64(env.k),
+            Self::Plain(i) => S::from_f64(plain[usize::from(i)]),
+            Self::Unary(op, a) => op.apply(r(a)),
+            Self::Binary(op, a, b) => op.apply(r(a), r(b)),
+            Self::Scale(a, k) => r(a).scale(k),
+            Self::AddConstant(a, k) => r(a) + S::from_f64(k),
+            Self::PowerInt(a, n) => r(a).powi(n),
+            Self::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
+        }
+    }
+}
+
 /// An operand with this bit set is a state; without it, a register.
-const STATE: u16 = 1 << 15;
+pub(super) const STATE: u16 = 1 << 15;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Instruction {
-    op: Op,
-    to: u16,
+pub(super) struct Instruction {
+    pub(super) op: Op,
+    pub(super) to: u16,
 }
 
 /// Instructions that leave results in numbered slots.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Code {
-    instructions: Vec<Instruction>,
-    registers: usize,
+pub(super) struct Code {
+    pub(super) instructions: Vec<Instruction>,
+    pub(super) registers: usize,
     /// States that are results as they are: (state, slot).
-    copies: Vec<(u16, u16)>,
+    pub(super) copies: Vec<(u16, u16)>,
     /// After instruction `.0`, register `.1` is copied to slot `.2`; in order of `.0`.
-    stores: Vec<(u32, u16, u16)>,
+    pub(super) stores: Vec<(u32, u16, u16)>,
 }
 
 /// A compiled set of expressions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    plain: Code,
-    plain_slots: usize,
-    full: Code,
+    pub(super) plain: Code,
+    pub(super) plain_slots: usize,
+    pub(super) full: Code,
     outputs: usize,
 }
 
@@ -255,7 +280,13 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
 impl Code {
     /// Runs with as many registers as are needed, on the stack if there are at most 64.
     #[inline]
-    fn dispatch<S: Scalar>(&self, x: &[S], env: &Environment<'_>, plain: &[f64], out: &mut [S]) {
+    pub(super) fn dispatch<S: Scalar>(
+        &self,
+        x: &[S],
+        env: &Environment<'_>,
+        plain: &[f64],
+        out: &mut [S],
+    ) {
         for &(state, slot) in &self.copies {
             out[usize::from(slot)] = x[usize::from(state)];
         }
@@ -283,20 +314,7 @@ impl Code {
                 0 => registers[usize::from(i)],
                 _ => x[usize::from(i ^ STATE)],
             };
-            let value = match instruction.op {
-                Op::Constant(k) => S::from_f64(k),
-                Op::Input(i) => S::from_f64(env.u[usize::from(i)]),
-                Op::Time => S::from_f64(env.t),
-                Op::Interval => S::from_f64(env.dt),
-                Op::Index => S::from_f64(env.k),
-                Op::Plain(i) => S::from_f64(plain[usize::from(i)]),
-                Op::Unary(op, a) => op.apply(r(a)),
-                Op::Binary(op, a, b) => op.apply(r(a), r(b)),
-                Op::Scale(a, k) => r(a).scale(k),
-                Op::AddConstant(a, k) => r(a) + S::from_f64(k),
-                Op::PowerInt(a, n) => r(a).powi(n),
-                Op::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
-            };
+            let value = instruction.op.apply(r, env, plain);
             registers[usize::from(instruction.to)] = value;
             while let Some(&&(done, from, slot)) = stores.peek()
                 && done as usize == position
