@@ -20,7 +20,7 @@ _WHOLE = {
     "window": (0, 2**32 - 1),
 }
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "predict_first", "strict")
-_TEXTS = ("constraint", "loss", "method", "optimizer", "resampling")
+_TEXTS = ("constraint", "gaps", "irregular", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
     *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "kappa", "lr", "prior_var"),
     *("measurement_scale", "process_scale", "threshold"),

@@ -1,6 +1,8 @@
 """Filters: step by step (``predict``, ``update``, ``x``, ``P``) or over whole series (``filter``).
 
-What is left out has the default of the engine, which is the command line's and Rust's too.
+What is left out has the default of the engine, which is the command line's and Rust's too. Every filter keeps the state
+inside ``bounds`` (a truncated Gaussian, reflected particles, projected steps), and takes ``irregular="per_row"`` to count every
+row as one step where times are irregular and the model knows no ``dt``; otherwise that is an error.
 
 >>> import optfilter
 >>> model = optfilter.models.Growth(Q=3.0, R=2.0)
@@ -60,9 +62,11 @@ class KalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -82,9 +86,11 @@ class ExtendedKalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -105,9 +111,11 @@ class IteratedEKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -134,9 +142,11 @@ class UnscentedKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -166,9 +176,11 @@ class ParticleFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -215,8 +227,11 @@ class ImplicitMAP(Filter):
         In place of the model's own.
     carry : bool
         Whether the optimizer's state is carried from one measurement to the next; the paper restarts it.
+    gaps : {"widen", "ignore"}, optional
+        Whether to take more steps after a gap, as many as the wider prior of a longer prediction asks for. By default
+        where Q is per unit of time.
     bounds : (lower, upper), optional
-        A box that the state is kept in.
+        A box that the state is kept in; the model's own unless given.
     error_bars : bool, optional
         Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
         and R are given, the optimizer can be differentiated and is restarted, and state and measurement have at most 100 numbers together: for each of them it costs about
@@ -253,6 +268,7 @@ class ImplicitMAP(Filter):
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,
+        gaps: Optional[str] = None,
         bounds: Any = None,
         error_bars: Optional[bool] = None,
         strict: Optional[bool] = None,
@@ -264,6 +280,7 @@ class ImplicitMAP(Filter):
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -291,9 +308,11 @@ class VariationalKF(Filter):
         R: Any = None,
         x0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 

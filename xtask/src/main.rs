@@ -16,6 +16,7 @@ Tasks:
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, JAX and optax from Python) and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: cargo xtask fuzz SECONDS)
+  storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
 Options:
   --no-python   leave out the Python package (it needs python3 with venv, and a package index)";
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             Ok(seconds) => fuzz::fuzz(seconds, fuzz::TARGETS.len()),
             Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
         },
+        Some("storm") => storm(&args[1..]),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::from(2);
@@ -73,6 +75,7 @@ fn check(python: bool) -> Result<(), String> {
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    storm(&[])?;
     packages::check()?;
     fuzz::fuzz(60, fuzz::OURS)?;
     if python {
@@ -89,6 +92,15 @@ fn check(python: bool) -> Result<(), String> {
         println!("  and, as asked, the Python package");
     }
     Ok(())
+}
+
+/// Random models through every filter, 10^4 of them unless told otherwise; compiled as the tests are, with overflow
+/// checks and debug assertions.
+fn storm(args: &[String]) -> Result<(), String> {
+    let run = ["run", "--quiet", "--locked", "-p", "optfilter-model", "--example", "storm", "--"];
+    let args: Vec<&str> = run.into_iter().chain(args.iter().map(String::as_str)).collect();
+    let variables = [("CARGO_PROFILE_DEV_OPT_LEVEL", "2"), ("CARGO_PROFILE_DEV_DEBUG", "false")];
+    cargo(&args, &variables)
 }
 
 /// What needs heavy installs or data that are not here.

@@ -82,7 +82,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), Failure> {
     let Some(path) = &args.data else {
         let u = vec![0.0; spec.inputs.len()];
-        return Ok((spec.initial_mean.clone(), Step { index: 1, time: 0.0, dt: spec.dt }, u));
+        return Ok((spec.initial_mean.clone(), Step { time: 0.0, ..Step::even(1, spec.dt) }, u));
     };
     let data = files::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
     let states = typical_states(spec, &data, 101, data.len());

@@ -80,6 +80,7 @@ impl Failure {
                     "{error}; try a smaller --lr, fewer --steps, another --method, or `optfilter tune`"
                 ),
             },
+            FilterError::Uneven { .. } => Self::usage(format!("{name}: {error}")),
             other => Self::other(other),
         }
     }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{CG, Constraint, FilterSpec, Loss, Method};
+use optfilter_run::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method};
 use std::io::Write;
 
 /// Which filter, with what. A flag overrides the model file's filter table.
@@ -50,6 +50,12 @@ pub struct FilterFlags {
     /// What imap and vkf descend: likelihood or squared [default: likelihood where R is given]
     #[arg(long, value_name = "NAME", value_parser = ["likelihood", "squared"])]
     pub loss: Option<String>,
+    /// More steps of imap after a gap: widen or ignore [default: widen where process noise is per time]
+    #[arg(long, value_name = "NAME", value_parser = Gaps::NAMES)]
+    pub gaps: Option<String>,
+    /// Irregular times under a model without dt: error or per_row [default: error]
+    #[arg(long, value_name = "NAME", value_parser = Irregular::NAMES)]
+    pub irregular: Option<String>,
     /// Factor on the process noise Q of the classical filters [default: 1]
     #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
@@ -153,6 +159,14 @@ impl FilterFlags {
             }),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
+            gaps: self
+                .gaps
+                .as_deref()
+                .map(|g| if g == "widen" { Gaps::Widen } else { Gaps::Ignore }),
+            irregular: self.irregular.as_deref().map(|i| match i {
+                "per_row" => Irregular::PerRow,
+                _ => Irregular::Error,
+            }),
             process_scale: self.process_scale,
             measurement_scale: self.measurement_scale,
             prior_var: self.prior_var,
@@ -176,7 +190,8 @@ impl FilterFlags {
         // Settings of another method in the file mean nothing for the one asked for.
         let same =
             given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
-        let clock = FilterSpec { predict_first: of_file.predict_first, ..FilterSpec::default() };
+        let FilterSpec { predict_first, irregular, .. } = *of_file;
+        let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
         let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
         let method = filter.method();
         if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {

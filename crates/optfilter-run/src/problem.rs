@@ -1,7 +1,7 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
-use crate::model::RunModel;
-use crate::spec::SpecError;
+use crate::model::{Pace, RunModel};
+use crate::spec::{FilterSpec, Gaps, Irregular, SpecError};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
@@ -291,7 +291,32 @@ impl<M> Problem<M> {
         }
     }
 
-    /// Q times `scale` and R as the library holds them.
+    /// Whether an implicit filter takes more steps after a gap.
+    pub(crate) fn widens(&self, spec: &FilterSpec) -> bool {
+        match spec.gaps {
+            Some(gaps) => gaps == Gaps::Widen,
+            None => self.process.as_ref().is_some_and(|q| q.per_time),
+        }
+    }
+}
+
+impl<M: RunModel> Problem<M> {
+    /// Whether neither the model nor its process noise knows how long a step is, so that irregular times mean nothing to it.
+    pub fn goes_by_rows(&self) -> bool {
+        match self.model.pace() {
+            Pace::Time => false,
+            Pace::Rows => true,
+            Pace::Still => self.process.as_ref().is_some_and(|q| !q.per_time),
+        }
+    }
+
+    /// Whether irregular times are an error.
+    pub(crate) fn refuses_irregular(&self, spec: &FilterSpec) -> bool {
+        self.goes_by_rows() && spec.irregular != Some(Irregular::PerRow)
+    }
+
+    /// Q times `scale` and R as the library holds them. Noise per time is integrated exactly where the model is linear in
+    /// continuous time; elsewhere it is Q dt.
     pub fn gaussian_noise<N: Dim, D: Dim>(
         &self,
         n: N,
@@ -308,9 +333,13 @@ impl<M> Problem<M> {
         let r = r.ok_or_else(|| missing("R", "the measurement noise"))?;
         // A factor of one must not touch a bit.
         let cov = if scale == 1.0 { q.cov.dense(n) } else { q.cov.scaled(scale).dense(n) };
-        let made = match q.per_time {
-            true => GaussianNoise::per_time(cov, r.dense(m)),
-            false => GaussianNoise::new(cov, r.dense(m)),
+        let made = match (q.per_time, self.model.drift()) {
+            (true, Some(a)) => {
+                let a = Covariance::Dense(a).dense(n);
+                GaussianNoise::continuous(a, cov, r.dense(m), self.dt)
+            }
+            (true, None) => GaussianNoise::per_time(cov, r.dense(m)),
+            (false, _) => GaussianNoise::new(cov, r.dense(m)),
         };
         made.map_err(|e| match e {
             optfilter::model::NoiseError::ProcessCov => {

@@ -17,8 +17,8 @@ use optfilter::model::Step;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -365,6 +365,10 @@ where
     pub(crate) start: Start,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
+    /// Whether the filter takes more steps after a gap.
+    pub(crate) widens: bool,
+    /// Whether irregular times are an error.
+    pub(crate) even: bool,
     pub(crate) state_angles: Vec<bool>,
     /// Which measurements count, or tell zeros from ones.
     pub(crate) discrete: Vec<bool>,
@@ -427,6 +431,11 @@ where
         out.observed = update.observed;
     }
 
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
     /// An error where a raised flag has made a result worthless.
     #[inline(always)]
     fn check_stop(&self) -> Result<(), FilterError> {
@@ -471,7 +480,7 @@ where
 
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
         let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
-        Ok(Box::new(Moving { engine: self.0.clone(), belief }))
+        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default() }))
     }
 
     fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
@@ -479,6 +488,7 @@ where
             engine: self.0.clone(),
             belief: F::Belief::begin(&self.0.settings, self.0.filter.dims().0, &self.0.start)
                 .map_err(|e| CheckpointError::Body { message: e.to_string() })?,
+            rhythm: Rhythm::default(),
         };
         live.restore(bytes)?;
         Ok(Box::new(live))
@@ -492,6 +502,7 @@ where
         watch: &Watch<'_>,
     ) -> Result<(), FilterError> {
         let engine = &*self.0;
+        let mut rhythm = Rhythm::default();
         let (n, m, _) = engine.filter.dims();
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
@@ -525,6 +536,9 @@ where
                     .copy_from_slice(&engine.path(belief)[..size]);
             }
             done = k + 1;
+            if engine.even && done < series.len() {
+                rhythm.check(&series.step(done))?;
+            }
             left -= 1;
             if left == 0 {
                 left = watch.stride;
@@ -563,6 +577,74 @@ where
     }
 }
 
+/// Steps that differ by more than this share of the first are irregular; the months of a calendar are not.
+const UNEVEN: f64 = 0.25;
+
+/// When rows come, and when the last one was measured.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rhythm {
+    /// The first step between two rows of different times.
+    usual: f64,
+    /// The time of the first row; NaN before it.
+    first: f64,
+    /// That of the last measured row, or of the first.
+    seen_at: f64,
+    /// Whether a row without a measurement came since.
+    missed: bool,
+    /// Whether a prediction still waits for its measurement.
+    waiting: bool,
+}
+
+impl Default for Rhythm {
+    fn default() -> Self {
+        let nan = f64::NAN;
+        Self { usual: nan, first: nan, seen_at: nan, missed: false, waiting: false }
+    }
+}
+
+impl Rhythm {
+    /// An error where a step is unlike the first.
+    pub(crate) fn check(&mut self, step: &Step) -> Result<(), FilterError> {
+        // The first row has no step of its own; rows of one time have none between them.
+        if step.index < 2 || step.dt == 0.0 {
+            return Ok(());
+        }
+        if self.usual.is_nan() {
+            self.usual = step.dt;
+        }
+        if (step.dt - self.usual).abs() <= UNEVEN * self.usual {
+            return Ok(());
+        }
+        Err(FilterError::Uneven { index: step.index, dt: step.dt, usual: self.usual })
+    }
+
+    /// After a prediction: if the one before it waits still, a row went by without a measurement.
+    fn predicted(&mut self) {
+        self.missed |= self.waiting;
+        self.waiting = true;
+    }
+
+    /// The step to a row, with what the rows before say of it.
+    fn since(&self, step: &Step) -> Step {
+        if self.first.is_nan() {
+            return *step;
+        }
+        let known = Step::to_row(step.index, step.time, step.dt, self.first);
+        Step { since: if self.missed { step.time - self.seen_at } else { step.dt }, ..known }
+    }
+
+    /// After a row.
+    fn taken(&mut self, step: &Step, measured: bool) {
+        if self.first.is_nan() {
+            (self.first, self.seen_at) = (step.time, step.time);
+        }
+        if measured {
+            self.seen_at = step.time;
+        }
+        (self.missed, self.waiting) = (!measured, false);
+    }
+}
+
 /// A belief on its way.
 struct Moving<F: Filter>
 where
@@ -571,6 +653,7 @@ where
 {
     engine: Arc<Engine<F>>,
     belief: F::Belief,
+    rhythm: Rhythm,
 }
 
 impl<F> Live for Moving<F>
@@ -580,7 +663,14 @@ where
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     fn predict(&mut self, u: &[f64], step: &Step) -> Result<(), FilterError> {
-        self.engine.filter.predict(&mut self.belief, u, step)
+        let mut rhythm = self.rhythm;
+        if self.engine.even {
+            rhythm.check(step)?;
+        }
+        rhythm.predicted();
+        self.engine.filter.predict(&mut self.belief, u, step)?;
+        self.rhythm = rhythm;
+        Ok(())
     }
 
     fn update(
@@ -602,7 +692,14 @@ where
         y: &[f64],
         out: &mut Estimate,
     ) -> Result<(), FilterError> {
+        let mut rhythm = self.rhythm;
+        if self.engine.even && predict {
+            rhythm.check(step)?;
+        }
+        let step = &rhythm.since(step);
         let update = advance(&self.engine.filter, &mut self.belief, predict, (y, u), step)?;
+        rhythm.taken(step, update.observed > 0);
+        self.rhythm = rhythm;
         self.engine.check_stop()?;
         self.engine.write_belief(&self.belief, out);
         self.engine.write_update(&update, out);
@@ -618,14 +715,20 @@ where
     }
 
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        checkpoint::save(&self.engine.kind, &self.belief)
+        match self.engine.keeps_time() {
+            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
+            false => checkpoint::save(&self.engine.kind, &self.belief),
+        }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let belief: F::Belief = checkpoint::load(&self.engine.kind, bytes)?;
+        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
+            true => checkpoint::load(&self.engine.kind, bytes)?,
+            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
+        };
         let n = self.engine.filter.dims().0.value();
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
-        self.belief = belief;
+        (self.belief, self.rhythm) = (belief, rhythm);
         Ok(())
     }
 

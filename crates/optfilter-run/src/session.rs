@@ -30,7 +30,8 @@ impl Clock {
         self.rows
     }
 
-    /// The step to the next row, and whether it is predicted. An error says which times run backwards.
+    /// The step to the next row, and whether it is predicted. An error says which times run backwards, or
+    /// are no times at all.
     ///
     /// The first row is not predicted unless the clock was told to; without times it stands at 0, or at one
     /// step where it is predicted.
@@ -50,12 +51,12 @@ impl Clock {
                 (steps as f64 * self.dt, self.dt)
             }
         };
-        if dt < 0.0 {
+        if !(dt >= 0.0 && dt.is_finite() && time.is_finite()) {
             return Err((self.last + self.origin, time + self.origin));
         }
         self.rows += 1;
         self.last = time;
-        Ok((!first || self.predict_first, Step { index: self.rows, time, dt }))
+        Ok((!first || self.predict_first, Step { time, ..Step::even(self.rows, dt) }))
     }
 }
 
@@ -93,7 +94,8 @@ impl Session {
         })
     }
 
-    /// Takes a row and returns its step; [`estimate`](Self::estimate) and [`flag`](Self::flag) have the result.
+    /// Takes a row and returns its step; [`estimate`](Self::estimate) and [`flag`](Self::flag) have the result. After an
+    /// error clock and belief are as they were before the row.
     #[inline]
     pub fn take(
         &mut self,
@@ -102,11 +104,12 @@ impl Session {
         u: &[f64],
         y: &[f64],
     ) -> Result<Step, SessionError> {
-        let (predict, step) = self
-            .clock
+        let mut clock = self.clock.clone();
+        let (predict, step) = clock
             .next(time, calendar)
             .map_err(|(before, after)| SessionError::Backwards(before, after))?;
         self.live.step(predict, &step, u, y, &mut self.estimate).map_err(SessionError::Filter)?;
+        self.clock = clock;
         self.live.expected(&self.estimate.mean, u, &step, &mut self.expected);
         let Estimate { mean, nis, .. } = &self.estimate;
         self.flag = self.gauge.flag(y, mean, *nis, &self.expected);

@@ -80,6 +80,37 @@ pub enum Loss {
     Squared,
 }
 
+/// What to make of irregular times under a model that knows no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Irregular {
+    /// An error.
+    #[default]
+    Error,
+    /// Every row is one step, however long it took.
+    PerRow,
+}
+
+impl Irregular {
+    /// Their names.
+    pub const NAMES: [&'static str; 2] = ["error", "per_row"];
+}
+
+/// What an implicit filter makes of a measurement that comes after a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gaps {
+    /// It takes more steps, as the wider prior asks for.
+    Widen,
+    /// It takes as many steps as ever.
+    Ignore,
+}
+
+impl Gaps {
+    /// Their names.
+    pub const NAMES: [&'static str; 2] = ["widen", "ignore"];
+}
+
 /// How far a window trusts the dynamics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -200,6 +231,10 @@ settings! {
     carry: bool,
     /// What the optimizer descends: the likelihood where R is given, else the squared error.
     loss: Loss,
+    /// Whether an implicit filter takes more steps after a gap; where process noise is per time, unless said otherwise.
+    gaps: Gaps,
+    /// What to make of irregular times under a model that knows no time.
+    irregular: Irregular,
     /// Whether an implicit filter carries standard deviations; where it can, unless said otherwise.
     error_bars: bool,
     /// Whether lost standard deviations are an error, instead of being given up.
@@ -259,6 +294,7 @@ impl FilterSpec {
             || self.window.is_some()
             || self.discount.is_some()
             || self.constraint.is_some()
+            || self.gaps.is_some()
             || self.loss.is_some()
     }
 
@@ -484,6 +520,8 @@ impl FilterSpec {
             measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
             seed: self.seed.filter(|s| *s != 0),
             predict_first: self.predict_first.filter(|on| *on),
+            gaps: self.gaps.filter(|_| self.method() == Method::Imap),
+            irregular: self.irregular.filter(|i| *i != Irregular::Error),
             error_bars: None,
             ..filled
         }
@@ -530,6 +568,8 @@ impl FilterSpec {
         put("particles", self.particles.map(|v| v.to_string()));
         put("seed", self.seed.map(|v| v.to_string()));
         put("resampling", self.resampling.map(|s| quoted(s.name())));
+        put("gaps", self.gaps.map(|g| quoted(Gaps::NAMES[g as usize])));
+        put("irregular", self.irregular.map(|i| quoted(Irregular::NAMES[i as usize])));
         put(
             "loss",
             self.loss.map(|l| quoted(if l == Loss::Squared { "squared" } else { "likelihood" })),

@@ -611,7 +611,7 @@ where
     let (n, m) = (model.state_dim(), model.output_dim());
     let mut stream = Stream::new(9, 0, "derivatives");
     for trial in 0..10u64 {
-        let step = Step { index: trial + 1, time: 0.37 * (trial + 1) as f64, dt: 0.02 };
+        let step = Step { time: 0.37 * (trial + 1) as f64, ..Step::even(trial + 1, 0.02) };
         let x: Vec<f64> = (0..n.value()).map(|_| scale * stream.normal()).collect();
         check_derivatives(model, &x, u, &step).unwrap();
         let (value, f) = linearize_transition(model, &x, u, &step);

@@ -25,7 +25,9 @@ pub fn notation(ast: &Ast) -> String {
 fn bind(ast: &Ast, id: usize) -> Bind {
     match &ast.nodes[id].0 {
         AstNode::Number(v) if *v < 0.0 => Bind::Sign,
-        AstNode::Number(_) | AstNode::Name(_) | AstNode::Call(..) => Bind::Atom,
+        AstNode::Number(_) | AstNode::Name(_) | AstNode::Element(..) | AstNode::Call(..) => {
+            Bind::Atom
+        }
         AstNode::Negate(_) => Bind::Sign,
         AstNode::Not(_) => Bind::Logic,
         AstNode::Binary(op, ..) => match op {
@@ -49,6 +51,10 @@ fn write_node(ast: &Ast, id: usize, least: Bind, out: &mut String) {
             let _ = write!(out, "{value}");
         }
         AstNode::Name(name) => out.push_str(greek(name)),
+        AstNode::Element(name, indices) => {
+            out.push_str(greek(name));
+            write_list(ast, "[", indices, "]", out);
+        }
         AstNode::Negate(a) => {
             out.push('−');
             write_node(ast, *a, Bind::Product, out);
@@ -71,19 +77,23 @@ fn write_node(ast: &Ast, id: usize, least: Bind, out: &mut String) {
                     ("(", ")")
                 }
             };
-            out.push_str(open);
-            for (i, a) in arguments.iter().enumerate() {
-                if i > 0 {
-                    out.push_str(", ");
-                }
-                write_node(ast, *a, Bind::Logic, out);
-            }
-            out.push_str(close);
+            write_list(ast, open, arguments, close, out);
         }
     }
     if open {
         out.push(')');
     }
+}
+
+fn write_list(ast: &Ast, open: &str, items: &[usize], close: &str, out: &mut String) {
+    out.push_str(open);
+    for (i, a) in items.iter().enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        write_node(ast, *a, Bind::Logic, out);
+    }
+    out.push_str(close);
 }
 
 fn write_binary(ast: &Ast, op: BinaryOp, a: usize, b: usize, out: &mut String) {

@@ -106,6 +106,8 @@ impl Function {
 pub enum AstNode {
     Number(f64),
     Name(String),
+    /// A number of a field.
+    Element(String, Vec<usize>),
     Negate(usize),
     Not(usize),
     Binary(BinaryOp, usize, usize),
@@ -125,11 +127,27 @@ impl Ast {
         self.nodes.len() - 1
     }
 
+    /// For each node, whether it is part of an index.
+    pub(super) fn inside_indices(&self) -> Vec<bool> {
+        let mut inside = vec![false; self.nodes.len()];
+        for (id, (node, _)) in self.nodes.iter().enumerate().rev() {
+            match node {
+                AstNode::Element(_, indices) => indices.iter().for_each(|&a| inside[a] = true),
+                _ if !inside[id] => {}
+                AstNode::Negate(a) | AstNode::Not(a) => inside[*a] = true,
+                AstNode::Binary(_, a, b) => (inside[*a], inside[*b]) = (true, true),
+                AstNode::Call(_, arguments) => arguments.iter().for_each(|&a| inside[a] = true),
+                AstNode::Number(_) | AstNode::Name(_) => {}
+            }
+        }
+        inside
+    }
+
     /// The names that occur, in order of first appearance.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for (node, _) in &self.nodes {
-            if let AstNode::Name(name) = node
+            if let AstNode::Name(name) | AstNode::Element(name, _) = node
                 && !names.contains(&name.as_str())
             {
                 names.push(name);
@@ -155,6 +173,7 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
     match parser.peek() {
         (Token::End, _) => Ok(Ast { nodes: parser.nodes }),
         (Token::Op(")"), span) => Err(error(span.clone(), "this parenthesis was never opened")),
+        (Token::Op("]"), span) => Err(error(span.clone(), "this bracket was never opened")),
         (token, span) => {
             let mut e = error(span.clone(), "an operator is missing before this");
             if matches!(token, Token::Name(_) | Token::Number(_) | Token::Op("(")) {
@@ -170,9 +189,9 @@ fn error(span: Range<usize>, message: impl Into<String>) -> SyntaxError {
 }
 
 /// Two-character operators come first, so that `<=` is not read as `<`.
-const OPERATORS: [&str; 20] = [
-    "**", "<=", ">=", "==", "!=", "&&", "||", "+", "-", "*", "/", "^", "(", ")", ",", "<", ">",
-    "!", "·", "−",
+const OPERATORS: [&str; 22] = [
+    "**", "<=", ">=", "==", "!=", "&&", "||", "+", "-", "*", "/", "^", "(", ")", "[", "]", ",",
+    "<", ">", "!", "·", "−",
 ];
 
 fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>, SyntaxError> {
@@ -214,7 +233,7 @@ fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>, SyntaxError> {
             let mut e = error(at..at + c.len_utf8(), format!("`{c}` has no meaning here"));
             e.help = match c {
                 '=' => Some("to compare, write `==`".into()),
-                '[' | '{' => Some("use parentheses `(`".into()),
+                '{' => Some("use parentheses `(`".into()),
                 '%' => Some("for a remainder, write a - b*floor(a/b)".into()),
                 _ => None,
             };
@@ -298,7 +317,9 @@ impl Parser {
             AstNode::Number(_) | AstNode::Name(_) => 0,
             AstNode::Negate(a) | AstNode::Not(a) => self.depths[*a],
             AstNode::Binary(_, a, b) => self.depths[*a].max(self.depths[*b]),
-            AstNode::Call(_, args) => args.iter().map(|a| self.depths[*a]).max().unwrap_or(0),
+            AstNode::Call(_, args) | AstNode::Element(_, args) => {
+                args.iter().map(|a| self.depths[*a]).max().unwrap_or(0)
+            }
         };
         if depth > MAX_DEPTH {
             return Err(too_deep(span));
@@ -331,12 +352,18 @@ impl Parser {
         let (token, span) = self.next();
         match token {
             Token::Number(value) => self.push(AstNode::Number(value), span),
-            Token::Name(name) => {
-                if self.peek().0 == Token::Op("(") {
-                    self.call(&name, span)
-                } else {
-                    self.push(AstNode::Name(name), span)
+            Token::Name(name) => match self.peek().0 {
+                Token::Op("(") => self.call(&name, span),
+                Token::Op("[") => {
+                    let (indices, end) = self.arguments("]", "this bracket is never closed")?;
+                    self.push(AstNode::Element(name, indices), span.start..end)
                 }
+                _ => self.push(AstNode::Name(name), span),
+            },
+            Token::Op("[") => {
+                let mut e = error(span, "`[` has no meaning here");
+                e.help = Some("use parentheses `(`".into());
+                Err(e)
             }
             Token::Op("(") => {
                 let inner = self.expression(0)?;
@@ -361,6 +388,29 @@ impl Parser {
         }
     }
 
+    /// Expressions with commas between them up to `close`, and where it ends.
+    fn arguments(
+        &mut self,
+        close: &'static str,
+        unclosed: &str,
+    ) -> Result<(Vec<usize>, usize), SyntaxError> {
+        let open = self.next().1;
+        let mut arguments = Vec::new();
+        if self.peek().0 == Token::Op(close) {
+            self.next();
+        } else {
+            loop {
+                arguments.push(self.expression(0)?);
+                match self.next().0 {
+                    Token::Op(",") => {}
+                    Token::Op(op) if op == close => break,
+                    _ => return Err(error(open, unclosed)),
+                }
+            }
+        }
+        Ok((arguments, self.tokens[self.at - 1].1.end))
+    }
+
     fn call(&mut self, name: &str, span: Range<usize>) -> Result<usize, SyntaxError> {
         let row = Function::TABLE.iter().find(|row| row.0 == name);
         let Some(&(_, function, least, most)) = row else {
@@ -376,21 +426,7 @@ impl Parser {
             };
             return Err(e);
         };
-        let open = self.next().1;
-        let mut arguments = Vec::new();
-        if self.peek().0 == Token::Op(")") {
-            self.next();
-        } else {
-            loop {
-                arguments.push(self.expression(0)?);
-                match self.next().0 {
-                    Token::Op(",") => {}
-                    Token::Op(")") => break,
-                    _ => return Err(error(open, "this parenthesis is never closed")),
-                }
-            }
-        }
-        let end = self.tokens[self.at - 1].1.end;
+        let (arguments, end) = self.arguments(")", "this parenthesis is never closed")?;
         if !(least..=most).contains(&arguments.len()) {
             let wanted = match (least, most) {
                 (1, 1) => "one argument".to_owned(),

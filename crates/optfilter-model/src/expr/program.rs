@@ -39,31 +39,6 @@ pub(super) enum Op {
     SelectLess([u16; 4]),
 }
 
-impl Op {
-    #[inline(always)]
-    pub(super) fn apply<S: Scalar>(
-        self,
-        r: impl Fn(u16) -> S,
-        env: &Environment<'_>,
-        plain: &[f64],
-    ) -> S {
-        match self {
-            Self::Constant(k) => S::from_f64(k),
-            Self::Input(i) => S::from_f64(env.u[usize::from(i)]),
-            Self::Time => S::from_f64(env.t),
-            Self::Interval => S::from_f64(env.dt),
-            Self::Index => S::from_f64(env.k),
-            Self::Plain(i) => S::from_f64(plain[usize::from(i)]),
-            Self::Unary(op, a) => op.apply(r(a)),
-            Self::Binary(op, a, b) => op.apply(r(a), r(b)),
-            Self::Scale(a, k) => r(a).scale(k),
-            Self::AddConstant(a, k) => r(a) + S::from_f64(k),
-            Self::PowerInt(a, n) => r(a).powi(n),
-            Self::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
-        }
-    }
-}
-
 /// An operand with this bit set is a state; without it, a register.
 pub(super) const STATE: u16 = 1 << 15;
 
@@ -87,8 +62,8 @@ pub(super) struct Code {
 /// A compiled set of expressions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    pub(super) plain: Code,
-    pub(super) plain_slots: usize,
+    plain: Code,
+    plain_slots: usize,
     pub(super) full: Code,
     outputs: usize,
 }
@@ -103,7 +78,7 @@ impl Program {
         }
         for id in (0..graph.nodes.len()).rev() {
             if needed[id] {
-                operands(&graph.nodes[id]).for_each(|a| needed[a] = true);
+                graph.nodes[id].operands().for_each(|a| needed[a] = true);
             }
         }
         // Plain results that the full part reads: outputs that do not move, and operands of nodes that do.
@@ -113,7 +88,7 @@ impl Program {
         }
         for id in 0..graph.nodes.len() {
             if needed[id] && graph.moves[id] {
-                operands(&graph.nodes[id]).for_each(|a| crosses[a] |= !graph.moves[a]);
+                graph.nodes[id].operands().for_each(|a| crosses[a] |= !graph.moves[a]);
             }
         }
         let is_constant = |id: NodeId| matches!(graph.nodes[id], Node::Constant(_));
@@ -147,9 +122,23 @@ impl Program {
         (self.plain.instructions.len(), self.full.instructions.len())
     }
 
+    /// Whether every register has a number of its own.
+    pub(super) fn is_addressable(&self) -> bool {
+        self.plain.registers.max(self.full.registers) <= usize::from(STATE)
+    }
+
     /// Whether the program computes nothing.
     pub fn is_empty(&self) -> bool {
         self.outputs == 0
+    }
+
+    /// What the plain part computes.
+    pub(super) fn plain_values(&self, env: &Environment<'_>) -> Vec<f64> {
+        let mut values = vec![0.0; self.plain_slots];
+        if self.plain_slots > 0 {
+            self.plain.dispatch(&[], env, &[], &mut values);
+        }
+        values
     }
 
     /// Evaluates every expression at the state `x`.
@@ -168,16 +157,6 @@ impl Program {
         }
         self.full.dispatch(x, env, slots, out);
     }
-}
-
-fn operands(node: &Node) -> impl Iterator<Item = NodeId> {
-    let list = match *node {
-        Node::Unary(_, a) | Node::PowerInt(a, _) => [Some(a), None, None, None],
-        Node::Binary(_, a, b) => [Some(a), Some(b), None, None],
-        Node::SelectLess(a, b, c, d) => [Some(a), Some(b), Some(c), Some(d)],
-        _ => [None; 4],
-    };
-    list.into_iter().flatten()
 }
 
 /// Lays out `members` (children first) as instructions; `slots` names results of the plain part.
@@ -211,7 +190,7 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         }
         match absorbed {
             Some((a, ..)) => last_use[*a] = position + 1,
-            None => operands(node).for_each(|a| last_use[a] = position + 1),
+            None => node.operands().for_each(|a| last_use[a] = position + 1),
         }
     }
     let is_output: std::collections::HashSet<NodeId> = outputs.iter().copied().collect();
@@ -256,7 +235,7 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         match (slots[id], absorbed) {
             (Some(_), _) => {}
             (None, Some((a, ..))) => release(*a),
-            (None, None) => operands(&node).for_each(release),
+            (None, None) => node.operands().for_each(release),
         }
         let to = free.pop().unwrap_or_else(|| {
             code.registers += 1;
@@ -314,7 +293,20 @@ impl Code {
                 0 => registers[usize::from(i)],
                 _ => x[usize::from(i ^ STATE)],
             };
-            let value = instruction.op.apply(r, env, plain);
+            let value = match instruction.op {
+                Op::Constant(k) => S::from_f64(k),
+                Op::Input(i) => S::from_f64(env.u[usize::from(i)]),
+                Op::Time => S::from_f64(env.t),
+                Op::Interval => S::from_f64(env.dt),
+                Op::Index => S::from_f64(env.k),
+                Op::Plain(i) => S::from_f64(plain[usize::from(i)]),
+                Op::Unary(op, a) => op.apply(r(a)),
+                Op::Binary(op, a, b) => op.apply(r(a), r(b)),
+                Op::Scale(a, k) => r(a).scale(k),
+                Op::AddConstant(a, k) => r(a) + S::from_f64(k),
+                Op::PowerInt(a, n) => r(a).powi(n),
+                Op::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
+            };
             registers[usize::from(instruction.to)] = value;
             while let Some(&&(done, from, slot)) = stores.peek()
                 && done as usize == position

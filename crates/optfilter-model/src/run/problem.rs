@@ -2,7 +2,7 @@
 
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::model::TextModel;
-use nalgebra::DMatrix;
+use nalgebra::Dyn;
 use optfilter::model::Step;
 use optfilter::model::likelihood::{
     Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
@@ -28,10 +28,10 @@ impl ModelSpec {
             model: self.compile(),
             dt: self.dt,
             process: self.process_noise.clone(),
-            measurement: self.measurement_variances()?.map(Covariance::Dense),
+            measurement: self.measurement_variances()?,
             likelihood: self.likelihood()?,
             mean: self.initial_mean.clone(),
-            cov: Covariance::Dense(self.initial_cov.clone()),
+            cov: self.initial_cov.clone(),
             bounds,
             prior: None,
         })
@@ -39,24 +39,26 @@ impl ModelSpec {
 
     /// R: the covariance of the measurements, which under Student's t and Huber's law is wider than the scale that the
     /// file states. `None` where it is not given, or infinite.
-    pub fn measurement_variances(&self) -> Result<Option<DMatrix<f64>>, SpecError> {
+    pub fn measurement_variances(&self) -> Result<Option<Covariance>, SpecError> {
         let (Some(cov), Some(LikelihoodSpec::Components(parts))) =
             (&self.measurement_cov, self.likelihood()?)
         else {
             return Ok(self.measurement_cov.clone());
         };
-        let mut cov = cov.clone();
-        for (i, part) in parts.iter().enumerate() {
-            if let (Component::StudentT(_) | Component::Huber(_), Some(variance)) =
-                (part, part.variance())
-            {
+        let wider = |part: &Component| matches!(part, Component::StudentT(_) | Component::Huber(_));
+        if !parts.iter().any(wider) {
+            return Ok(Some(cov.clone()));
+        }
+        let mut cov = cov.dense(Dyn(parts.len()));
+        for (i, part) in parts.iter().enumerate().filter(|(_, part)| wider(part)) {
+            if let Some(variance) = part.variance() {
                 let widening = (variance / cov[(i, i)]).sqrt();
                 cov.row_mut(i).scale_mut(widening);
                 cov.column_mut(i).scale_mut(widening);
                 cov[(i, i)] = variance;
             }
         }
-        Ok(cov.iter().all(|v| v.is_finite()).then_some(cov))
+        Ok(cov.iter().all(|v| v.is_finite()).then_some(Covariance::Dense(cov)))
     }
 
     /// How measurements scatter, where not by a Gaussian.
@@ -68,7 +70,7 @@ impl ModelSpec {
         let mut components = Vec::new();
         for (i, kind) in self.likelihoods.iter().enumerate() {
             let scale = || match &self.measurement_cov {
-                Some(cov) => Ok(cov[(i, i)].sqrt()),
+                Some(cov) => Ok(cov.variance(i).sqrt()),
                 None => Err(SpecError::new(format!(
                     "the likelihood of `{}` needs a scale; add [measurement_noise] std = ...",
                     self.observations[i]

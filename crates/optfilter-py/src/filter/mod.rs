@@ -176,7 +176,7 @@ impl CoreFilter {
             return Err(bad("dt", format!("{length} is not a length of time")));
         }
         let clock = moving.clock.after(length, own);
-        let step = Step { index: clock.index, time: clock.time, dt: length };
+        let step = Step { time: clock.time, ..Step::even(clock.index, length) };
         let (live, inputs) = (&mut moving.live, &moving.u);
         let result = self.step(py, &*built.runner, || live.predict(inputs, &step))?;
         raise(py, result)?;
@@ -204,7 +204,7 @@ impl CoreFilter {
         }
         // A measurement before the first prediction is the first row, at the belief's own time.
         let clock = moving.clock.at_measurement();
-        let step = Step { index: clock.index, time: clock.time, dt: clock.dt };
+        let step = Step { time: clock.time, ..Step::even(clock.index, clock.dt) };
         // What is known before the measurement, whether or not it was predicted for it.
         if !std::mem::take(&mut moving.predicted) {
             moving.live.estimate(&mut moving.prior);

@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bounded;
 mod error_bars;
 mod extended;
 mod gaussian;
@@ -47,6 +48,7 @@ mod window_bars;
 mod window_loss;
 
 pub use crate::error::FilterError;
+pub use bounded::Bounded;
 pub use error_bars::ErrorBars;
 pub use extended::Extended;
 pub use gaussian::GaussianBelief;

@@ -2,7 +2,8 @@
 //!
 //! A filter is two pure kernels, [`Filter::propagate`] and [`Filter::correct`]: a belief in, a new belief
 //! out. Around them stand [`Filter::predict`] and [`Filter::update`], written once here: they check sizes,
-//! find the missing components, refuse what is not finite, and only then replace the belief. So a step that
+//! find the missing components, keep the belief inside the bounds, apply no dynamics to a step of no length, refuse what is not
+//! finite, and only then replace the belief. So a step that
 //! fails leaves the belief, with whatever it carries, as it was, and `Ok` never holds an estimate that is
 //! not a number.
 
@@ -10,12 +11,16 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
+use crate::optim::Bounds;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// An estimate beyond this measures nothing any more: the filter has diverged, though not yet to infinity.
 pub(crate) const LARGEST: f64 = 1e100;
+
+/// The flaw of a covariance that is finite and still none.
+pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
 
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
@@ -41,6 +46,12 @@ where
     fn cov(&self) -> Option<OMatrix<f64, N, N>>;
     /// Checks that the belief is about a state of `n` components.
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError>;
+    /// Whether no part of it lies outside a box that it is confined to.
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        bounds.contains(self.mean().as_slice())
+    }
+    /// Brings it into a box: its mean at least, and whatever else it consists of.
+    fn confine(&mut self, bounds: &Bounds);
     /// What has left the finite numbers, if anything has.
     fn flaw(&self) -> Option<&'static str>;
 }
@@ -156,6 +167,21 @@ pub trait Filter {
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
 
+    /// The box that the state is kept in, if there is one.
+    #[inline(always)]
+    fn bounds(&self) -> Option<&Bounds> {
+        None
+    }
+
+    /// Brings a new belief into the box.
+    fn confine(&self, belief: &mut Self::Belief, bounds: &Bounds)
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        belief.confine(bounds);
+    }
+
     /// How many past rows a belief still holds the states of, if it is of a window.
     fn lag(&self) -> Option<usize> {
         None
@@ -181,9 +207,26 @@ pub trait Filter {
         belief.flaw()
     }
 
-    /// Carries the belief through a step.
+    /// Carries the belief through a step; one of no length changes nothing.
     #[inline]
     fn predict(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) -> Result<(), FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        *belief = self.predicted(belief, u, step)?;
+        Ok(())
+    }
+
+    /// What [`predict`](Filter::predict) makes of a belief that is still needed: a row whose update fails goes
+    /// back to it.
+    #[inline]
+    fn predicted(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError>
     where
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
@@ -191,15 +234,27 @@ pub trait Filter {
         let (n, _, inputs) = self.dims();
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        let next = match self.propagate(belief, u, step) {
+        if step.dt == 0.0 {
+            return Ok(belief.clone());
+        }
+        if let Some(bounds) = self.bounds()
+            && !belief.is_within(bounds)
+        {
+            let mut inside = belief.clone();
+            self.confine(&mut inside, bounds);
+            return self.predicted(&inside, u, step);
+        }
+        let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, belief.mean())),
         };
+        if let Some(bounds) = self.bounds() {
+            self.confine(&mut next, bounds);
+        }
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
-        *belief = next;
-        Ok(())
+        Ok(next)
     }
 
     /// Improves the belief by the measurement `y` at the end of the step; NaN marks what is missing.
@@ -223,6 +278,15 @@ pub trait Filter {
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
+        if let Some(bounds) = self.bounds()
+            && !belief.is_within(bounds)
+        {
+            let mut inside = belief.clone();
+            self.confine(&mut inside, bounds);
+            let update = self.update(&mut inside, y, u, step)?;
+            *belief = inside;
+            return Ok(update);
+        }
         with_observed(
             m,
             y,
@@ -233,10 +297,13 @@ pub trait Filter {
                     self.miss(belief, u, step);
                     return Ok(Update::nothing(m, Self::Belief::HAS_COV));
                 }
-                let (next, mut update) = match self.correct(belief, y, observed, u, step) {
+                let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
                     Err(error) => return Err(with_last_good(error, belief.mean())),
                 };
+                if let Some(bounds) = self.bounds() {
+                    self.confine(&mut next, bounds);
+                }
                 if let Some(quantity) = self.flaw(&next) {
                     return Err(diverged(belief.mean(), quantity, step.index));
                 }
@@ -264,6 +331,10 @@ fn diverged<N: Dim>(last_good: OVector<f64, N>, quantity: &'static str, index: u
 where
     DefaultAllocator: Allocator<N>,
 {
+    if quantity == NEGATIVE_VARIANCE {
+        let quantity = "belief covariance";
+        return FilterError::NotPositiveDefinite { quantity, index: Some(index) };
+    }
     FilterError::Diverged { index, quantity, last_good: last_good.as_slice().to_vec() }
 }
 

@@ -74,6 +74,11 @@ pub trait Descent: Clone {
         steps: u32,
         bounds: Option<&Bounds>,
     ) -> Self::Memory;
+
+    /// Whether a later descent can start from what it remembers: nothing has left the finite numbers.
+    fn keeps_sound(&self, _memory: &Self::Memory) -> bool {
+        true
+    }
 }
 
 /// A loss with a Gauss-Newton curvature.
@@ -109,6 +114,10 @@ impl<O: Optimizer<f64>> Descent for O {
         let mut state = memory.cloned().unwrap_or_else(|| self.init(x));
         descend_within(self, loss, x, &mut state, steps, bounds);
         state
+    }
+
+    fn keeps_sound(&self, memory: &Self::Memory) -> bool {
+        self.is_sound::<Vec<f64>>(memory)
     }
 }
 
@@ -198,7 +207,7 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With the first state of the window kept inside a box, and the estimate put into it.
+    /// With the first state of the window kept inside a box, and prediction and estimate put into it.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -363,6 +372,10 @@ where
         }
         Ok(())
     }
+    fn confine(&mut self, bounds: &Bounds) {
+        bounds.project(self.mean.as_mut_slice());
+        bounds.project(&mut self.start);
+    }
     fn flaw(&self) -> Option<&'static str> {
         (!is_sane(self.mean.as_slice()) || !is_sane(&self.start)).then_some("estimate")
     }
@@ -378,6 +391,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     fn propagate(
@@ -416,14 +433,16 @@ where
             self.bounds.as_ref(),
         );
         loss.follow(&start);
-        let mut mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
+        let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
-        if let Some(bounds) = &self.bounds {
-            bounds.project(mean.as_mut_slice());
-        }
         let memory = (self.memory == Memory::Carry).then_some(memory);
         let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
         Ok((next, Update::point(innovation)))
+    }
+
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        let lost = |memory: &&_| !self.rule.keeps_sound(*memory);
+        belief.flaw().or_else(|| belief.memory.as_ref().filter(lost).map(|_| "optimizer state"))
     }
 
     fn lag(&self) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! Gaussian process and measurement noise, for the filters that state it explicitly.
 
 use super::Step;
+use super::discretize::discretize;
 use crate::linalg;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
@@ -18,7 +19,7 @@ where
     fn measurement_cov(&self, step: &Step) -> OMatrix<f64, M, M>;
 }
 
-/// Noise covariances that do not change, or a process covariance that grows with the step's length.
+/// Noise covariances that do not change, or a process covariance that depends on the step's length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GaussianNoise<N: Dim, M: Dim>
 where
@@ -26,7 +27,21 @@ where
 {
     process_cov: OMatrix<f64, N, N>,
     measurement_cov: OMatrix<f64, M, M>,
-    per_time: bool,
+    growth: Growth<N>,
+}
+
+/// What the process covariance is of.
+#[derive(Clone, Debug, PartialEq)]
+enum Growth<N: Dim>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    /// A step, however long.
+    PerStep,
+    /// A unit of time.
+    PerTime,
+    /// White noise in dx = A x dt; ready-made for steps of `dt`.
+    Exact { a: OMatrix<f64, N, N>, dt: f64, ready: OMatrix<f64, N, N> },
 }
 
 /// A covariance that cannot be one.
@@ -56,7 +71,7 @@ where
         if !linalg::is_symmetric_pd(&measurement_cov) {
             return Err(NoiseError::MeasurementCov);
         }
-        Ok(Self { process_cov, measurement_cov, per_time: false })
+        Ok(Self { process_cov, measurement_cov, growth: Growth::PerStep })
     }
 
     /// Like [`new`](Self::new), with Q per unit of time: a step of length dt has covariance Q dt.
@@ -64,7 +79,24 @@ where
         process_cov_rate: OMatrix<f64, N, N>,
         measurement_cov: OMatrix<f64, M, M>,
     ) -> Result<Self, NoiseError> {
-        Ok(Self { per_time: true, ..Self::new(process_cov_rate, measurement_cov)? })
+        Ok(Self { growth: Growth::PerTime, ..Self::new(process_cov_rate, measurement_cov)? })
+    }
+
+    /// White noise of spectral density `density` (L Qc L', n x n) that drives dx = A x dt, integrated exactly over
+    /// every step (Van Loan 1978); steps of length `dt` are ready-made. The model is
+    /// [`Linear::continuous`](super::Linear::continuous).
+    pub fn continuous(
+        a: OMatrix<f64, N, N>,
+        density: OMatrix<f64, N, N>,
+        measurement_cov: OMatrix<f64, M, M>,
+        dt: f64,
+    ) -> Result<Self, NoiseError> {
+        let noise = Self::new(density, measurement_cov)?;
+        if a.shape() != noise.process_cov.shape() || !a.iter().all(|v| v.is_finite()) {
+            return Err(NoiseError::ProcessCov);
+        }
+        let ready = discretize(&a, Some(&noise.process_cov), dt).q;
+        Ok(Self { growth: Growth::Exact { a, dt, ready }, ..noise })
     }
 }
 
@@ -75,7 +107,12 @@ where
     const IS_CHECKED: bool = true;
     #[inline(always)]
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
-        if self.per_time { &self.process_cov * step.dt } else { self.process_cov.clone() }
+        match &self.growth {
+            Growth::PerStep => self.process_cov.clone(),
+            Growth::PerTime => &self.process_cov * step.dt,
+            Growth::Exact { dt, ready, .. } if *dt == step.dt => ready.clone(),
+            Growth::Exact { a, .. } => discretize(a, Some(&self.process_cov), step.dt).q,
+        }
     }
     #[inline(always)]
     fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
