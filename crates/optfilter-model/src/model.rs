@@ -22,6 +22,8 @@ pub struct TextModel {
     dynamics: Equations,
     time: Time,
     observation: Equations,
+    /// The observation before its links, and which components have one; `None` if none has.
+    canonical: Option<Arc<(Equations, Vec<bool>)>>,
     state_angles: Vec<bool>,
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
@@ -88,7 +90,12 @@ pub(crate) struct Compiled {
 const ONE_SWEEP: usize = 8;
 
 impl TextModel {
-    pub(crate) fn new(spec: &ModelSpec, dynamics: Compiled, observation: Compiled) -> Self {
+    pub(crate) fn new(
+        spec: &ModelSpec,
+        dynamics: Compiled,
+        observation: Compiled,
+        canonical: Option<Arc<(Equations, Vec<bool>)>>,
+    ) -> Self {
         let exact =
             matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
         let pace = match spec.time {
@@ -105,6 +112,7 @@ impl TextModel {
             dynamics: dynamics.equations,
             time: spec.time,
             observation: observation.equations,
+            canonical,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
             pace,
@@ -306,6 +314,11 @@ impl RunModel for TextModel {
         self.linear
     }
 
+    fn canonical(&self) -> Option<(Self, Vec<bool>)> {
+        let (observation, linked) = &**self.canonical.as_ref()?;
+        Some((Self { observation: observation.clone(), ..self.clone() }, linked.clone()))
+    }
+
     fn pace(&self) -> Pace {
         self.pace
     }
@@ -362,7 +375,7 @@ mod tests {
 
     #[test]
     fn every_built_in_system_passes_the_adjoint_test_under_every_integrator() {
-        let step = Step { index: 7, time: 0.35, dt: 0.05 };
+        let step = Step::even(7, 0.05);
         for system in SYSTEMS {
             let mut spec = ModelSpec::parse(system.name, system.text).unwrap();
             let times = match spec.time {
