@@ -42,7 +42,7 @@ class CoreModel:
     @staticmethod
     def random_walk(n: int) -> CoreModel: ...
     @staticmethod
-    def linear(f: Any, h: Any, b: Any = None) -> CoreModel: ...
+    def linear(f: Any, h: Any, b: Any = None, dt: Optional[float] = None) -> CoreModel: ...
     @staticmethod
     def text(name: str, text: str) -> tuple[CoreModel, dict[str, Any]]: ...
     @staticmethod
@@ -52,10 +52,13 @@ class CoreModel:
         inputs: int,
         f: tuple[Any, list[str]],
         f_jacobian: Optional[tuple[Any, list[str]]],
+        f_vjp: Optional[tuple[Any, list[str]]],
         h: tuple[Any, list[str]],
         h_jacobian: Optional[tuple[Any, list[str]]],
+        h_vjp: Optional[tuple[Any, list[str]]],
         state_angles: list[bool],
         angles: list[bool],
+        vectorized: bool,
     ) -> CoreModel: ...
     @property
     def dims(self) -> tuple[int, int, int]: ...

@@ -17,8 +17,8 @@ _EXTRAS = ("u", "t", "dt", "k")
 _DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "name")
 
 
-def _extras(name: str, function: Callable[..., Any]) -> list[str]:
-    """The parameters that a callable takes besides the state."""
+def _extras(name: str, function: Callable[..., Any], vectors: int = 1) -> list[str]:
+    """The parameters that a callable takes besides the state (and the vector to pull back)."""
     if not callable(function):
         raise ValueError(f"{name}: must be callable, not {function!r}")
     try:
@@ -26,7 +26,7 @@ def _extras(name: str, function: Callable[..., Any]) -> list[str]:
     except (TypeError, ValueError):  # built-in functions and the like have no signature
         return []
     required = []
-    for parameter in parameters[1:]:
+    for parameter in parameters[vectors:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.KEYWORD_ONLY):
             continue
         if parameter.name in _EXTRAS:
@@ -39,6 +39,24 @@ def _extras(name: str, function: Callable[..., Any]) -> list[str]:
         else:
             break
     return required
+
+
+def _product(name: str, function: Callable[..., Any], vjp: Any) -> Any:
+    """The vector-Jacobian product of a callable, as given or made by JAX, with the parameters it takes."""
+    jitted = type(function).__module__.split(".")[0] in ("jax", "jaxlib")
+    if vjp is None and not jitted:
+        return None
+    if vjp is not None and not isinstance(vjp, str):
+        return vjp, _extras(f"{name}_vjp", vjp, 2)
+    if vjp not in (None, "jax"):
+        raise ValueError(f'{name}_vjp: must be callable or "jax", not {vjp!r}')
+    import jax  # only where it is asked for
+
+    def product(x: Any, w: Any, *rest: Any) -> Any:
+        value, pull_back = jax.vjp(lambda x: jax.numpy.asarray(function(x, *rest)), x)
+        return pull_back(jax.numpy.asarray(w, value.dtype).reshape(value.shape))[0]
+
+    return jax.jit(product), _extras(name, function)
 
 
 def _flags(name: str, which: Iterable[int], size: int) -> list[bool]:
@@ -67,7 +85,17 @@ class Model:
     n, m : int
         Numbers in the state and in a measurement.
     f_jacobian, h_jacobian : callable, optional
-        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise.
+        Their Jacobians, ``(n, n)`` and ``(m, n)``; central differences otherwise, with a step that suits the
+        size of the state and the precision of the results (a warning says where that is single).
+    f_vjp, h_vjp : callable or "jax", optional
+        Their vector-Jacobian products: ``f_vjp(x, w)`` is the transposed Jacobian at ``x`` times ``w``, an array of ``n``
+        numbers. They may name ``u``, ``t``, ``dt`` and ``k``, too. With them a gradient costs one call, whatever ``n``.
+        ``"jax"`` makes them by :func:`jax.vjp`, as is done of itself for a jitted function. A filter that needs a
+        gradient and has neither product nor Jacobian takes differences, and warns once.
+    vectorized : bool
+        Whether ``f`` and ``h`` take many states at once, as the rows of an array ``(points, n)``, and return
+        ``(points, n)`` and ``(points, m)``: a Jacobian, or a step of all particles, is then one call. Jacobians
+        that are given take one state all the same.
     inputs : int
         Control inputs that ``f`` and ``h`` read.
     dt : float
@@ -127,6 +155,8 @@ class Model:
         *,
         f_jacobian: Optional[Callable[..., Any]] = None,
         h_jacobian: Optional[Callable[..., Any]] = None,
+        f_vjp: Any = None,
+        h_vjp: Any = None,
         inputs: int = 0,
         dt: float = 1.0,
         Q: Any = None,
@@ -138,6 +168,7 @@ class Model:
         angles: Sequence[int] = (),
         likelihood: Optional[likelihoods.Likelihood] = None,
         bounds: Any = None,
+        vectorized: bool = False,
         state_names: Sequence[str] = (),
         observation_names: Sequence[str] = (),
         input_names: Sequence[str] = (),
@@ -154,10 +185,13 @@ class Model:
             inputs,
             pair("f", f),
             pair("f_jacobian", f_jacobian),
+            _product("f", f, f_vjp),
             pair("h", h),
             pair("h_jacobian", h_jacobian),
+            _product("h", h, h_vjp),
             _flags("state_angles", state_angles, n),
             _flags("angles", angles, m),
+            bool(vectorized),
         )
         self._recipe = dict(
             f=f,
@@ -166,9 +200,12 @@ class Model:
             m=m,
             f_jacobian=f_jacobian,
             h_jacobian=h_jacobian,
+            f_vjp=f_vjp,
+            h_vjp=h_vjp,
             inputs=inputs,
             state_angles=tuple(state_angles),
             angles=tuple(angles),
+            vectorized=bool(vectorized),
             state_names=tuple(state_names),
             observation_names=tuple(observation_names),
             input_names=tuple(input_names),
@@ -270,7 +307,7 @@ class Model:
         parameters: Optional[Mapping[str, Union[float, str]]] = None,
         definitions: Optional[Mapping[str, str]] = None,
         inputs: Sequence[str] = (),
-        integrator: str = "rk4",
+        integrator: Optional[str] = None,
         substeps: int = 1,
         dt: float = 1.0,
         Q: Any = 1.0,
@@ -283,7 +320,9 @@ class Model:
         """A model of expressions, compiled in Rust with exact derivatives.
 
         Keys of ``dynamics`` are the states, or ``"dx/dt"`` for a differential equation; keys of
-        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians.
+        ``observation`` name the measurements. ``state_angles`` names states that are angles in radians. Differential
+        equations that are linear with constant coefficients are solved exactly over every step, others by ``integrator``
+        ("rk4" unless given, or "euler") with ``substeps`` steps; naming one, or more substeps, integrates those too.
 
         >>> import optfilter
         >>> model = optfilter.Model.from_expressions(
@@ -297,6 +336,9 @@ class Model:
         ValueError: unknown name `z`
         ...
         """
+        if integrator not in (None, "rk4", "euler"):
+            raise ValueError(f"integrator: must be 'rk4' or 'euler', not {integrator!r}")
+        substeps = whole("substeps", substeps)
         rates = [key for key in dynamics if key.startswith("d") and key.endswith("/dt")]
         if rates and len(rates) != len(dynamics):
             raise ValueError("dynamics: either all keys are rates such as 'dx/dt', or none is")
@@ -308,8 +350,8 @@ class Model:
             if table:
                 lines += [f"[{title}]", *(f"{_quote(k)} = {_value(v)}" for k, v in table.items())]
         lines += ["[dynamics]", *(f"{_quote(k)} = {_value(v)}" for k, v in dynamics.items())]
-        if rates:
-            lines += ["[integrator]", f"method = {_quote(integrator)}", f"substeps = {int(substeps)}"]
+        if rates and (integrator is not None or substeps != 1):
+            lines += ["[integrator]", f"method = {_quote(integrator or 'rk4')}", f"substeps = {substeps}"]
         lines += ["[observation]", *(f"{_quote(k)} = {_value(v)}" for k, v in observation.items())]
         if state_angles:
             lines += ["[angles]", *(f"{_quote(name)} = true" for name in state_angles)]
@@ -348,7 +390,7 @@ class Model:
         of_file = dict(self.filter_settings)
         # Settings of another method in the file mean nothing for the one asked for.
         if settings.get("method") not in (None, of_file.get("method")) and "method" in of_file:
-            of_file = {key: value for key, value in of_file.items() if key == "predict_first"}
+            of_file = {key: value for key, value in of_file.items() if key in ("predict_first", "irregular")}
         return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
 
     def column(self, name: str) -> str:

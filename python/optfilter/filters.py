@@ -1,6 +1,8 @@
 """Filters: step by step (``predict``, ``update``, ``x``, ``P``) or over whole series (``filter``).
 
-What is left out has the default of the engine, which is the command line's and Rust's too.
+What is left out has the default of the engine, which is the command line's and Rust's too. Every filter keeps the state
+inside ``bounds`` (a truncated Gaussian, reflected particles, projected steps), and takes ``irregular="per_row"`` to count every
+row as one step where times are irregular and the model knows no ``dt``; otherwise that is an error.
 
 >>> import optfilter
 >>> model = optfilter.models.Growth(Q=3.0, R=2.0)
@@ -22,6 +24,8 @@ from ._filter import Filter
 from ._model import Model
 
 __all__ = [
+    "ETKF",
+    "LETKF",
     "ExtendedKalmanFilter",
     "Filter",
     "ImplicitMAP",
@@ -60,9 +64,11 @@ class KalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -82,9 +88,11 @@ class ExtendedKalmanFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -105,9 +113,11 @@ class IteratedEKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -134,9 +144,11 @@ class UnscentedKF(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -166,9 +178,11 @@ class ParticleFilter(Filter):
         x0: Any = None,
         P0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -185,6 +199,85 @@ class ParticleFilter(Filter):
         arrays = self.particle_arrays()
         assert arrays is not None
         return arrays[1]
+
+
+class _Ensemble(Filter):
+    __slots__ = ()
+
+    @property
+    def members(self) -> Array:
+        """The members, (count, n)."""
+        arrays = self.particle_arrays()
+        assert arrays is not None
+        return arrays[0]
+
+
+class ETKF(_Ensemble):
+    """The ensemble transform Kalman filter: the spread of ``members`` (40 unless given) is the covariance.
+
+    After each measurement the members' deviations from their mean are multiplied by ``inflation`` (1.02 unless given)
+    and, with ``rotate``, turned at random. Without Q members move by the model alone. Covariances are made up to 1,000 states.
+
+    >>> import optfilter
+    >>> model = optfilter.models.Lorenz96(dt=0.05, Q=0.0, R=1.0)
+    >>> data = optfilter.simulate(model, 100, seed=1)
+    >>> f = optfilter.ETKF(model, members=30, rotate=True)
+    >>> f.filter(data.observations).means.shape, f.members.shape
+    ((100, 40), (30, 40))
+    """
+
+    __slots__ = ()
+    method = "etkf"
+
+    def __new__(
+        cls,
+        model: Model,
+        members: Optional[int] = None,
+        *,
+        inflation: Optional[float] = None,
+        rotate: Optional[bool] = None,
+        seed: Optional[int] = None,
+        Q: Any = None,
+        R: Any = None,
+        x0: Any = None,
+        P0: Any = None,
+        dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
+    ) -> Any:
+        return cls._make(model, _given(locals()))
+
+
+class LETKF(_Ensemble):
+    """The local ensemble transform Kalman filter: every state is corrected by the measurements near it alone.
+
+    Measurements count for two thirds at ``radius`` (4 states unless given) and for nothing from 3.6 radii on. They
+    are spread evenly over the states; ``periodic`` makes the last state the first one's neighbour. The rest is as in
+    :class:`ETKF`.
+    """
+
+    __slots__ = ()
+    method = "letkf"
+
+    def __new__(
+        cls,
+        model: Model,
+        members: Optional[int] = None,
+        radius: Optional[float] = None,
+        *,
+        periodic: Optional[bool] = None,
+        inflation: Optional[float] = None,
+        rotate: Optional[bool] = None,
+        seed: Optional[int] = None,
+        Q: Any = None,
+        R: Any = None,
+        x0: Any = None,
+        P0: Any = None,
+        dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
+    ) -> Any:
+        return cls._make(model, _given(locals()))
 
 
 class ImplicitMAP(Filter):
@@ -215,8 +308,11 @@ class ImplicitMAP(Filter):
         In place of the model's own.
     carry : bool
         Whether the optimizer's state is carried from one measurement to the next; the paper restarts it.
+    gaps : {"widen", "ignore"}, optional
+        Whether to take more steps after a gap, as many as the wider prior of a longer prediction asks for. By default
+        where Q is per unit of time.
     bounds : (lower, upper), optional
-        A box that the state is kept in.
+        A box that the state is kept in; the model's own unless given.
     error_bars : bool, optional
         Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
         and R are given, the optimizer can be differentiated and is restarted, and the state has at most 100 numbers.
@@ -252,6 +348,7 @@ class ImplicitMAP(Filter):
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,
+        gaps: Optional[str] = None,
         bounds: Any = None,
         error_bars: Optional[bool] = None,
         strict: Optional[bool] = None,
@@ -263,6 +360,7 @@ class ImplicitMAP(Filter):
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -290,9 +388,11 @@ class VariationalKF(Filter):
         R: Any = None,
         x0: Any = None,
         dt: Optional[float] = None,
+        bounds: Any = None,
         process_scale: Optional[float] = None,
         measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -308,6 +408,8 @@ BY_NAME: dict[str, type[Filter]] = {
         ParticleFilter,
         KalmanFilter,
         VariationalKF,
+        ETKF,
+        LETKF,
     )
 }
 

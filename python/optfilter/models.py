@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+import numpy as np
+
 from . import _core
-from ._arrays import to_float_array, whole
+from ._arrays import covariance, duration, to_float_array, whole
 from ._model import Model, TextModel
 
 __all__ = [
+    "ContinuousLinear",
     "Growth",
     "Linear",
     "Lorenz63",
@@ -114,7 +117,8 @@ class RandomWalk(_BuiltIn):
 
 
 class Linear(_BuiltIn):
-    """``x_t = F x_{t-1} + B u_t`` seen as ``H x_t``.
+    """``x_t = F x_{t-1} + B u_t`` seen as ``H x_t``: every row is one step; for irregular times there is
+    :class:`ContinuousLinear`.
 
     >>> import optfilter
     >>> optfilter.models.Linear(F=[[1.0, 0.1], [0.0, 1.0]], H=[[1.0, 0.0]], Q=0.01, R=0.5)
@@ -138,6 +142,50 @@ class Linear(_BuiltIn):
         self.F, self.H, self.B = F, H, B
         core = _core.CoreModel.linear(F, H, B)
         self._set(core, dict(F=F, H=H, B=B), {}, {"dt": dt, "Q": Q, "R": R, **settings})
+
+
+class ContinuousLinear(_BuiltIn):
+    """``dx = (A x + B u) dt + L dw`` seen as ``H x``, discretised exactly over a step of any length.
+
+    ``Qc`` is the spectral density of the white noise ``w`` (a matrix, variances, or one for all), ``L`` says where it enters
+    (everywhere unless given). ``Q``, per unit of time, is ``L Qc L'``, and can be given in their place. Inputs are held over
+    a step. Rows at irregular times, and several at one time, are what this is for.
+
+    >>> import optfilter
+    >>> model = optfilter.models.ContinuousLinear(
+    ...     A=[[0.0, 1.0], [-4.0, -0.6]], H=[[1.0, 0.0]], L=[[0.0], [1.0]], Qc=0.5, R=0.04, x0=[1.0, 0.0], P0=0.5, dt=0.3)
+    >>> f = optfilter.KalmanFilter(model)
+    >>> f.filter([1.1, 0.7, 0.9, -0.4, 0.05], ts=[0.0, 0.3, 0.3, 1.1, 4.0]).means[-1].round(9)
+    array([ 0.034601674, -0.629645166])
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        H: Any,
+        B: Optional[Any] = None,
+        *,
+        L: Optional[Any] = None,
+        Qc: Any = None,
+        dt: float = 1.0,
+        Q: Any = None,
+        R: Any = 1.0,
+        **settings: Any,
+    ) -> None:
+        A, H = to_float_array("A", A), to_float_array("H", H)
+        A, H = (a.reshape(1, 1) if a.ndim == 0 else a.copy() for a in (A, H))
+        B = None if B is None else to_float_array("B", B).copy()
+        self.A, self.H, self.B = A, H, B
+        core = _core.CoreModel.linear(A, H, B, duration("dt", dt))
+        if Q is None:
+            n = core.dims[0]
+            L = np.eye(n) if L is None else to_float_array("L", L)
+            if L.ndim != 2 or L.shape[0] != n:
+                raise ValueError(f"L: must have {n} rows like A, not shape {L.shape}")
+            Q = L @ covariance("Qc", 1.0 if Qc is None else Qc, L.shape[1]) @ L.T
+        elif L is not None or Qc is not None:
+            raise ValueError("Q: is L Qc L'; give either Q or L and Qc")
+        self._set(core, dict(A=A, H=H, B=B), {"Q_per_time": True}, {"dt": dt, "Q": Q, "R": R, **settings})
 
 
 def systems() -> list[str]:

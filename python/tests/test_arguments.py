@@ -82,6 +82,11 @@ def test_what_is_not_numbers(linear, bad):
         (lambda f, ys: f.filter(ys, ts=np.arange(5.0)), "ts"),
         (lambda f, ys: f.filter(ys, ts=-np.arange(60.0)), "ts"),
         (lambda f, ys: f.filter(ys, ts=np.full(60, np.nan)), "ts"),
+        (lambda f, ys: f.filter(ys, ts=np.arange(60.0), t0=np.nan), "t0"),
+        (lambda f, ys: f.filter(ys, t0=np.nan), "t0"),
+        (lambda f, ys: f.filter(ys, t0=-np.inf), "t0"),
+        (lambda f, ys: f.filter(ys).nees(np.zeros(3)), "truth"),
+        (lambda f, ys: f.filter(ys).nees(np.zeros((60, 1))), "truth"),
         (lambda f, ys: f.filter(ys, us=np.zeros((60, 1))), "us"),
         (lambda f, ys: f.filter(ys, x0=[1.0]), "x0"),
         (lambda f, ys: f.filter(ys, x0=[1.0, np.nan, 2.0]), "x0"),
@@ -131,6 +136,11 @@ def growth(**settings):
         (lambda: optfilter.ParticleFilter(growth(), seed=-1), "seed"),
         (lambda: optfilter.ParticleFilter(growth(), resampling="none"), "resampling"),
         (lambda: optfilter.ParticleFilter(growth(), threshold=2.0), "threshold"),
+        (lambda: optfilter.ETKF(growth(), members=1), "members"),
+        (lambda: optfilter.ETKF(growth(), inflation=0.0), "inflation"),
+        (lambda: optfilter.ETKF(growth(R=None)), "R"),
+        (lambda: optfilter.LETKF(growth(), radius=-1.0), "radius"),
+        (lambda: optfilter.LETKF(growth(), periodic=1), "periodic"),
         (lambda: optfilter.ImplicitMAP(growth(), steps=0), "steps"),
         (lambda: optfilter.ImplicitMAP(growth(), optimizer="adma"), "optimizer"),
         (lambda: optfilter.ImplicitMAP(growth(), optimizer=optfilter.Adam), "optimizer"),
@@ -308,3 +318,14 @@ def test_callables_are_called_with_copies():
 
 def test_growth_as_a_callable_has_its_name():
     assert "n=1" in repr(growth_callable())
+
+
+def test_a_saved_state_of_another_size_is_refused_and_nothing_changes():
+    for kind in (optfilter.ExtendedKalmanFilter, optfilter.ParticleFilter, optfilter.ImplicitMAP, optfilter.UnscentedKF):
+        small, large = kind(growth()), kind(optfilter.models.Lorenz63())
+        small.update([1.0])
+        before = large.save()
+        with pytest.raises(ValueError):
+            large.load(small.save())
+        assert large.save() == before
+        large.update([1.0, 2.0, 3.0])

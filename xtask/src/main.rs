@@ -15,7 +15,8 @@ Tasks:
   licences   only: are the licences of all dependencies on the allowed list?
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, JAX and optax from Python) and the photographs
-  fuzz       only: the fuzz targets, a minute each, side by side (or: cargo xtask fuzz SECONDS)
+  fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
+  storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
 Options:
   --no-python   leave out the Python package (it needs python3 with venv, and a package index)";
@@ -28,10 +29,8 @@ fn main() -> ExitCode {
         Some("licences") => licences::check(),
         Some("packages") => packages::check(),
         Some("peers") => peers(),
-        Some("fuzz") => match args.get(1).map_or(Ok(60), |s| s.parse()) {
-            Ok(seconds) => fuzz::fuzz(seconds, fuzz::TARGETS.len()),
-            Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
-        },
+        Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
+        Some("storm") => storm(&args[1..]),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::from(2);
@@ -73,8 +72,10 @@ fn check(python: bool) -> Result<(), String> {
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    storm(&[])?;
     packages::check()?;
-    fuzz::fuzz(60, fuzz::OURS)?;
+    let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
+    fuzz::fuzz(&fuzz::Plan { targets, ..fuzz::Plan::default() })?;
     if python {
         run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
     }
@@ -83,12 +84,21 @@ fn check(python: bool) -> Result<(), String> {
         "not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),"
     );
     println!(
-        "  the fuzz target for Parquet (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
+        "  the other fuzz targets (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
     );
     if !python {
         println!("  and, as asked, the Python package");
     }
     Ok(())
+}
+
+/// Random models through every filter, 10^4 of them unless told otherwise; compiled as the tests are, with overflow
+/// checks and debug assertions.
+fn storm(args: &[String]) -> Result<(), String> {
+    let run = ["run", "--quiet", "--locked", "-p", "optfilter-model", "--example", "storm", "--"];
+    let args: Vec<&str> = run.into_iter().chain(args.iter().map(String::as_str)).collect();
+    let variables = [("CARGO_PROFILE_DEV_OPT_LEVEL", "2"), ("CARGO_PROFILE_DEV_DEBUG", "false")];
+    cargo(&args, &variables)
 }
 
 /// What needs heavy installs or data that are not here.

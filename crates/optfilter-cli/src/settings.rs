@@ -4,14 +4,14 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{CG, Constraint, FilterSpec, Loss, Method};
+use optfilter_run::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method};
 use std::io::Write;
 
 /// Which filter, with what. A flag overrides the model file's filter table.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else kf, ekf or pf
+    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else kf, ekf or pf
     /// where noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
@@ -50,6 +50,12 @@ pub struct FilterFlags {
     /// What imap and vkf descend: likelihood or squared [default: likelihood where R is given]
     #[arg(long, value_name = "NAME", value_parser = ["likelihood", "squared"])]
     pub loss: Option<String>,
+    /// More steps of imap after a gap: widen or ignore [default: widen where process noise is per time]
+    #[arg(long, value_name = "NAME", value_parser = Gaps::NAMES)]
+    pub gaps: Option<String>,
+    /// Irregular times under a model without dt: error or per_row [default: error]
+    #[arg(long, value_name = "NAME", value_parser = Irregular::NAMES)]
+    pub irregular: Option<String>,
     /// Factor on the process noise Q of the classical filters [default: 1]
     #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
@@ -62,7 +68,22 @@ pub struct FilterFlags {
     /// Particles of pf [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub particles: Option<u32>,
-    /// Seed of pf [default: 0]
+    /// Members of etkf and letkf [default: 40]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub members: Option<u32>,
+    /// Factor on the members' deviations after each row [default: 1.02]
+    #[arg(long, value_name = "F", value_parser = positive)]
+    pub inflation: Option<f64>,
+    /// Rotate the members at random after each row
+    #[arg(long)]
+    pub rotate: bool,
+    /// How many states away a measurement counts for two thirds to letkf [default: 4]
+    #[arg(long, value_name = "R", value_parser = positive)]
+    pub radius: Option<f64>,
+    /// The last state is the first one's neighbour to letkf
+    #[arg(long)]
+    pub periodic: bool,
+    /// Seed of pf, etkf and letkf [default: 0]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// How pf resamples: systematic, stratified, residual or multinomial [default: systematic]
@@ -152,10 +173,23 @@ impl FilterFlags {
             }),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
+            gaps: self
+                .gaps
+                .as_deref()
+                .map(|g| if g == "widen" { Gaps::Widen } else { Gaps::Ignore }),
+            irregular: self.irregular.as_deref().map(|i| match i {
+                "per_row" => Irregular::PerRow,
+                _ => Irregular::Error,
+            }),
             process_scale: self.process_scale,
             measurement_scale: self.measurement_scale,
             prior_var: self.prior_var,
             particles: self.particles,
+            members: self.members,
+            inflation: self.inflation,
+            rotate: on(self.rotate),
+            radius: self.radius,
+            periodic: on(self.periodic),
             seed: self.seed,
             resampling: self.resampling.as_ref().and_then(scheme),
             threshold: self.threshold,
@@ -175,7 +209,8 @@ impl FilterFlags {
         // Settings of another method in the file mean nothing for the one asked for.
         let same =
             given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
-        let clock = FilterSpec { predict_first: of_file.predict_first, ..FilterSpec::default() };
+        let FilterSpec { predict_first, irregular, .. } = *of_file;
+        let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
         let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
         let method = filter.method();
         if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
@@ -186,6 +221,12 @@ impl FilterFlags {
         }
         if method != Method::Pf && self.particles.is_some() {
             return Err(Failure::usage("--particles belongs to pf"));
+        }
+        if !method.is_ensemble() && (self.members.is_some() || self.inflation.is_some()) {
+            return Err(Failure::usage("--members and --inflation belong to etkf and letkf"));
+        }
+        if method != Method::Letkf && self.radius.is_some() {
+            return Err(Failure::usage("--radius belongs to letkf"));
         }
         spec.runner(&filter)?;
         Ok(filter)

@@ -178,6 +178,8 @@ fn every_method_runs_and_follows_the_state() {
         &["--method", "iekf"],
         &["--method", "ukf"],
         &["--method", "pf", "--particles", "500"],
+        &["--method", "etkf", "--members", "20", "--rotate"],
+        &["--method", "letkf", "--inflation", "1.01", "--radius", "2", "--seed", "3"],
         &["--optimizer", "gd", "--steps", "5", "--lr", "0.02"],
         &["--optimizer", "adam", "--steps", "5", "--lr", "0.03"],
         &["--optimizer", "nesterov", "--steps", "3", "--lr", "0.01", "--carry"],
@@ -374,4 +376,47 @@ fn the_summary_is_json_when_asked() {
     assert_eq!(value["rows"], 100);
     assert_eq!(value["settings"]["method"], "kf");
     assert!(value["mean_nis"].as_f64().unwrap() > 0.5);
+}
+
+#[test]
+fn irregular_times_of_a_model_without_time_are_an_error_or_a_choice() {
+    let folder = Folder::new();
+    let rows = WALK.replace("per = \"time\"\n", "");
+    let model = folder.write("m.toml", &format!("{rows}[time]\ncolumn = \"when\"\n"));
+    let data = folder.write("d.csv", "when,y\n0,1\n1,2\n3,1\n4,2\n");
+    let refused = run(&["filter", &model, &data]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(text.contains("the step to time index 3 is 2 long where others are 1"), "{text}");
+    assert!(text.contains("per_row"), "{text}");
+    let even = folder.write("e.csv", "when,y\n0,1\n1,2\n2,1\n3,2\n");
+    let chosen = ok(&["filter", &model, &data, "--irregular", "per_row"]);
+    assert_eq!(column(&chosen, "x"), column(&ok(&["filter", &model, &even]), "x"));
+    // Another method than the file's keeps what the file says about time.
+    let file = folder.write(
+        "c.toml",
+        &rows.replace("method = \"kf\"", "method = \"kf\"\nirregular = \"per_row\""),
+    );
+    ok(&["filter", &file, &data, "--method", "ekf"]);
+}
+
+#[test]
+fn gaps_widen_where_noise_is_per_time_unless_told_otherwise() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        &WALK.replace(
+            "method = \"kf\"",
+            "method = \"imap\"\noptimizer = \"gd\"\nlr = 0.3\nsteps = 1",
+        ),
+    );
+    let data = folder.write("d.csv", &format!("y\n0\n0{}\n8\n", "\nNaN".repeat(20)));
+    let last = |flags: &[&str]| {
+        let out = ok(&[&["filter", model.as_str(), data.as_str()], flags].concat());
+        column(&out, "x").last().copied().unwrap()
+    };
+    let (by_default, ignored) = (last(&[]), last(&["--gaps", "ignore"]));
+    assert!((ignored - 2.4).abs() < 1e-12, "{ignored}");
+    assert!(by_default > 6.0, "{by_default}");
+    assert_eq!(last(&["--gaps", "widen"]), by_default);
 }

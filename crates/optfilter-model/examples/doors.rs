@@ -20,6 +20,10 @@ const KINDS: [&str; 6] = ["full", "gaps", "partial", "times", "inputs", "angles"
 /// A built-in system, changed so that its data can be of that kind.
 fn model_text(system: &str, kind: &str) -> String {
     let mut text = system.to_owned();
+    // A system that goes by rows refuses irregular times, unless it is told what to make of them: one is, one is not.
+    if kind == "times" && text.contains("Univariate growth") {
+        text.push_str("\n[filter]\nirregular = \"per_row\"\n");
+    }
     let first_state = || {
         let states = system.split("states = [").nth(1).unwrap_or_default();
         states.split('"').nth(1).unwrap_or_default().to_owned()

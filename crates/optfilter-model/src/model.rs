@@ -1,13 +1,17 @@
 //! A model from a file, as the library's traits. Small sizes also run with their numbers in the type.
 
-use crate::expr::{Environment, Graph, NodeId, Program};
+use crate::expr::{Environment, Program, Stencil};
 use crate::file::{ModelSpec, Time};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, Dyn};
-use optfilter::model::integrator::{euler, rk4};
-use optfilter::model::{Drift, Dynamics, Integrator, Observation, Step};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn};
+use optfilter::model::integrator::DriftPullBack;
+use optfilter::model::{
+    Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step,
+    pull_back_transition,
+};
 use optfilter::scalar::Scalar;
-use optfilter_run::{RunModel, Size};
+use optfilter_run::{Pace, RunModel, Size};
+use std::sync::Arc;
 
 /// The compiled equations of a model file.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,35 +19,101 @@ pub struct TextModel {
     states: usize,
     inputs: usize,
     outputs: usize,
-    dynamics: Program,
+    dynamics: Equations,
     time: Time,
-    observation: Program,
+    observation: Equations,
     state_angles: Vec<bool>,
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
+    pace: Pace,
+    /// A linear differential equation with constant coefficients; its last input is 1 where there is a constant term.
+    exact: Option<Arc<Linear<Dyn, Dyn>>>,
 }
 
+/// Compiled equations and their transposed Jacobian.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Equations {
+    /// One after the other, with shared parts.
+    Listed { forward: Program, reverse: Option<Program> },
+    /// Over the indices of fields.
+    Fields(Vec<Stencil>),
+}
+
+impl Equations {
+    #[inline]
+    fn eval<S: Scalar>(&self, x: &[S], env: &Environment<'_>, out: &mut [S]) {
+        match self {
+            Self::Listed { forward, .. } => forward.eval(x, env, out),
+            Self::Fields(stencils) => stencils.iter().for_each(|s| s.eval(x, env, out)),
+        }
+    }
+
+    fn has_reverse(&self) -> bool {
+        match self {
+            Self::Listed { reverse, .. } => reverse.is_some(),
+            Self::Fields(stencils) => stencils.iter().all(Stencil::has_reverse),
+        }
+    }
+
+    #[inline]
+    fn pull_back<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
+        match self {
+            Self::Listed { reverse: Some(reverse), .. } => reverse.eval_pull_back(x, r, env, out),
+            Self::Listed { .. } => {}
+            Self::Fields(stencils) => {
+                out.fill(S::ZERO);
+                stencils.iter().for_each(|s| s.pull_back(x, r, env, out));
+            }
+        }
+    }
+}
+
+/// Equations, and what is known of them.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) equations: Equations,
+    /// Whether each is a sum of states times numbers that do not depend on the state.
+    pub(crate) linear: bool,
+    /// Whether each is a constant plus a sum of states and inputs times constants; not asked of fields, whose
+    /// solution would be a matrix.
+    pub(crate) time_invariant: bool,
+    /// Whether one depends on the length of a step.
+    pub(crate) reads_interval: bool,
+    /// Whether each is the state that it is for.
+    pub(crate) still: bool,
+}
+
+/// Up to as many states, the gradient of an observation is one sweep of duals, which is as fast.
+const ONE_SWEEP: usize = 8;
+
 impl TextModel {
-    pub(crate) fn new(
-        spec: &ModelSpec,
-        dynamics: (Graph, Vec<NodeId>),
-        observation: (Graph, Vec<NodeId>),
-    ) -> Self {
-        let affine =
-            |(graph, ids): &(Graph, Vec<NodeId>)| ids.iter().all(|&id| graph.is_affine(id));
-        let linear = affine(&dynamics) && affine(&observation);
-        Self {
+    pub(crate) fn new(spec: &ModelSpec, dynamics: Compiled, observation: Compiled) -> Self {
+        let exact =
+            matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
+        let pace = match spec.time {
+            Time::Continuous { .. } => Pace::Time,
+            Time::Discrete if dynamics.reads_interval => Pace::Time,
+            Time::Discrete if dynamics.still => Pace::Still,
+            Time::Discrete => Pace::Rows,
+        };
+        let mut made = Self {
             states: spec.states.len(),
             inputs: spec.inputs.len(),
             outputs: spec.observations.len(),
-            dynamics: Program::compile(&dynamics.0, &dynamics.1),
+            linear: dynamics.linear && observation.linear,
+            dynamics: dynamics.equations,
             time: spec.time,
-            observation: Program::compile(&observation.0, &observation.1),
+            observation: observation.equations,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
-            linear,
+            pace,
+            exact: None,
+        };
+        if exact {
+            made.exact = made.solved(spec.dt).map(Arc::new);
         }
+        made
     }
 
     /// The number of states.
@@ -61,6 +131,32 @@ impl TextModel {
         self.inputs
     }
 
+    /// The solution of a linear equation with constant coefficients, ready-made for steps of `dt`.
+    fn solved(&self, dt: f64) -> Option<Linear<Dyn, Dyn>> {
+        let n = self.states;
+        let at = |x: &[f64], u: &[f64]| {
+            let mut out = DVector::zeros(n);
+            let env = Environment { u, t: 0.0, dt: f64::NAN, k: f64::NAN };
+            self.dynamics.eval(x, &env, out.as_mut_slice());
+            out
+        };
+        let unit = |len: usize, j: usize| -> Vec<f64> {
+            (0..len).map(|i| f64::from(u8::from(i == j))).collect()
+        };
+        let (x, u) = (vec![0.0; n], vec![0.0; self.inputs]);
+        let offset = at(&x, &u);
+        let columns: Vec<_> = (0..n).map(|j| at(&unit(n, j), &u) - &offset).collect();
+        let mut inputs: Vec<_> =
+            (0..self.inputs).map(|j| at(&x, &unit(self.inputs, j)) - &offset).collect();
+        let a = DMatrix::from_columns(&columns);
+        if offset.iter().any(|v| *v != 0.0) {
+            inputs.push(offset);
+        }
+        let finite = a.iter().chain(inputs.iter().flatten()).all(|v| v.is_finite());
+        let model = Linear::continuous(a, DMatrix::zeros(1, n), dt).ok()?;
+        model.with_inputs(inputs).ok().filter(|_| finite)
+    }
+
     #[inline]
     fn transition_in<D: Dim, S: Scalar>(
         &self,
@@ -72,38 +168,72 @@ impl TextModel {
     ) where
         DefaultAllocator: Allocator<D>,
     {
+        if let Some(exact) = &self.exact {
+            return with_constant(exact, u, |u| exact.transition(x, u, step, out));
+        }
         match self.time {
-            Time::Discrete => {
-                let env = Environment { u, t: step.time, dt: step.dt, k: step.index as f64 };
-                self.dynamics.eval(x, &env, out);
-            }
+            Time::Discrete => self.dynamics.eval(x, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
-                let rate = Rate { model: self, dim };
-                let dt = step.dt / f64::from(substeps);
-                let start = step.time - step.dt;
-                out.copy_from_slice(x);
-                for k in 0..substeps {
-                    let time = start + f64::from(k) * dt;
-                    match method {
-                        Integrator::Euler => euler(&rate, out, u, time, dt),
-                        Integrator::Rk4 => rk4(&rate, out, u, time, dt),
-                    }
-                }
+                let drift = Rate { model: self, dim };
+                integrated(drift, method, substeps).transition(x, u, step, out);
             }
         }
     }
 
-    #[inline]
-    fn observe_in<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        let env = Environment { u, t: step.time, dt: step.dt, k: step.index as f64 };
-        self.observation.eval(x, &env, out);
+    fn transition_reversed<S: Scalar>(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        r: &[S],
+        out: &mut [S],
+    ) {
+        if let Some(exact) = &self.exact {
+            return with_constant(exact, u, |u| {
+                pull_back_transition(&**exact, x, u, step, r, out);
+            });
+        }
+        match self.time {
+            Time::Discrete => self.dynamics.pull_back(x, r, &environment(u, step), out),
+            Time::Continuous { method, substeps } => {
+                let drift = Rate { model: self, dim: Dyn(self.states) };
+                let model = integrated(drift, method, substeps);
+                if let Some(pull_back) = model.transition_pull_back() {
+                    pull_back(&model, x, u, step, r, out);
+                }
+            }
+        }
     }
+}
+
+/// Calls with the inputs of an exact solution, the last of which may be 1.
+#[inline]
+fn with_constant(exact: &Linear<Dyn, Dyn>, u: &[f64], call: impl FnOnce(&[f64])) {
+    if exact.input_dim() == u.len() {
+        return call(u);
+    }
+    let mut u = u.to_vec();
+    u.push(1.0);
+    call(&u);
+}
+
+fn integrated<D>(drift: D, method: Option<Integrator>, substeps: u32) -> Integrated<D> {
+    Integrated { drift, method: method.unwrap_or(Integrator::Rk4), substeps }
+}
+
+fn environment<'a>(u: &'a [f64], step: &Step) -> Environment<'a> {
+    Environment { u, t: step.time, dt: step.dt, k: step.index as f64 }
 }
 
 /// The right-hand side of a differential equation from a file.
 struct Rate<'a, D> {
     model: &'a TextModel,
     dim: D,
+}
+
+/// What a rate of change may refer to: it has no step.
+fn at(u: &[f64], time: f64) -> Environment<'_> {
+    Environment { u, t: time, dt: f64::NAN, k: f64::NAN }
 }
 
 impl<D: Dim> Drift for Rate<'_, D> {
@@ -113,8 +243,12 @@ impl<D: Dim> Drift for Rate<'_, D> {
     }
     #[inline]
     fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]) {
-        let env = Environment { u, t: time, dt: f64::NAN, k: f64::NAN };
-        self.model.dynamics.eval(x, &env, out);
+        self.model.dynamics.eval(x, &at(u, time), out);
+    }
+    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+        let pull_back: DriftPullBack<Self, S> =
+            |rate, x, u, time, r, out| rate.model.dynamics.pull_back(x, r, &at(u, time), out);
+        self.model.dynamics.has_reverse().then_some(pull_back)
     }
 }
 
@@ -129,6 +263,9 @@ impl Dynamics for TextModel {
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         self.transition_in(Dyn(self.states), x, u, step, out);
     }
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        self.dynamics.has_reverse().then_some(Self::transition_reversed)
+    }
     fn is_state_angle(&self, component: usize) -> bool {
         self.state_angles.get(component).copied().unwrap_or(false)
     }
@@ -140,7 +277,13 @@ impl Observation for TextModel {
         Dyn(self.outputs)
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        self.observe_in(x, u, step, out);
+        self.observation.eval(x, &environment(u, step), out);
+    }
+    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
+            model.observation.pull_back(x, r, &environment(u, step), out);
+        };
+        (self.states > ONE_SWEEP && self.observation.has_reverse()).then_some(pull_back)
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation_angles.get(component).copied().unwrap_or(false)
@@ -163,6 +306,14 @@ impl RunModel for TextModel {
         self.linear
     }
 
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        self.exact.as_ref()?.drift().cloned()
+    }
+
     #[inline]
     fn transition_sized<D: Dim, S: Scalar>(
         &self,
@@ -175,5 +326,89 @@ impl RunModel for TextModel {
         DefaultAllocator: Allocator<D>,
     {
         self.transition_in(dim, x, u, step, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::SYSTEMS;
+    use optfilter::scalar::Dual;
+
+    /// A point, a direction and a vector to pull back, none of them special.
+    fn numbers(n: usize, phase: f64) -> Vec<f64> {
+        (0..n).map(|i| 0.6 + 0.5 * (phase + 1.7 * i as f64).sin()).collect()
+    }
+
+    fn tangent(f: impl Fn(&[Dual<f64, 1>], &mut [Dual<f64, 1>]), x: &[f64], m: usize) -> Vec<f64> {
+        let v = numbers(x.len(), 1.0);
+        let point: Vec<_> = x.iter().zip(&v).map(|(&re, &v)| Dual { re, eps: [v] }).collect();
+        let mut image = vec![Dual::ZERO; m];
+        f(&point, &mut image);
+        image.iter().map(|d| d.eps[0]).collect()
+    }
+
+    /// r'(J v) = (J' r)'v, to the rounding of both sums.
+    fn check_adjoint(forward: &[f64], backward: &[f64], what: &str) {
+        let (r, v) = (numbers(forward.len(), 2.0), numbers(backward.len(), 1.0));
+        let dot = |a: &[f64], b: &[f64]| -> (f64, f64) {
+            let products = a.iter().zip(b).map(|(a, b)| a * b);
+            products.fold((0.0, 0.0), |(sum, size), p| (sum + p, size + p.abs()))
+        };
+        let ((left, size), (right, other)) = (dot(&r, forward), dot(&v, backward));
+        assert!((left - right).abs() <= 1e-13 * size.max(other), "{what}: {left} {right}");
+        assert!(size > 0.0, "{what}");
+    }
+
+    #[test]
+    fn every_built_in_system_passes_the_adjoint_test_under_every_integrator() {
+        let step = Step::even(7, 0.05);
+        for system in SYSTEMS {
+            let mut spec = ModelSpec::parse(system.name, system.text).unwrap();
+            let times = match spec.time {
+                Time::Discrete => vec![Time::Discrete],
+                _ => [
+                    (None, 1),
+                    (Some(Integrator::Euler), 1),
+                    (Some(Integrator::Rk4), 1),
+                    (Some(Integrator::Rk4), 3),
+                ]
+                .map(|(method, substeps)| Time::Continuous { method, substeps })
+                .to_vec(),
+            };
+            let (n, m) = (spec.states.len(), spec.observations.len());
+            let (x, u) = (numbers(n, 0.0), numbers(spec.inputs.len(), 3.0));
+            for time in times {
+                spec.time = time;
+                let model = spec.compile();
+                let forward = tangent(|x, out| model.transition(x, &u, &step, out), &x, n);
+                let mut backward = vec![f64::NAN; n];
+                let pull_back = model.transition_pull_back().unwrap();
+                pull_back(&model, &x, &u, &step, &numbers(n, 2.0), &mut backward);
+                check_adjoint(&forward, &backward, &format!("{} {time:?}", system.name));
+            }
+            let model = spec.compile();
+            let forward = tangent(|x, out| model.observe(x, &u, &step, out), &x, m);
+            let mut backward = vec![f64::NAN; n];
+            let env = environment(&u, &step);
+            model.observation.pull_back(&x, &numbers(m, 2.0), &env, &mut backward);
+            check_adjoint(&forward, &backward, system.name);
+        }
+    }
+
+    #[test]
+    fn a_gradient_is_at_most_four_times_the_instructions_of_an_evaluation() {
+        for system in SYSTEMS {
+            let model = ModelSpec::parse(system.name, system.text).unwrap().compile();
+            for (what, equations) in
+                [("dynamics", &model.dynamics), ("observation", &model.observation)]
+            {
+                let Equations::Listed { forward, reverse } = equations else { continue };
+                // A copy of a state is work too, which the forward program does without an instruction.
+                let forward = forward.len().1.max(forward.outputs());
+                let reverse = reverse.as_ref().unwrap().len().1;
+                assert!(reverse <= 4 * forward, "{} {what}: {reverse} {forward}", system.name);
+            }
+        }
     }
 }

@@ -232,5 +232,5 @@ fn a_file_may_change_parts_of_a_built_in() {
     assert_eq!(spec.observations, ["height"]);
     assert!(spec.parameters.contains(&("rho".into(), 20.0)));
     assert!(spec.parameters.contains(&("sigma".into(), 10.0)));
-    assert_eq!(spec.measurement_cov.unwrap()[(0, 0)], 0.25);
+    assert_eq!(spec.measurement_cov.unwrap().variance(0), 0.25);
 }

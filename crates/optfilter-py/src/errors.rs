@@ -117,6 +117,14 @@ pub(crate) fn to_python(py: Python<'_>, error: FilterError, trajectory: Option<u
             "ts",
             format!("time runs backwards at index {}: {time} after {previous}", shown(index)),
         ),
+        FilterError::Uneven { index, dt, usual } => bad(
+            "ts",
+            format!(
+                "the step to index {} is {dt} long where others are {usual}, but the model goes from row to row and knows no \
+                 dt; use dt in its equations, models.ContinuousLinear, or irregular=\"per_row\" to count every row as one step",
+                shown(index)
+            ),
+        ),
         FilterError::TimeStep { dt } => bad("dt", format!("{dt} is not positive and finite")),
         FilterError::Impossible { index, component, value } => bad(
             "y",

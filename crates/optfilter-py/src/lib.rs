@@ -14,6 +14,7 @@ mod reproduce;
 mod simulate;
 mod theory;
 mod threads;
+mod vjp;
 
 use pyo3::prelude::*;
 

@@ -6,14 +6,14 @@ use crate::problem::{Covariance, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
 use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, ProcessFactor,
-    Responsive, Unscented, Variational, Window, WindowBars,
+    Bounded, Ensemble, ErrorBars, Extended, Filter, ImplicitMap, Iterated, Localization, Memory,
+    Particle, ProcessFactor, Responsive, Unscented, Variational, Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
-use optfilter::model::{Dynamics, Model, Observation, Step};
+use optfilter::model::{Dynamics, Model, Noise, Observation, Step};
 use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,6 +93,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let needs_q = match method {
             Method::Imap => false,
             Method::Vkf => !explicit_prior,
+            // What is not said to be noisy is not.
+            Method::Etkf | Method::Letkf => false,
             _ => true,
         };
         if needs_q && !has_q {
@@ -100,7 +102,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
             let message = format!("{name} needs process noise (Q){or}; imap does not");
             return Err(SpecError::of("Q", message));
         }
-        if matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf) && !has_r {
+        let reads_r = matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf);
+        if (reads_r || method.is_ensemble()) && !has_r {
             let message = format!("{name} needs measurement noise (R); imap does not");
             return Err(SpecError::of("R", message));
         }
@@ -181,12 +184,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let filter = Iterated::new(model, noise, self.spec.steps())
                     .map_err(wrong)?
                     .stopping_at(stop.clone());
-                Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
+                Ok(Arc::new(Shared(Arc::new(self.engine(self.bounded(filter)?, (), stop)?))))
             }
             Method::Ukf => {
                 let noise = self.noise(n, m, r)?;
                 let points = self.spec.sigma_points(n.value());
-                self.runner(Unscented::new(model, noise, points).map_err(wrong)?, ())
+                let filter = Unscented::new(model, noise, points).map_err(wrong)?;
+                self.runner(self.bounded(filter)?, ())
             }
             Method::Pf => {
                 // R only says how widely innovations spread; counts need not state it.
@@ -195,21 +199,44 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let likelihood = self.problem.likelihood(m, self.squared)?;
                 let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
                     .map_err(wrong)?;
-                self.runner(filter, (self.spec.particles() as usize, self.spec.seed()))
+                let settings = (self.spec.particles() as usize, self.spec.seed());
+                self.runner(self.bounded(filter)?, settings)
+            }
+            Method::Etkf | Method::Letkf => {
+                let noise = self.problem.slim_noise(n, m, self.spec.process_scale())?;
+                let mut filter =
+                    Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
+                if self.spec.rotate() {
+                    filter = filter.rotated();
+                }
+                if self.method == Method::Letkf {
+                    let near = Localization::index(self.spec.radius(), self.spec.periodic());
+                    filter = filter.local(near.map_err(wrong)?).map_err(wrong)?;
+                }
+                let settings = (self.spec.members() as usize, self.spec.seed());
+                self.runner(self.bounded(filter)?, settings)
             }
             Method::Vkf => {
                 let likelihood = self.problem.likelihood(m, self.squared)?;
-                let prior = self.prior()?.dense(n);
+                let prior = self.prior(n, m)?;
                 let rule = self.rule(n)?;
                 let stop = rule.stop.clone();
                 let explicit = self.spec.prior_var.is_some() || self.problem.prior.is_some();
                 let key = if explicit { "prior_cov" } else { "Q" };
-                let filter = Variational::new(model, likelihood, prior, rule, self.spec.steps())
-                    .map_err(|_| {
-                        let message =
-                            "must be positive definite: vkf needs a variance in every state";
-                        SpecError::of(key, message)
-                    })?;
+                let mut filter =
+                    Variational::new(model, likelihood, prior, rule, self.spec.steps()).map_err(
+                        |_| {
+                            let message =
+                                "must be positive definite: vkf needs a variance in every state";
+                            SpecError::of(key, message)
+                        },
+                    )?;
+                if let Some(bounds) = &self.problem.bounds {
+                    filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
+                }
+                if !explicit && self.problem.process.as_ref().is_some_and(|q| q.per_time) {
+                    filter = filter.with_cadence(self.problem.dt);
+                }
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }
         }
@@ -229,7 +256,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let r = self.problem.measurement.as_ref();
         if self.method != Method::Imap {
-            return self.runner(Extended::new(model, self.noise(n, m, r)?), ());
+            let filter = Extended::new(model, self.noise(n, m, r)?);
+            return self.runner(self.bounded(filter)?, ());
         }
         let likelihood = self.problem.likelihood(m, self.squared)?;
         let rule = self.rule(n)?;
@@ -241,6 +269,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         }
         if let Some(bounds) = &self.problem.bounds {
             filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
+        }
+        if self.problem.widens(self.spec) {
+            filter = filter.widening();
         }
         if self.error_bars {
             let mut filter =
@@ -255,6 +286,11 @@ impl<'a, T: RunModel> Choice<'a, T> {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
+    }
+
+    /// The filter inside the problem's bounds.
+    fn bounded<F: Filter>(&self, filter: F) -> Result<Bounded<F>, SpecError> {
+        Bounded::new(filter, self.problem.bounds.clone()).map_err(SpecError::from)
     }
 
     /// Implicit MAP over a window.
@@ -293,7 +329,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
         }
         if self.spec.is_weak() {
-            filter = filter.weak(self.process_factors(n.value())?).map_err(wrong)?;
+            let initial = factor_of("P0", &self.problem.cov, n.value())?;
+            filter = filter.weak(self.process_factors(n.value())?, initial).map_err(wrong)?;
         }
         if !self.error_bars {
             return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
@@ -313,19 +350,26 @@ impl<'a, T: RunModel> Choice<'a, T> {
     ) -> Result<impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static, SpecError> {
         let missing = || SpecError::of("Q", "a weak constraint needs process noise");
         let q = self.problem.process.as_ref().ok_or_else(missing)?;
-        let wrong = || SpecError::of("Q", "must be finite, symmetric and positive semi-definite");
-        let (fixed, per_time) = (q.cov.scaled(self.spec.process_scale()), q.per_time);
-        let fixed = Arc::new(match fixed {
-            Covariance::Dense(q) => ProcessFactor::Dense(psd_factor(&q).ok_or_else(wrong)?),
-            q => ProcessFactor::Diagonal((0..n).map(|i| q.variance(i).sqrt()).collect()),
-        });
-        Ok(move |step: &Step| match (per_time, &*fixed) {
-            (false, _) => fixed.clone(),
-            (true, ProcessFactor::Diagonal(c)) => {
-                let root = step.dt.sqrt();
-                Arc::new(ProcessFactor::Diagonal(c.iter().map(|c| c * root).collect()))
+        let fixed = Arc::new(factor_of("Q", &q.cov.scaled(self.spec.process_scale()), n)?);
+        let per_time = q.per_time;
+        // Integrated exactly over every step, where that can be had.
+        let noise = match per_time && self.problem.model.drift().is_some() {
+            true => Some(self.noise(Dyn(n), Dyn(1), Some(&Covariance::Scalar(1.0)))?),
+            false => None,
+        };
+        Ok(move |step: &Step| {
+            let exact = noise.as_ref().and_then(|noise| psd_factor(&noise.process_cov(step)));
+            match (exact, per_time, &*fixed) {
+                (Some(factor), ..) => Arc::new(ProcessFactor::Dense(factor)),
+                (None, false, _) => fixed.clone(),
+                (None, true, ProcessFactor::Diagonal(c)) => {
+                    let root = step.dt.sqrt();
+                    Arc::new(ProcessFactor::Diagonal(c.iter().map(|c| c * root).collect()))
+                }
+                (None, true, ProcessFactor::Dense(c)) => {
+                    Arc::new(ProcessFactor::Dense(c * step.dt.sqrt()))
+                }
             }
-            (true, ProcessFactor::Dense(c)) => Arc::new(ProcessFactor::Dense(c * step.dt.sqrt())),
         })
     }
 
@@ -356,12 +400,21 @@ impl<'a, T: RunModel> Choice<'a, T> {
     {
         let model = &self.problem.model;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
+        let point = self.method == Method::Imap && !self.spec.is_windowed();
+        let widens = point && self.problem.widens(self.spec);
+        let even = self.problem.refuses_irregular(self.spec);
         let start =
             Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
         let engine = Engine {
             settings,
             start,
-            kind: format!("{} {n}x{m}", self.method.name()),
+            kind: format!(
+                "{} {n}x{m}{}",
+                self.method.name(),
+                if widens || even { " in time" } else { "" }
+            ),
+            widens,
+            even,
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
             lanes: None,
             stop,
@@ -386,17 +439,18 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// The prior covariance of vkf: as given, else Q over a step.
-    fn prior(&self) -> Result<Covariance, SpecError> {
+    fn prior<N: Dim, D: Dim>(&self, n: N, m: D) -> Result<OMatrix<f64, N, N>, SpecError>
+    where
+        DefaultAllocator: Shapes<N, D>,
+    {
         if let Some(variance) = self.spec.prior_var {
-            return Ok(Covariance::Scalar(variance));
+            return Ok(Covariance::Scalar(variance).dense(n));
         }
         if let Some(prior) = &self.problem.prior {
-            return Ok(prior.clone());
+            return Ok(prior.dense(n));
         }
-        let q = self.problem.process.as_ref();
-        let q = q.ok_or_else(|| SpecError::of("Q", "vkf needs process noise or a prior"))?;
-        let per = if q.per_time { self.problem.dt } else { 1.0 };
-        Ok(q.cov.scaled(self.spec.process_scale() * per))
+        let noise = self.noise(n, m, Some(&Covariance::Scalar(1.0)))?;
+        Ok(noise.process_cov(&Step::even(1, self.problem.dt)))
     }
 
     fn rule<N: Dim>(&self, n: N) -> Result<Stoppable<AnyRule<N>>, SpecError>
@@ -418,4 +472,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
         };
         Ok(Stoppable { rule, stop: Arc::new(AtomicBool::new(false)) })
     }
+}
+
+/// C with C C' = the covariance of `n` states, which is called `key`.
+fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFactor, SpecError> {
+    let wrong = || SpecError::of(key, "must be finite, symmetric and positive semi-definite");
+    Ok(match cov {
+        Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
+        cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
+    })
 }

@@ -102,7 +102,7 @@ fn loses_the_state<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> bool
 fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
     let model = Flexible(problem.model.clone());
     let u = vec![0.0; model.input_dim()];
-    let start = Step { index: 1, time: 0.0, dt: problem.dt };
+    let start = Step { time: 0.0, ..Step::even(1, problem.dt) };
     let mut points = vec![(problem.mean.clone(), start)];
     if problem.mean.len() <= MOST_STATES_WITH_BARS {
         for i in 0..problem.mean.len() {
@@ -115,7 +115,8 @@ fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
         }
         let mut x = problem.mean.clone();
         for index in 2..ROWS_AHEAD {
-            let step = Step { index, time: (index - 1) as f64 * problem.dt, dt: problem.dt };
+            let time = (index - 1) as f64 * problem.dt;
+            let step = Step { time, ..Step::even(index, problem.dt) };
             let before = x.clone();
             model.transition(&before, &u, &step, &mut x);
             points.push((x.clone(), step));
@@ -147,7 +148,8 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
         // Each row carries a correction at least one state further.
         (1..=n as u64 + 1)
             .map(|index| {
-                let step = Step { index, time: (index - 1) as f64 * problem.dt, dt: problem.dt };
+                let time = (index - 1) as f64 * problem.dt;
+                let step = Step { time, ..Step::even(index, problem.dt) };
                 if index > 1 {
                     let before = x.clone();
                     model.transition(&before, &u, &step, &mut x);

@@ -3,14 +3,14 @@
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
 use crate::rule::Stoppable;
-use crate::runner::{LaneRunner, Start};
+use crate::runner::{LaneRunner, Rhythm, Start};
 use crate::spec::{FilterSpec, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};
 use optfilter::model::Model;
 use optfilter::model::likelihood::AnyLikelihood;
-use optfilter::optim::AnyOptimizer;
+use optfilter::optim::{AnyOptimizer, Bounds};
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     model: M,
+    bounds: Option<Bounds>,
+    /// Whether irregular times are an error.
+    even: bool,
     filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
 }
 
@@ -38,7 +41,17 @@ where
             OVector::from_fn_generic(n, U1, |i, _| s.mean.get(i).copied().unwrap_or(f64::NAN))
         };
         let starts: Vec<_> = starts.iter().map(start).collect();
-        Batch::new(series.to_vec()).run(&self.filter, &starts)
+        let mut estimates = Batch::new(series.to_vec()).run(&self.filter, &starts)?;
+        if self.even {
+            for (b, series) in series.iter().enumerate() {
+                let mut rhythm = Rhythm::default();
+                let checked = (1..series.len()).try_for_each(|k| rhythm.check(&series.step(k)));
+                if let Err(error) = checked {
+                    estimates.refuse(b, error);
+                }
+            }
+        }
+        Ok(estimates)
     }
 
     fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64> {
@@ -51,6 +64,9 @@ where
             match series.predicts(k) {
                 true => self.model.transition(before, u, &step, &mut prediction),
                 false => prediction.copy_from_slice(before),
+            }
+            if let Some(bounds) = &self.bounds {
+                bounds.project(&mut prediction);
             }
             self.model.observe(&prediction, u, &step, &mut seen);
             for i in 0..m {
@@ -82,7 +98,7 @@ pub(crate) fn lanes<T: RunModel>(
     packed(spec, problem, Flexible(problem.model.clone()), squared, stop)
 }
 
-fn packed<T, M>(
+fn packed<T: RunModel, M>(
     spec: &FilterSpec,
     problem: &Problem<T>,
     model: M,
@@ -105,5 +121,9 @@ where
     if let Some(bounds) = &problem.bounds {
         filter = filter.with_bounds(bounds.clone()).map_err(SpecError::from)?;
     }
-    Ok(Box::new(Packed { model, filter }))
+    if problem.widens(spec) {
+        filter = filter.widening();
+    }
+    let (bounds, even) = (problem.bounds.clone(), problem.refuses_irregular(spec));
+    Ok(Box::new(Packed { model, bounds, even, filter }))
 }

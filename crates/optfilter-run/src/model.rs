@@ -5,7 +5,7 @@
 //! machine code is the model's to say ([`RunModel::SIZES`]).
 
 use nalgebra::allocator::Allocator;
-use nalgebra::{Const, DefaultAllocator, Dim, Dyn};
+use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Model, Observation,
     PullBack, RandomWalk, Step,
@@ -16,6 +16,17 @@ use optfilter::scalar::Scalar;
 /// stream fastest (imap, ekf and kf).
 pub type Size = (usize, usize, bool);
 
+/// What dynamics make of the length of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// They read it.
+    Time,
+    /// They leave the state where it is, so that only the noise could.
+    Still,
+    /// Every row is one step.
+    Rows,
+}
+
 /// A model that a filter chosen at run time can run on.
 pub trait RunModel: Model + Clone + Send + Sync + 'static {
     /// Sizes that filters are compiled for; all others work, with an allocation or two per step.
@@ -24,6 +35,16 @@ pub trait RunModel: Model + Clone + Send + Sync + 'static {
     /// Whether transition and observation are known to be linear in the state.
     fn is_linear(&self) -> bool {
         false
+    }
+
+    /// What the dynamics make of the length of a step; unless they say otherwise, what is right.
+    fn pace(&self) -> Pace {
+        Pace::Time
+    }
+
+    /// The matrix A of dynamics dx = A x dt that are exact over every step, if they are such.
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        None
     }
 
     /// The transition, with scratch of dimension `dim` where it needs some.
@@ -56,6 +77,9 @@ pub(crate) const fn compiled(sizes: &[Size], n: usize, m: usize, all: bool) -> b
 
 impl RunModel for Growth {
     const SIZES: &'static [Size] = &[(1, 1, true)];
+    fn pace(&self) -> Pace {
+        Pace::Rows
+    }
 }
 
 impl RunModel for Integrated<Lorenz63> {
@@ -68,11 +92,25 @@ impl RunModel for RandomWalk<Dyn> {
     fn is_linear(&self) -> bool {
         true
     }
+    fn pace(&self) -> Pace {
+        Pace::Still
+    }
 }
 
 impl RunModel for Linear<Dyn, Dyn> {
     fn is_linear(&self) -> bool {
         true
+    }
+    fn pace(&self) -> Pace {
+        let still = self.input_dim() == 0 && self.f().is_identity(0.0);
+        match self.drift() {
+            Some(_) => Pace::Time,
+            None if still => Pace::Still,
+            None => Pace::Rows,
+        }
+    }
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        self.drift().cloned()
     }
 }
 
@@ -100,6 +138,15 @@ macro_rules! delegate {
             #[inline(always)]
             fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
                 self.0.transition_sized(self.state_dim(), x, u, step, out);
+            }
+            #[inline(always)]
+            fn transition_many(
+                &self,
+                points: &dyn Fn() -> Vec<f64>,
+                u: &[f64],
+                step: &Step,
+            ) -> Option<Vec<f64>> {
+                self.0.transition_many(points, u, step)
             }
             #[inline(always)]
             fn transition_jacobian(
@@ -139,6 +186,15 @@ macro_rules! delegate {
             #[inline(always)]
             fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
                 self.0.observe(x, u, step, out);
+            }
+            #[inline(always)]
+            fn observe_many(
+                &self,
+                points: &dyn Fn() -> Vec<f64>,
+                u: &[f64],
+                step: &Step,
+            ) -> Option<Vec<f64>> {
+                self.0.observe_many(points, u, step)
             }
             #[inline(always)]
             fn observation_jacobian(

@@ -108,6 +108,10 @@ impl<S: Scalar, O: Optimizer<S>> Optimizer<S> for Stoppable<O> {
         self.rule.step(x, g, state);
     }
     #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &Self::State<V>) -> bool {
+        self.rule.is_sound::<V>(state)
+    }
+    #[inline(always)]
     fn is_done(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -133,6 +137,14 @@ macro_rules! any_rule {
                     Self::Native(rule) => AnyRuleState::Native(rule.init(x)),
                     Self::Matrix(_) => AnyRuleState::Matrix,
                     Self::Custom(_) => AnyRuleState::Custom(RuleState::Empty),
+                }
+            }
+            #[inline(always)]
+            fn is_sound<V: Buffer<Elem = $scalar>>(&self, state: &AnyRuleState<V>) -> bool {
+                match (self, state) {
+                    (Self::Native(rule), AnyRuleState::Native(state)) => rule.is_sound::<V>(state),
+                    // What a user's rule remembers only the user can judge.
+                    _ => true,
                 }
             }
             #[inline(always)]

@@ -9,15 +9,15 @@ use optfilter::batch::Estimates;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
-    Belief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief, Update,
-    WindowBarsBelief, WindowBelief,
+    Belief, EnsembleBelief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief,
+    Update, WindowBarsBelief, WindowBelief,
 };
 use optfilter::model::Step;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -243,7 +243,7 @@ pub trait Live: Send + Sync {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
     /// The states of the rows in a window, oldest first (n numbers each); empty without one.
     fn path(&self) -> Vec<f64>;
-    /// Particles (count x n, row by row) and weights.
+    /// Particles or members (count x n, row by row) and weights.
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)>;
 }
 
@@ -339,6 +339,28 @@ where
     }
 }
 
+impl<N: Dim> Begin<N> for EnsembleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync,
+{
+    /// The number of members and the seed.
+    type Settings = (usize, u64);
+    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+        let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "ensemble"));
+        if let crate::Covariance::Dense(_) = start.cov {
+            return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
+        }
+        let variances: Vec<f64> = (0..n.value()).map(|i| start.cov.variance(i)).collect();
+        Self::independent(&mean, &variances, count, stream)
+    }
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (n, count) = (self.mean().nrows(), self.count());
+        let values = (0..count).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
+        Some((values.collect(), vec![1.0 / count as f64; count]))
+    }
+}
+
 /// A filter of the library with what its beliefs need.
 pub(crate) struct Engine<F: Filter>
 where
@@ -350,6 +372,10 @@ where
     pub(crate) start: Start,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
+    /// Whether the filter takes more steps after a gap.
+    pub(crate) widens: bool,
+    /// Whether irregular times are an error.
+    pub(crate) even: bool,
     pub(crate) state_angles: Vec<bool>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -400,6 +426,11 @@ where
         out.observed = update.observed;
     }
 
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
     /// An error where a raised flag has made a result worthless.
     #[inline(always)]
     fn check_stop(&self) -> Result<(), FilterError> {
@@ -431,7 +462,7 @@ where
     }
 
     fn has_cov(&self) -> bool {
-        F::Belief::HAS_COV
+        F::Belief::has_cov(self.0.filter.dims().0.value())
     }
 
     fn lag(&self) -> Option<usize> {
@@ -444,7 +475,7 @@ where
 
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
         let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
-        Ok(Box::new(Moving { engine: self.0.clone(), belief }))
+        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default() }))
     }
 
     fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
@@ -452,6 +483,7 @@ where
             engine: self.0.clone(),
             belief: F::Belief::begin(&self.0.settings, self.0.filter.dims().0, &self.0.start)
                 .map_err(|e| CheckpointError::Body { message: e.to_string() })?,
+            rhythm: Rhythm::default(),
         };
         live.restore(bytes)?;
         Ok(Box::new(live))
@@ -465,6 +497,7 @@ where
         watch: &Watch<'_>,
     ) -> Result<(), FilterError> {
         let engine = &*self.0;
+        let mut rhythm = Rhythm::default();
         let (n, m, _) = engine.filter.dims();
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
@@ -491,6 +524,9 @@ where
                     .copy_from_slice(&engine.path(belief)[..size]);
             }
             done = k + 1;
+            if engine.even && done < series.len() {
+                rhythm.check(&series.step(done))?;
+            }
             left -= 1;
             if left == 0 {
                 left = watch.stride;
@@ -521,6 +557,74 @@ where
     }
 }
 
+/// Steps that differ by more than this share of the first are irregular; the months of a calendar are not.
+const UNEVEN: f64 = 0.25;
+
+/// When rows come, and when the last one was measured.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rhythm {
+    /// The first step between two rows of different times.
+    usual: f64,
+    /// The time of the first row; NaN before it.
+    first: f64,
+    /// That of the last measured row, or of the first.
+    seen_at: f64,
+    /// Whether a row without a measurement came since.
+    missed: bool,
+    /// Whether a prediction still waits for its measurement.
+    waiting: bool,
+}
+
+impl Default for Rhythm {
+    fn default() -> Self {
+        let nan = f64::NAN;
+        Self { usual: nan, first: nan, seen_at: nan, missed: false, waiting: false }
+    }
+}
+
+impl Rhythm {
+    /// An error where a step is unlike the first.
+    pub(crate) fn check(&mut self, step: &Step) -> Result<(), FilterError> {
+        // The first row has no step of its own; rows of one time have none between them.
+        if step.index < 2 || step.dt == 0.0 {
+            return Ok(());
+        }
+        if self.usual.is_nan() {
+            self.usual = step.dt;
+        }
+        if (step.dt - self.usual).abs() <= UNEVEN * self.usual {
+            return Ok(());
+        }
+        Err(FilterError::Uneven { index: step.index, dt: step.dt, usual: self.usual })
+    }
+
+    /// After a prediction: if the one before it waits still, a row went by without a measurement.
+    fn predicted(&mut self) {
+        self.missed |= self.waiting;
+        self.waiting = true;
+    }
+
+    /// The step to a row, with what the rows before say of it.
+    fn since(&self, step: &Step) -> Step {
+        if self.first.is_nan() {
+            return *step;
+        }
+        let known = Step::to_row(step.index, step.time, step.dt, self.first);
+        Step { since: if self.missed { step.time - self.seen_at } else { step.dt }, ..known }
+    }
+
+    /// After a row.
+    fn taken(&mut self, step: &Step, measured: bool) {
+        if self.first.is_nan() {
+            (self.first, self.seen_at) = (step.time, step.time);
+        }
+        if measured {
+            self.seen_at = step.time;
+        }
+        (self.missed, self.waiting) = (!measured, false);
+    }
+}
+
 /// A belief on its way.
 struct Moving<F: Filter>
 where
@@ -529,6 +633,7 @@ where
 {
     engine: Arc<Engine<F>>,
     belief: F::Belief,
+    rhythm: Rhythm,
 }
 
 impl<F> Live for Moving<F>
@@ -538,7 +643,14 @@ where
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     fn predict(&mut self, u: &[f64], step: &Step) -> Result<(), FilterError> {
-        self.engine.filter.predict(&mut self.belief, u, step)
+        let mut rhythm = self.rhythm;
+        if self.engine.even {
+            rhythm.check(step)?;
+        }
+        rhythm.predicted();
+        self.engine.filter.predict(&mut self.belief, u, step)?;
+        self.rhythm = rhythm;
+        Ok(())
     }
 
     fn update(
@@ -560,7 +672,14 @@ where
         y: &[f64],
         out: &mut Estimate,
     ) -> Result<(), FilterError> {
+        let mut rhythm = self.rhythm;
+        if self.engine.even && predict {
+            rhythm.check(step)?;
+        }
+        let step = &rhythm.since(step);
         let update = advance(&self.engine.filter, &mut self.belief, predict, (y, u), step)?;
+        rhythm.taken(step, update.observed > 0);
+        self.rhythm = rhythm;
         self.engine.check_stop()?;
         self.engine.write_belief(&self.belief, out);
         self.engine.write_update(&update, out);
@@ -572,14 +691,20 @@ where
     }
 
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        checkpoint::save(&self.engine.kind, &self.belief)
+        match self.engine.keeps_time() {
+            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
+            false => checkpoint::save(&self.engine.kind, &self.belief),
+        }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let belief: F::Belief = checkpoint::load(&self.engine.kind, bytes)?;
+        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
+            true => checkpoint::load(&self.engine.kind, bytes)?,
+            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
+        };
         let n = self.engine.filter.dims().0.value();
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
-        self.belief = belief;
+        (self.belief, self.rhythm) = (belief, rhythm);
         Ok(())
     }
 

@@ -29,7 +29,8 @@ impl Clock {
         self.rows
     }
 
-    /// The step to the next row, and whether it is predicted. An error says which times run backwards.
+    /// The step to the next row, and whether it is predicted. An error says which times run backwards, or
+    /// are no times at all.
     ///
     /// The first row is not predicted unless the clock was told to; without times it stands at 0, or at one
     /// step where it is predicted.
@@ -45,16 +46,16 @@ impl Clock {
                 (time, if first { self.dt } else { time - self.last })
             }
             None => {
-                let steps = self.rows + u64::from(self.predict_first);
+                let steps = self.rows.saturating_add(u64::from(self.predict_first));
                 (steps as f64 * self.dt, self.dt)
             }
         };
-        if dt < 0.0 {
+        if !(dt >= 0.0 && dt.is_finite() && time.is_finite()) {
             return Err((self.last + self.origin, time + self.origin));
         }
-        self.rows += 1;
+        self.rows = self.rows.saturating_add(1);
         self.last = time;
-        Ok((!first || self.predict_first, Step { index: self.rows, time, dt }))
+        Ok((!first || self.predict_first, Step { time, ..Step::even(self.rows, dt) }))
     }
 }
 
@@ -85,7 +86,8 @@ impl Session {
         })
     }
 
-    /// Takes a row and returns its step; [`estimate`](Self::estimate) has the result.
+    /// Takes a row and returns its step; [`estimate`](Self::estimate) has the result. After an error clock and
+    /// belief are as they were before the row.
     #[inline]
     pub fn take(
         &mut self,
@@ -94,11 +96,13 @@ impl Session {
         u: &[f64],
         y: &[f64],
     ) -> Result<Step, SessionError> {
-        let (predict, step) = self
-            .clock
+        let mut clock = self.clock.clone();
+        let (predict, step) = clock
             .next(time, calendar)
             .map_err(|(before, after)| SessionError::Backwards(before, after))?;
         self.live.step(predict, &step, u, y, &mut self.estimate).map_err(SessionError::Filter)?;
+        // Only now: a row that fails has not been.
+        self.clock = clock;
         Ok(step)
     }
 

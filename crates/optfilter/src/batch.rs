@@ -128,12 +128,12 @@ impl<'a> Batch<'a> {
             let sized = starts.iter().all(|start| start.nrows() == n);
             let lanes = group.packed.as_ref().filter(|_| sized && fits(filter, series));
             let (o, k) = (&filter.optimizer, filter.steps);
-            match (lanes, group.width) {
-                (Some(y), 32) => run_lanes::<_, _, _, 32>(filter, o, k, &series[0], y, starts),
-                (Some(y), 16) => run_lanes::<_, _, _, 16>(filter, o, k, &series[0], y, starts),
-                (Some(y), _) => run_lanes::<_, _, _, 8>(filter, o, k, &series[0], y, starts),
-                (None, _) => run_singly(filter, series, starts),
-            }
+            let block = lanes.and_then(|y| match group.width {
+                32 => run_lanes::<_, _, _, 32>(filter, o, k, &series[0], y, starts),
+                16 => run_lanes::<_, _, _, 16>(filter, o, k, &series[0], y, starts),
+                _ => run_lanes::<_, _, _, 8>(filter, o, k, &series[0], y, starts),
+            });
+            block.unwrap_or_else(|| run_singly(filter, series, starts))
         });
         let state_dim = filter.model.state_dim().value();
         Ok(Estimates { state_dim, blocks, firsts: self.groups.iter().map(|g| g.first).collect() })
@@ -171,20 +171,19 @@ where
     let blocks = parallel(groups.clone(), |group| {
         let members: Vec<AnyOptimizer> = group.iter().map(|(o, _)| *o).collect();
         let steps = group.first().map_or(1, |(_, k)| *k);
-        match (AnyOptimizer::to_lanes::<WIDTH>(&members), &packed) {
-            (Some(optimizer), Some(y)) if lanes_fit => {
-                let starts = vec![start.clone(); group.len()];
-                run_lanes::<_, _, _, WIDTH>(filter, &optimizer, steps, series, y, &starts)
+        let lanes = AnyOptimizer::to_lanes::<WIDTH>(&members).zip(packed.as_ref());
+        let block = lanes.filter(|_| lanes_fit).and_then(|(optimizer, y)| {
+            let starts = vec![start.clone(); group.len()];
+            run_lanes::<_, _, _, WIDTH>(filter, &optimizer, steps, series, y, &starts)
+        });
+        block.unwrap_or_else(|| {
+            let mut block = Block::new(group.len());
+            for (lane, &(optimizer, steps)) in group.iter().enumerate() {
+                let single = ImplicitMap { optimizer, steps, ..filter.clone() };
+                block.put(lane, single_run(&single, series, start));
             }
-            _ => {
-                let mut block = Block::new(group.len());
-                for (lane, &(optimizer, steps)) in group.iter().enumerate() {
-                    let single = ImplicitMap { optimizer, steps, ..filter.clone() };
-                    block.put(lane, single_run(&single, series, start));
-                }
-                block
-            }
-        }
+            block
+        })
     });
     let firsts = groups.iter().scan(0, |next, g| {
         let first = *next;
@@ -242,6 +241,16 @@ impl Estimates {
             None => {
                 Some(Ok(block.values.iter().skip(lane).step_by(block.width).copied().collect()))
             }
+        }
+    }
+
+    /// Makes an error of trajectory `b`.
+    pub fn refuse(&mut self, b: usize, error: FilterError) {
+        let group = self.firsts.partition_point(|&first| first <= b).checked_sub(1);
+        if let Some(group) = group
+            && let Some(lane) = self.blocks[group].singles.get_mut(b - self.firsts[group])
+        {
+            *lane = Some(Err(error));
         }
     }
 
@@ -305,6 +314,10 @@ fn fits<M: Model, L: Likelihood, O: Optimizer<f64>>(
             s.output_dim() == m
                 && s.input_dim() == inputs
                 && (0..s.len()).all(|k| {
+                    // After a gap every lane takes as many steps as it needs.
+                    !filter.widens || s.step(k).gap() == 1.0
+                })
+                && (0..s.len()).all(|k| {
                     let y = s.observation(k);
                     y.iter().enumerate().all(|(i, &v)| v.is_nan() || filter.likelihood.admits(i, v))
                 })
@@ -344,7 +357,8 @@ where
     block
 }
 
-/// Predicts and updates `W` trajectories side by side.
+/// Predicts and updates `W` trajectories side by side; `None` if a carried optimizer state or a predicted
+/// measurement leaves the numbers in one of them, which ends that one alone: single runs find it.
 fn run_lanes<M, L, O, const W: usize>(
     filter: &ImplicitMap<M, L, impl Sized>,
     optimizer: &O,
@@ -352,7 +366,7 @@ fn run_lanes<M, L, O, const W: usize>(
     clock: &Series<'_>,
     packed: &[f64],
     starts: &[OVector<f64, M::State>],
-) -> Block
+) -> Option<Block>
 where
     M: Model,
     L: Likelihood,
@@ -378,18 +392,25 @@ where
     let rows = m.value();
     let mask: Vec<bool> =
         (0..clock.len()).flat_map(|k| clock.observation(k)).map(|v| !v.is_nan()).collect();
-    dispatch(
+    let sound = dispatch(
         #[inline(always)]
         || {
             let bounds: Option<&Bounds> = filter.bounds.as_ref();
+            if let Some(bounds) = bounds {
+                bounds.project(x.as_mut_slice());
+            }
             let mut state = optimizer.init(&x);
             let mut y =
                 OVector::<Lanes<W>, M::Output>::from_element_generic(m, U1, Lanes([0.0; W]));
+            let mut eta = y.clone();
             let mut next = x.clone();
             for (k, mask) in mask.chunks_exact(rows).enumerate() {
                 let (step, u) = (clock.step(k), clock.input(k));
                 if clock.predicts(k) {
                     model.transition(x.as_slice(), u, &step, next.as_mut_slice());
+                    if let Some(bounds) = bounds {
+                        bounds.project(next.as_mut_slice());
+                    }
                     flag(&mut block, &next, Some((step.index, "prediction", &x)));
                     core::mem::swap(&mut x, &mut next);
                 }
@@ -403,6 +424,7 @@ where
                         state = optimizer.init(&x);
                     }
                     next.copy_from(&x);
+                    model.observe(x.as_slice(), u, &step, eta.as_mut_slice());
                     let loss = MeasurementLoss {
                         model,
                         likelihood,
@@ -411,16 +433,21 @@ where
                         step: &step,
                         observed,
                     };
-                    refine(optimizer, steps, bounds, loss, &mut x, &mut state);
+                    refine(optimizer, (steps, false), bounds, loss, &mut x, &mut state);
                     flag(&mut block, &x, Some((step.index, "estimate", &next)));
+                    let sound = !carry || optimizer.is_sound(&state);
+                    if !sound || !is_known(&block, y.as_slice(), eta.as_slice(), mask) {
+                        return false;
+                    }
                 }
                 for i in 0..n.value() {
                     block.values[(k * n.value() + i) * W..][..W].copy_from_slice(&x[i].0);
                 }
             }
+            true
         },
     );
-    block
+    sound.then_some(block)
 }
 
 /// Whether every lane of every number could still measure something.
@@ -428,6 +455,23 @@ where
 fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
     let largest = Lanes([LARGEST; W]);
     x.iter().all(|v| Scalar::all_lt(v.abs(), largest))
+}
+
+/// Whether every lane that has not failed yet predicted a number wherever something was measured.
+#[inline(always)]
+fn is_known<const W: usize>(
+    block: &Block,
+    y: &[Lanes<W>],
+    eta: &[Lanes<W>],
+    mask: &[bool],
+) -> bool {
+    let infinity = Lanes([f64::INFINITY; W]);
+    let seen = || (0..y.len()).filter(|&i| mask[i]);
+    if seen().all(|i| Scalar::all_lt((y[i] - eta[i]).abs(), infinity)) {
+        return true;
+    }
+    let mut running = block.singles.iter().enumerate().filter(|(_, single)| single.is_none());
+    running.all(|(lane, _)| seen().all(|i| (y[i] - eta[i]).0[lane].is_finite()))
 }
 
 /// Records the first failure of every lane that is not sane: a divergence at a time, or (without one) a

@@ -33,7 +33,8 @@ use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim};
 
-/// Takes one row: predicts through the step unless the belief is of the row's own time, then updates.
+/// Takes one row: predicts through the step unless the belief is of the row's own time, then updates. A row
+/// that fails leaves the belief as it was before both.
 #[inline(always)]
 pub fn advance<F>(
     filter: &F,
@@ -47,10 +48,13 @@ where
     F::Belief: Belief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
-    if predict {
-        filter.predict(belief, u, step)?;
+    if !predict {
+        return filter.update(belief, y, u, step);
     }
-    filter.update(belief, y, u, step)
+    let mut next = filter.predicted(belief, u, step)?;
+    let update = filter.update(&mut next, y, u, step)?;
+    *belief = next;
+    Ok(update)
 }
 
 /// Walks over a series; `sink` sees the row, its step, the belief after it and what was learnt, and ends the

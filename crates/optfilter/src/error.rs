@@ -55,6 +55,20 @@ pub enum FilterError {
         /// The smaller time after it.
         time: f64,
     },
+    /// Times that differ too much for a model that knows no time.
+    #[error(
+        "the step to time index {index} is {dt} long where others are {usual}, but the model goes from row to row and knows no dt; \
+         write its equations with dt or as rates (dx/dt), fill the gaps with empty rows, or say irregular = \"per_row\" to \
+         count every row as one step"
+    )]
+    Uneven {
+        /// The time index.
+        index: u64,
+        /// The step that leads there.
+        dt: f64,
+        /// The first step.
+        usual: f64,
+    },
     /// A count that must be at least 1.
     #[error("{argument} must be at least 1")]
     Zero {

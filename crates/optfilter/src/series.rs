@@ -185,10 +185,15 @@ impl<'a> Series<'a> {
         &self.inputs[k * self.input_dim..(k + 1) * self.input_dim]
     }
 
-    /// Whether measurement `k` is preceded by a prediction.
+    /// Whether measurement `k` is preceded by a prediction: not if it is of the belief's own time.
     #[inline(always)]
     pub fn predicts(&self, k: usize) -> bool {
-        k > 0 || self.start != Start::FirstRow
+        match (k, self.start, self.times) {
+            (0, Start::FirstRow, _) => false,
+            (0, Start::At(start), Some(times)) => times[0] > start,
+            (0, ..) | (_, _, None) => true,
+            (k, _, Some(times)) => times[k] > times[k - 1],
+        }
     }
 
     /// The step that leads to measurement `k`. Without times the first row has time 0, or `dt` where it is
@@ -206,6 +211,23 @@ impl<'a> Series<'a> {
             None if self.start == Start::StepBefore => index as f64 * self.dt,
             None => k as f64 * self.dt,
         };
-        Step { index, time, dt: before.map_or(self.dt, |before| time - before) }
+        let dt = before.map_or(self.dt, |before| time - before);
+        let first = self.times.map_or(0.0, |times| times[0]);
+        let first =
+            if self.start == Start::StepBefore && self.times.is_none() { self.dt } else { first };
+        Step { since: self.since(k, time, dt), ..Step::to_row(index, time, dt, first) }
+    }
+
+    /// The time from the last row before `k` that was measured, or from the first row; `dt` where that is the row before.
+    fn since(&self, k: usize, time: f64, dt: f64) -> f64 {
+        let seen = |k: usize| self.observation(k).iter().any(|v| !v.is_nan());
+        // Nobody asks at a row without a measurement, and looking back from each would take its time.
+        if k < 2 || seen(k - 1) || !seen(k) {
+            return dt;
+        }
+        let last = (0..k - 1).rev().find(|&k| seen(k)).unwrap_or(0);
+        let early = self.start == Start::StepBefore;
+        let then = self.times.map_or((last + usize::from(early)) as f64 * self.dt, |t| t[last]);
+        time - then
     }
 }

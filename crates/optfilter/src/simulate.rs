@@ -76,7 +76,7 @@ where
         for k in 0..rows {
             let index = k as u64 + 1;
             let elapsed = if self.predict_first { index } else { index - 1 };
-            let step = Step { index, time: elapsed as f64 * self.dt, dt: self.dt };
+            let step = Step { index, time: elapsed as f64 * self.dt, ..Step::even(1, self.dt) };
             let u = &self.inputs[k * p..(k + 1) * p];
             let before = x.clone();
             if k > 0 || self.predict_first {
@@ -98,6 +98,10 @@ where
                 component,
                 eta: eta[component],
             })?;
+            if !y.iter().all(|v| v.is_finite()) {
+                let last_good = before.as_slice().to_vec();
+                return Err(FilterError::Diverged { index, quantity: "measurement", last_good });
+            }
             if !visit(&step, x.as_slice(), y.as_slice()) {
                 break;
             }

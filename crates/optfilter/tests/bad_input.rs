@@ -680,7 +680,7 @@ where
         }
     };
     for k in 1..=3 {
-        let step = Step { index: k, time: dt * k as f64, dt };
+        let step = Step { time: dt * k as f64, ..Step::even(k, dt) };
         attempt(&mut |belief| filter.predict(belief, u, &step).is_ok());
         attempt(&mut |belief| filter.update(belief, y, u, &step).is_ok());
         attempt(&mut |belief| filter.update(belief, &[1.0, NAN], u, &step).is_ok());

@@ -14,7 +14,7 @@ use optfilter::Series;
 use optfilter::batch::{Batch, Estimates, run_many, sweep};
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
+    Belief, Extended, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
     PointBelief, Resampling, Scheme,
 };
 use optfilter::model::likelihood::{
@@ -389,6 +389,27 @@ fn a_start_of_the_wrong_size_is_an_error_of_that_trajectory() {
     // One start too few is an error of the whole call.
     let error = Batch::new(series).run(&filter, &begin[..7]).unwrap_err();
     assert_eq!(error.to_string(), "starts has 7 numbers where 8 are needed");
+}
+
+#[test]
+fn a_series_without_a_belief_is_an_error_and_is_not_left_out() {
+    let ys = noisy(3, 4, 1, 0.0, 24);
+    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 1).unwrap()).collect();
+    let noise = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
+    let filter = Extended::new(Growth, noise);
+    let belief = GaussianBelief::new(vector![0.1], matrix![1.0]).unwrap();
+    let error = run_many(&filter, &mut vec![belief.clone(); 2], &series).unwrap_err();
+    assert_eq!(error.to_string(), "beliefs has 2 numbers where 3 are needed");
+    assert!(run_many(&filter, &mut vec![belief; 4], &series).is_err());
+    // Measurements of another size than the model's are an error of every trajectory, not a panic.
+    let optimizer = Adam::new(0.1).unwrap();
+    let filter = ImplicitMap::new(Growth, SquaredError, optimizer, 1).unwrap();
+    let wide: Vec<_> = ys.iter().map(|y| Series::new(y, 2).unwrap()).collect();
+    let estimates = Batch::new(wide).run(&filter, &[vector![0.1]; 3]).unwrap();
+    for b in 0..3 {
+        let error = estimates.trajectory(b).unwrap().unwrap_err();
+        assert!(matches!(error, FilterError::Size { expected: 1, found: 2, .. }), "{error}");
+    }
 }
 
 type Function<S> = fn(S) -> S;

@@ -7,18 +7,24 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use nalgebra::{Const, DefaultAllocator, SMatrix, matrix, vector};
-use optfilter::Shapes;
+use optfilter::batch::Batch;
 use optfilter::checkpoint::save;
+use optfilter::drive::{Run, advance};
 use optfilter::filter::{
     Belief, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated,
     Kalman, Memory, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints,
     Unscented, Variational,
 };
-use optfilter::model::likelihood::{Likelihood, Link, Observed, Poisson, SquaredError};
+use optfilter::model::likelihood::{
+    AnyLikelihood, Component, Huber, Independent, Likelihood, Link, Observed, Poisson,
+    SquaredError, StudentT,
+};
 use optfilter::model::{Dynamics, GaussianNoise, Linear, Noise, Observation, Step};
-use optfilter::optim::{Adam, GradientDescent};
+use optfilter::optim::{Adam, AnyOptimizer, GradientDescent};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
+use optfilter::simulate::Scene;
+use optfilter::{Series, Shapes};
 use serde::Serialize;
 
 type Square = SMatrix<f64, 2, 2>;
@@ -66,6 +72,31 @@ impl Observation for Trap {
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], step: &Step, out: &mut [S]) {
         out[0] = x[0] + x[1].square().scale(0.1);
         out[1] = x[1] + S::from_f64(trap(step).1);
+    }
+}
+
+/// A state that stands still, seen through a function that is infinite from the second row on, and flat.
+#[derive(Clone, Debug)]
+struct Ceiling;
+
+impl Dynamics for Ceiling {
+    type State = Const<2>;
+    fn state_dim(&self) -> Const<2> {
+        Const
+    }
+    fn transition<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
+        out.copy_from_slice(x);
+    }
+}
+
+impl Observation for Ceiling {
+    type Output = Const<2>;
+    fn output_dim(&self) -> Const<2> {
+        Const
+    }
+    fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], step: &Step, out: &mut [S]) {
+        out[0] = x[0];
+        out[1] = if step.index == 1 { x[1] } else { S::from_f64(f64::INFINITY) };
     }
 }
 
@@ -124,6 +155,10 @@ where
     attempt("f is huge", &|b| predict(F_HUGE, &[], b));
     attempt("h is NaN", &|b| update(H_NAN, &y, &[], b));
     attempt("h is infinite", &|b| update(H_INFINITE, &y, &[], b));
+    // A row is one step: where its update fails, its prediction goes back as well.
+    attempt("h is NaN after a prediction", &|b| {
+        advance(filter, b, true, (&y, &[]), &Step::even(H_NAN, 1.0)).map(|_| ())
+    });
     attempt("Q", &|b| predict(BAD_Q, &[], b));
     attempt("R", &|b| update(BAD_R, &y, &[], b));
     attempt("size of u", &|b| predict(3, &[1.0], b));
@@ -161,6 +196,7 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
         "f is huge",
         "h is NaN",
         "h is infinite",
+        "h is NaN after a prediction",
         "half a count",
     ];
     assert_eq!(survived(&kalman, &start), linear, "Kalman");
@@ -185,6 +221,23 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
         let counts = Poisson { link: Link::Canonical };
         let filter = ImplicitMap::new(Trap, counts, adam, 5).unwrap().with_memory(memory);
         assert_eq!(survived(&filter, &point), ["nothing", "Q", "R"], "{memory:?}, counts");
+    }
+    // Huber's loss bounds its gradient: h may be infinite and the estimate a number, which is of no use.
+    let huber = Huber::new(1.0, 1.0).unwrap();
+    for memory in [Memory::Restart, Memory::Carry] {
+        let filter = ImplicitMap::new(Trap, huber, adam, 5).unwrap().with_memory(memory);
+        assert_eq!(survived(&filter, &point), ["nothing", "Q", "R", "half a count"], "huber");
+        // The same beside others: lanes give it up where a single run does.
+        let series = [vec![1.0, 2.0, 1.0, 1.0], vec![1.0, 2.0, 1.0, 3.0]];
+        let rows: Vec<_> = series.iter().map(|y| Series::new(y, 2).unwrap()).collect();
+        let trapped = ImplicitMap::new(Ceiling, huber, adam, 5).unwrap().with_memory(memory);
+        let lanes = Batch::new(rows.clone()).run(&trapped, &[start.mean; 2]).unwrap();
+        for (b, rows) in rows.iter().enumerate() {
+            let mut belief = PointBelief::new(start.mean).unwrap();
+            let alone = trapped.run(&mut belief, rows).map(|trace| trace.means);
+            assert!(alone.is_err());
+            assert_eq!(lanes.trajectory(b).unwrap(), alone);
+        }
     }
     let unit = Square::identity();
     let point = PointBelief::new(start.mean).unwrap();
@@ -211,6 +264,86 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
         assert_eq!(with.mean, without.mean, "the estimates go on as without error bars");
         assert!(with.cov.iter().all(|v| v.is_nan()), "{}", with.cov);
     }
+}
+
+/// A state seen as it is, but for rows whose measurement loss is as steep as no number can be squared.
+#[derive(Clone, Copy, Debug)]
+struct Steep;
+
+impl Likelihood for Steep {
+    fn loss<S: Scalar>(&self, y: &[S], eta: &[S], _observed: Observed<'_>) -> S {
+        (y[0] - eta[0]).square().scale(0.5)
+    }
+    fn score<S: Scalar>(&self, y: &[S], eta: &[S], _observed: Observed<'_>, out: &mut [S]) {
+        let steep = S::from_f64(1e200);
+        out[0] = S::select_lt(S::from_f64(50.0), y[0], steep, eta[0] - y[0]);
+    }
+}
+
+#[test]
+fn ok_never_carries_an_optimizer_state_that_has_overflowed() {
+    let model = Linear::new(matrix![1.0], matrix![1.0]).unwrap();
+    let series = [vec![1.0, 100.0, 1.0, 1.0], vec![1.0, 2.0, 1.0, 1.0]];
+    for name in ["adagrad", "adadelta", "rmsprop", "adam"] {
+        let rule = AnyOptimizer::from_name(name, 0.1, None).unwrap();
+        let filter = ImplicitMap::new(model.clone(), Steep, rule, 2).unwrap();
+        let carrying = filter.clone().with_memory(Memory::Carry);
+        let step = Step::even(2, 1.0);
+        let mut belief = PointBelief::new(vector![0.0]).unwrap();
+        carrying.update(&mut belief, &[1.0], &[], &Step::even(1, 1.0)).unwrap();
+        let before = belief.clone();
+        // The square of the gradient is infinite and so the step zero: the estimate stays, but nothing would move it
+        // again.
+        let error = carrying.update(&mut belief, &[100.0], &[], &step).unwrap_err();
+        assert!(
+            matches!(error, FilterError::Diverged { index: 2, quantity: "optimizer state", .. }),
+            "{name}: {error}"
+        );
+        assert_eq!(belief, before, "{name}");
+        // A rule that starts anew at every row forgets it.
+        let mut fresh = PointBelief::new(vector![0.0]).unwrap();
+        filter.update(&mut fresh, &[100.0], &[], &step).unwrap();
+        let stood = fresh.mean[0];
+        filter.update(&mut fresh, &[1.0], &[], &step).unwrap();
+        assert!(fresh.mean[0] > stood, "{name}");
+        // Side by side the same, and the neighbour goes on.
+        let rows: Vec<_> = series.iter().map(|y| Series::new(y, 1).unwrap()).collect();
+        let starts = [vector![0.0], vector![0.0]];
+        let lanes = Batch::new(rows.clone()).run(&carrying, &starts).unwrap();
+        for (b, rows) in rows.iter().enumerate() {
+            let mut belief = PointBelief::new(vector![0.0]).unwrap();
+            let alone = carrying.run(&mut belief, rows).map(|trace| trace.means);
+            assert_eq!(alone.is_ok(), b == 1, "{name}");
+            assert_eq!(lanes.trajectory(b).unwrap(), alone, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_measurement_that_is_no_number_ends_a_simulation() {
+    let model = Linear::new(matrix![1.0], matrix![1.0]).unwrap();
+    let noise = GaussianNoise::new(matrix![0.0], matrix![1.0]).unwrap();
+    let start = GaussianBelief::new(vector![0.0], matrix![1.0]).unwrap();
+    // Tails so heavy that a draw leaves the numbers.
+    let law = Component::StudentT(StudentT::new(1e-20, 1.0).unwrap());
+    let likelihood = &AnyLikelihood::Independent(Independent::new(vec![law]));
+    let scene = Scene {
+        model: &model,
+        noise: &noise,
+        likelihood,
+        start: &start,
+        bounds: None,
+        inputs: &[],
+        dt: 1.0,
+        predict_first: false,
+    };
+    let mut seen = Vec::new();
+    let played = scene.play(5, &mut Stream::new(1, 0, "s"), |_, _, y| {
+        seen.extend_from_slice(y);
+        true
+    });
+    assert!(matches!(played, Err(FilterError::Diverged { quantity: "measurement", .. })));
+    assert!(seen.iter().all(|v| v.is_finite()), "{seen:?}");
 }
 
 /// x + x^2 and x^2: what points with a negative centre make a negative variance of.

@@ -161,24 +161,25 @@ fn a_weak_window_over_everything_is_the_kalman_filter() {
     let series = Series::new(&y, 2).unwrap();
     let noise = GaussianNoise::new(q, r).unwrap();
     let kalman = Kalman::new(linear(), noise);
-    // A prior so wide that it says nothing, as the window has none.
-    let wide = nalgebra::Matrix3::identity() * 1e9;
-    let mut belief = GaussianBelief::new(vector![0.0, 0.0, 0.0], wide).unwrap();
-    let expected = kalman.run(&mut belief, &series).unwrap().means;
+    let p0 = nalgebra::Matrix3::from_diagonal(&vector![2.0, 0.0, 0.5]);
+    let mean = vector![0.3, -0.2, 1.0];
     let factor = DMatrix::from_fn(3, 3, |i, j| q.cholesky().unwrap().l()[(i, j)]);
     let factor = Arc::new(ProcessFactor::Dense(factor));
-    let filter =
-        Window::new(linear(), Gaussian::new(r).unwrap(), ConjugateGradients::default(), 200, 1000)
-            .unwrap()
-            .weak(move |_: &Step| factor.clone())
-            .unwrap();
-    let mut belief = WindowBelief::new(vector![0.0, 0.0, 0.0]).unwrap();
-    let found = filter.run(&mut belief, &series).unwrap().means;
-    for k in 6..30 {
-        for i in 0..3 {
-            let (a, b) = (found[3 * k + i], expected[3 * k + i]);
-            assert!((a - b).abs() < 1e-6 * (1.0 + b.abs()), "row {k}: {a} {b}");
+    let initial = ProcessFactor::Diagonal(vec![2f64.sqrt(), 0.0, 0.5f64.sqrt()]);
+    let cg = ConjugateGradients::default();
+    let filter = Window::new(linear(), Gaussian::new(r).unwrap(), cg, 200, 1000)
+        .unwrap()
+        .weak(move |_: &Step| factor.clone(), initial)
+        .unwrap();
+    for series in [series, series.predict_first()] {
+        let mut belief = GaussianBelief::new(mean, p0).unwrap();
+        let expected = kalman.run(&mut belief, &series).unwrap().means;
+        let mut belief = WindowBelief::new(mean).unwrap();
+        let found = filter.run(&mut belief, &series).unwrap().means;
+        for (k, (a, b)) in found.iter().zip(&expected).enumerate() {
+            assert!((a - b).abs() < 1e-10 * (1.0 + b.abs()), "row {}: {a} {b}", k / 3);
         }
+        assert_eq!(filter.path(&belief).len(), 30 * 3);
     }
 }
 

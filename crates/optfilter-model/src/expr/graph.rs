@@ -4,6 +4,7 @@
 //! rewrites that keep every bit of the result are made: constants are folded with the functions that
 //! would run later, `a + b` and `b + a` are one, and whole powers become products.
 
+use super::index::{Affine, affine};
 use super::parse::{Ast, AstNode, BinaryOp, Function, SyntaxError};
 use optfilter::scalar::Scalar;
 use std::collections::HashMap;
@@ -62,6 +63,19 @@ pub(super) enum Node {
     SelectLess(NodeId, NodeId, NodeId, NodeId),
 }
 
+impl Node {
+    /// What a node reads.
+    pub(super) fn operands(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let list = match *self {
+            Self::Unary(_, a) | Self::PowerInt(a, _) => [Some(a), None, None, None],
+            Self::Binary(_, a, b) => [Some(a), Some(b), None, None],
+            Self::SelectLess(a, b, c, d) => [Some(a), Some(b), Some(c), Some(d)],
+            _ => [None; 4],
+        };
+        list.into_iter().flatten()
+    }
+}
+
 impl Unary {
     #[inline(always)]
     pub(super) fn apply<S: Scalar>(self, a: S) -> S {
@@ -99,6 +113,30 @@ impl Binary {
             Self::Atan2 => a.atan2(b),
             Self::Min => a.min(b),
             Self::Max => a.max(b),
+        }
+    }
+}
+
+/// A node, or what is wrong with a name and what to do about it.
+pub type Found = Result<NodeId, (String, Option<String>)>;
+
+/// What the names in an expression stand for.
+pub trait Names {
+    /// The node of a name with these indices.
+    fn find(&mut self, graph: &mut Graph, name: &str, indices: &[Affine]) -> Found;
+
+    /// The index that a name stands for.
+    fn index(&self, _name: &str) -> Option<Affine> {
+        None
+    }
+}
+
+/// Names without indices.
+impl<F: FnMut(&mut Graph, &str) -> Found> Names for F {
+    fn find(&mut self, graph: &mut Graph, name: &str, indices: &[Affine]) -> Found {
+        match indices {
+            [] => self(graph, name),
+            _ => Err((format!("`{name}` has no indices"), None)),
         }
     }
 }
@@ -171,7 +209,12 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    fn unary(&mut self, op: Unary, a: NodeId) -> NodeId {
+    /// A node that exists already.
+    pub(super) fn find(&self, node: Node) -> Option<NodeId> {
+        self.index.get(&node).copied()
+    }
+
+    pub(super) fn unary(&mut self, op: Unary, a: NodeId) -> NodeId {
         match self.value(a) {
             Some(x) => self.constant(op.apply(x)),
             None => self.add(Node::Unary(op, a)),
@@ -192,7 +235,7 @@ impl Graph {
         self.binary(Binary::Div, one, below)
     }
 
-    fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
+    pub(super) fn binary(&mut self, op: Binary, a: NodeId, b: NodeId) -> NodeId {
         let (x, y) = (self.value(a), self.value(b));
         if let (Some(x), Some(y)) = (x, y) {
             return self.constant(op.apply(x, y));
@@ -211,7 +254,7 @@ impl Graph {
         }
     }
 
-    fn power(&mut self, a: NodeId, b: NodeId) -> NodeId {
+    pub(super) fn power(&mut self, a: NodeId, b: NodeId) -> NodeId {
         match (self.value(a), self.value(b)) {
             (_, Some(1.0)) => a,
             (None, Some(2.0)) => self.unary(Unary::Square, a),
@@ -224,7 +267,13 @@ impl Graph {
         }
     }
 
-    fn select_less(&mut self, a: NodeId, b: NodeId, then: NodeId, otherwise: NodeId) -> NodeId {
+    pub(super) fn select_less(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        then: NodeId,
+        otherwise: NodeId,
+    ) -> NodeId {
         match (self.value(a), self.value(b)) {
             (Some(a), Some(b)) => {
                 if a < b {
@@ -257,39 +306,113 @@ impl Graph {
         }
     }
 
-    /// Whether a node is a sum of states times factors that do not depend on the state.
-    pub fn is_affine(&self, id: NodeId) -> bool {
+    /// Whether a node is a sum of states times factors that do not depend on the state. `counts` says which states
+    /// of the graph are such; the others are factors.
+    pub fn is_affine(&self, id: NodeId, counts: impl Fn(usize) -> bool) -> bool {
         if !self.moves[id] {
             return true;
         }
         // Children come first in the list, so one pass decides for every node on the way.
-        let mut affine: Vec<bool> = Vec::with_capacity(id + 1);
-        for i in 0..=id {
-            let fixed = |a: NodeId| !self.moves[a];
-            affine.push(match self.nodes[i] {
+        let (mut affine, mut fixed): (Vec<bool>, Vec<bool>) = (Vec::new(), Vec::new());
+        for node in &self.nodes[..=id] {
+            let still = match node {
+                Node::State(k) => !counts(*k),
+                _ => node.operands().all(|a| fixed[a]),
+            };
+            affine.push(match *node {
+                _ if still => true,
                 Node::State(_) => true,
                 Node::Unary(Unary::Negate, a) => affine[a],
                 Node::Binary(Binary::Add | Binary::Sub, a, b) => affine[a] && affine[b],
-                Node::Binary(Binary::Mul, a, b) => affine[a] && affine[b] && (fixed(a) || fixed(b)),
-                Node::Binary(Binary::Div, a, b) => affine[a] && fixed(b),
-                _ => !self.moves[i],
+                Node::Binary(Binary::Mul, a, b) => affine[a] && affine[b] && (fixed[a] || fixed[b]),
+                Node::Binary(Binary::Div, a, b) => affine[a] && fixed[b],
+                _ => false,
             });
+            fixed.push(still);
         }
         affine[id]
     }
 
-    /// Adds an expression. `lookup` gives the node of a name, or what is wrong with it.
-    pub fn lower(
-        &mut self,
-        ast: &Ast,
-        lookup: &mut dyn FnMut(&mut Self, &str) -> Result<NodeId, (String, Option<String>)>,
-    ) -> Result<NodeId, SyntaxError> {
+    /// Whether a node is a constant plus a sum of states and inputs times constants.
+    pub fn is_time_invariant(&self, id: NodeId) -> bool {
+        // The degree in states and inputs together: 0, 1, or none that is of use.
+        let mut degrees: Vec<Option<u8>> = Vec::with_capacity(id + 1);
+        for node in &self.nodes[..=id] {
+            let of = |a: NodeId| degrees[a];
+            let flat = |all: &[NodeId]| all.iter().all(|&a| of(a) == Some(0)).then_some(0);
+            degrees.push(match *node {
+                Node::Constant(_) => Some(0),
+                Node::State(_) | Node::Input(_) => Some(1),
+                Node::Unary(Unary::Negate, a) => of(a),
+                Node::Binary(Binary::Add | Binary::Sub, a, b) => {
+                    of(a).zip(of(b)).map(|(a, b)| a.max(b))
+                }
+                Node::Binary(Binary::Mul, a, b) => {
+                    of(a).zip(of(b)).map(|(a, b)| a + b).filter(|degree| *degree < 2)
+                }
+                Node::Binary(Binary::Div, a, b) => of(a).filter(|_| of(b) == Some(0)),
+                Node::Unary(_, a) | Node::PowerInt(a, _) => flat(&[a]),
+                Node::Binary(_, a, b) => flat(&[a, b]),
+                Node::SelectLess(a, b, c, d) => flat(&[a, b, c, d]),
+                Node::Time | Node::Interval | Node::Index => None,
+            });
+        }
+        degrees[id].is_some()
+    }
+
+    /// Whether a node is state `i` as it is.
+    pub fn is_state(&self, id: NodeId, i: usize) -> bool {
+        self.nodes[id] == Node::State(i)
+    }
+
+    /// Whether the length of a step goes into a node.
+    pub fn reads_interval(&self, id: NodeId) -> bool {
+        let mut reads: Vec<bool> = Vec::with_capacity(id + 1);
+        for node in &self.nodes[..=id] {
+            reads.push(*node == Node::Interval || node.operands().any(|a| reads[a]));
+        }
+        reads[id]
+    }
+
+    /// Which states a node depends on.
+    pub(super) fn states_below(&self, id: NodeId) -> Vec<usize> {
+        let mut needed = vec![false; id + 1];
+        needed[id] = true;
+        let mut states = Vec::new();
+        for id in (0..=id).rev().filter(|&i| self.moves[i]) {
+            if !needed[id] {
+                continue;
+            }
+            if let Node::State(k) = self.nodes[id] {
+                states.push(k);
+            }
+            self.nodes[id].operands().for_each(|a| needed[a] = true);
+        }
+        states.sort_unstable();
+        states
+    }
+
+    /// Adds an expression. `names` gives the node of a name, or what is wrong with it.
+    pub fn lower(&mut self, ast: &Ast, names: &mut dyn Names) -> Result<NodeId, SyntaxError> {
         let mut ids: Vec<NodeId> = Vec::with_capacity(ast.nodes.len());
-        for (node, span) in &ast.nodes {
+        let in_index = ast.inside_indices();
+        for (position, (node, span)) in ast.nodes.iter().enumerate() {
             let id = match node {
+                // Read as a whole number below, where the field is met.
+                _ if in_index[position] => 0,
                 AstNode::Number(value) => self.constant(*value),
-                AstNode::Name(name) => lookup(self, name)
+                AstNode::Name(name) => names
+                    .find(self, name, &[])
                     .map_err(|(message, help)| SyntaxError { message, span: span.clone(), help })?,
+                AstNode::Element(name, indices) => {
+                    let indices: Result<Vec<Affine>, SyntaxError> =
+                        indices.iter().map(|&a| affine(self, ast, a, names)).collect();
+                    names.find(self, name, &indices?).map_err(|(message, help)| SyntaxError {
+                        message,
+                        span: span.clone(),
+                        help,
+                    })?
+                }
                 AstNode::Negate(a) => self.unary(Unary::Negate, ids[*a]),
                 AstNode::Not(a) => {
                     let zero = self.constant(0.0);

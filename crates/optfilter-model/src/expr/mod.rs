@@ -5,6 +5,8 @@
 //! | text to a tree of names, numbers and calls | `parse` |
 //! | tree to a graph without repeated or constant parts | `graph` |
 //! | graph to a list of instructions on registers | `program` |
+//! | graph to the graph of its gradient | `reverse` |
+//! | one equation over all indices of a field | `index`, `stencil`, `block` |
 //! | tree to mathematical notation | `notation` |
 //!
 //! Grammar, weakest binding first:
@@ -18,17 +20,23 @@
 //! term   a * b  a / b
 //! sign   -a  +a
 //! power  a ^ b  (from the right; -a^b is -(a^b), and a^-b is allowed); ** is the same as ^
-//! atom   number  name  function(a, ...)  (a)
+//! atom   number  name  name[index, ...]  function(a, ...)  (a)
 //! ```
 //!
 //! `if(c, a, b)` chooses; both branches are computed, as they must be for lanes.
 
+mod block;
 mod graph;
+mod index;
 mod notation;
 mod parse;
 mod program;
+mod reverse;
+mod stencil;
 
-pub use graph::{Graph, NodeId};
+pub use graph::{Found, Graph, Names, NodeId};
+pub use index::Affine;
 pub use notation::notation;
 pub use parse::{Ast, AstNode, BinaryOp, Function, SyntaxError, parse};
 pub use program::{Environment, Program};
+pub use stencil::{Edges, Field, Load, Stencil};

@@ -22,7 +22,7 @@ pub struct Environment<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Op {
+pub(super) enum Op {
     Constant(f64),
     Input(u16),
     Time,
@@ -40,23 +40,23 @@ enum Op {
 }
 
 /// An operand with this bit set is a state; without it, a register.
-const STATE: u16 = 1 << 15;
+pub(super) const STATE: u16 = 1 << 15;
 
 #[derive(Clone, Debug, PartialEq)]
-struct Instruction {
-    op: Op,
-    to: u16,
+pub(super) struct Instruction {
+    pub(super) op: Op,
+    pub(super) to: u16,
 }
 
 /// Instructions that leave results in numbered slots.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Code {
-    instructions: Vec<Instruction>,
-    registers: usize,
+pub(super) struct Code {
+    pub(super) instructions: Vec<Instruction>,
+    pub(super) registers: usize,
     /// States that are results as they are: (state, slot).
-    copies: Vec<(u16, u16)>,
+    pub(super) copies: Vec<(u16, u16)>,
     /// After instruction `.0`, register `.1` is copied to slot `.2`; in order of `.0`.
-    stores: Vec<(u32, u16, u16)>,
+    pub(super) stores: Vec<(u32, u16, u16)>,
 }
 
 /// A compiled set of expressions.
@@ -64,7 +64,7 @@ struct Code {
 pub struct Program {
     plain: Code,
     plain_slots: usize,
-    full: Code,
+    pub(super) full: Code,
     outputs: usize,
 }
 
@@ -78,7 +78,7 @@ impl Program {
         }
         for id in (0..graph.nodes.len()).rev() {
             if needed[id] {
-                operands(&graph.nodes[id]).for_each(|a| needed[a] = true);
+                graph.nodes[id].operands().for_each(|a| needed[a] = true);
             }
         }
         // Plain results that the full part reads: outputs that do not move, and operands of nodes that do.
@@ -88,7 +88,7 @@ impl Program {
         }
         for id in 0..graph.nodes.len() {
             if needed[id] && graph.moves[id] {
-                operands(&graph.nodes[id]).for_each(|a| crosses[a] |= !graph.moves[a]);
+                graph.nodes[id].operands().for_each(|a| crosses[a] |= !graph.moves[a]);
             }
         }
         let is_constant = |id: NodeId| matches!(graph.nodes[id], Node::Constant(_));
@@ -122,9 +122,23 @@ impl Program {
         (self.plain.instructions.len(), self.full.instructions.len())
     }
 
+    /// Whether every register has a number of its own.
+    pub(super) fn is_addressable(&self) -> bool {
+        self.plain.registers.max(self.full.registers) <= usize::from(STATE)
+    }
+
     /// Whether the program computes nothing.
     pub fn is_empty(&self) -> bool {
         self.outputs == 0
+    }
+
+    /// What the plain part computes.
+    pub(super) fn plain_values(&self, env: &Environment<'_>) -> Vec<f64> {
+        let mut values = vec![0.0; self.plain_slots];
+        if self.plain_slots > 0 {
+            self.plain.dispatch(&[], env, &[], &mut values);
+        }
+        values
     }
 
     /// Evaluates every expression at the state `x`.
@@ -143,16 +157,6 @@ impl Program {
         }
         self.full.dispatch(x, env, slots, out);
     }
-}
-
-fn operands(node: &Node) -> impl Iterator<Item = NodeId> {
-    let list = match *node {
-        Node::Unary(_, a) | Node::PowerInt(a, _) => [Some(a), None, None, None],
-        Node::Binary(_, a, b) => [Some(a), Some(b), None, None],
-        Node::SelectLess(a, b, c, d) => [Some(a), Some(b), Some(c), Some(d)],
-        _ => [None; 4],
-    };
-    list.into_iter().flatten()
 }
 
 /// Lays out `members` (children first) as instructions; `slots` names results of the plain part.
@@ -186,7 +190,7 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         }
         match absorbed {
             Some((a, ..)) => last_use[*a] = position + 1,
-            None => operands(node).for_each(|a| last_use[a] = position + 1),
+            None => node.operands().for_each(|a| last_use[a] = position + 1),
         }
     }
     let is_output: std::collections::HashSet<NodeId> = outputs.iter().copied().collect();
@@ -231,7 +235,7 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         match (slots[id], absorbed) {
             (Some(_), _) => {}
             (None, Some((a, ..))) => release(*a),
-            (None, None) => operands(&node).for_each(release),
+            (None, None) => node.operands().for_each(release),
         }
         let to = free.pop().unwrap_or_else(|| {
             code.registers += 1;
@@ -255,7 +259,13 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
 impl Code {
     /// Runs with as many registers as are needed, on the stack if there are at most 64.
     #[inline]
-    fn dispatch<S: Scalar>(&self, x: &[S], env: &Environment<'_>, plain: &[f64], out: &mut [S]) {
+    pub(super) fn dispatch<S: Scalar>(
+        &self,
+        x: &[S],
+        env: &Environment<'_>,
+        plain: &[f64],
+        out: &mut [S],
+    ) {
         for &(state, slot) in &self.copies {
             out[usize::from(slot)] = x[usize::from(state)];
         }

@@ -2,7 +2,7 @@
 
 use super::Equation;
 use super::read::Reader;
-use super::tree::{Entry, Kind, MAX_NAMES, Place, Value};
+use super::tree::{Entry, Kind, Place, Value};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::Diagnostic;
 use crate::expr::{self, Graph, SyntaxError};
@@ -79,28 +79,15 @@ impl Reader {
         }
     }
 
-    /// A list of distinct names.
+    /// A list of distinct names without indices.
     pub(super) fn names(&self, key: &str) -> Result<Vec<String>, Diagnostic> {
-        let Some(entry) = self.get(key) else { return Ok(Vec::new()) };
-        let Kind::List(items) = &entry.value.kind else {
-            let message = format!("`{key}` must be a list of names, as in {key} = [\"a\", \"b\"]");
-            return Err(self.at(&entry.value.at, message));
-        };
-        if items.len() > MAX_NAMES {
-            let message =
-                format!("`{key}` has {} names; at most {MAX_NAMES} are allowed", items.len());
-            return Err(self.at(&entry.value.at, message));
-        }
-        let mut names: Vec<String> = Vec::new();
-        for item in items {
-            let name = self.text(item)?;
-            self.check_name(name, &item.at)?;
-            if names.iter().any(|n| n == name) {
-                return Err(self.at(&item.at, format!("`{name}` is listed twice")));
+        let names = self.shaped_names(key)?.into_iter().map(|(name, shape, place)| {
+            if shape.is_empty() {
+                return Ok(name);
             }
-            names.push(name.to_owned());
-        }
-        Ok(names)
+            Err(self.at(&place, format!("`{name}` has indices; only states and observations may")))
+        });
+        names.collect()
     }
 
     pub(super) fn check_name(&self, name: &str, place: &Place) -> Result<(), Diagnostic> {
@@ -142,7 +129,7 @@ impl Reader {
             _ => (self.text(value)?.to_owned(), expr::parse(self.text(value)?)),
         };
         let ast = parsed.map_err(|e| self.syntax(value, e))?;
-        Ok(Equation { text, ast })
+        Ok(Equation { text, ast, over: Vec::new() })
     }
 
     /// The value of a constant expression.
@@ -150,10 +137,8 @@ impl Reader {
         let equation = self.equation(value)?;
         let mut graph = Graph::new();
         let scope = Scope::constants(&self.parameters);
-        let names = scope.within(&mut graph);
-        let id = graph
-            .lower(&equation.ast, &mut |g, name| names.find(g, name))
-            .map_err(|e| self.syntax(value, e))?;
+        let mut names = scope.within(&mut graph, &[]);
+        let id = graph.lower(&equation.ast, &mut names).map_err(|e| self.syntax(value, e))?;
         graph.value(id).ok_or_else(|| self.at(&value.at, "this must be a constant"))
     }
 

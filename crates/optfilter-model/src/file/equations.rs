@@ -1,11 +1,12 @@
 //! The equations of a model file: definitions, dynamics, observations.
 
+use super::fields::{places, split_name};
 use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
 use super::{Equation, Integrator, LikelihoodKind, Time};
 use crate::compile::Scope;
 use crate::diagnostic::Diagnostic;
-use crate::expr::Graph;
+use crate::expr::{Field, Graph};
 
 impl Reader {
     pub(super) fn check_equation(
@@ -15,10 +16,8 @@ impl Reader {
         equation: &Equation,
     ) -> Result<(), Diagnostic> {
         let mut graph = Graph::new();
-        let names = scope.within(&mut graph);
-        graph
-            .lower(&equation.ast, &mut |g, name| names.find(g, name))
-            .map_err(|e| self.syntax(value, e))?;
+        let mut names = scope.within(&mut graph, &equation.over);
+        graph.lower(&equation.ast, &mut names).map_err(|e| self.syntax(value, e))?;
         Ok(())
     }
 
@@ -43,9 +42,10 @@ impl Reader {
     pub(super) fn read_dynamics(
         &self,
         states: &[String],
+        fields: &[Field],
     ) -> Result<(Time, Vec<(Entry, Equation)>, Vec<bool>), Diagnostic> {
         let Some(entries) = self.table("dynamics")? else {
-            let help = format!("add [dynamics] with a line {} = \"...\"", states[0]);
+            let help = format!("add [dynamics] with a line {} = \"...\"", fields[0].name);
             return Err(self.missing("the table [dynamics] is missing").help(help));
         };
         let rate_of = |key: &str| {
@@ -53,7 +53,7 @@ impl Reader {
             Some(inner.to_owned())
         };
         let continuous = entries.iter().any(|e| rate_of(&e.key).is_some());
-        let mut slots: Vec<Option<(Entry, Equation)>> = vec![None; states.len()];
+        let mut slots: Vec<Option<(Entry, Equation)>> = vec![None; fields.len()];
         for entry in entries {
             let name = match (rate_of(&entry.key), continuous) {
                 (Some(name), _) => name,
@@ -64,32 +64,40 @@ impl Reader {
                     return Err(self.at(&entry.key_at, message).help(help));
                 }
             };
-            let Some(i) = states.iter().position(|s| *s == name) else {
-                let renamed = Entry { key: name, ..entry.clone() };
-                return Err(self.unknown(&renamed, states, "states"));
+            let (name, indices) = split_name(&name);
+            let Some(i) = fields.iter().position(|f| f.name == name) else {
+                let known: Vec<String> = fields.iter().map(|f| f.name.clone()).collect();
+                let renamed = Entry { key: name.to_owned(), ..entry.clone() };
+                return Err(self.unknown(&renamed, &known, "states"));
             };
-            slots[i] = Some((entry.clone(), self.equation(&entry.value)?));
+            let equation =
+                self.equation_over((name, entry), &entry.value, &indices, &fields[i].shape)?;
+            slots[i] = Some((entry.clone(), equation));
         }
         let mut equations = Vec::new();
-        for (slot, name) in slots.into_iter().zip(states) {
-            equations.push(slot.ok_or_else(|| self.missing_equation(name, "dynamics", entries))?);
+        for (slot, field) in slots.into_iter().zip(fields) {
+            let missing = || self.missing_equation(&field.name, "dynamics", entries);
+            equations.push(slot.ok_or_else(missing)?);
         }
         let time = self.read_integrator(continuous)?;
         let mut angles = vec![false; states.len()];
         if let Some(entries) = self.table("angles")? {
             for entry in entries {
-                match states.iter().position(|s| *s == entry.key) {
-                    Some(i) => angles[i] = self.flag(&entry.value)?,
-                    None => return Err(self.unknown(entry, states, "states")),
+                let places = places(states, &entry.key);
+                if places.is_empty() {
+                    return Err(self.unknown(entry, states, "states"));
                 }
+                let flag = self.flag(&entry.value)?;
+                places.into_iter().for_each(|i| angles[i] = flag);
             }
         }
         Ok((time, equations, angles))
     }
 
     pub(super) fn read_integrator(&self, continuous: bool) -> Result<Time, Diagnostic> {
-        let (mut method, mut substeps) = (Integrator::Rk4, 1);
+        let (mut method, mut substeps) = (None, 1);
         if let Some(entries) = self.table("integrator")? {
+            method = Some(Integrator::Rk4);
             self.check_keys(entries, &["method", "substeps"], "integrator")?;
             if !continuous && let Some(entry) = self.get("integrator") {
                 let message = "an integrator is given, but no equation is a rate (dx/dt)";
@@ -102,14 +110,14 @@ impl Reader {
                         return Err(self.at(&entry.value.at, "at most 100000 substeps are allowed"));
                     }
                 } else {
-                    method = match self.text(&entry.value)? {
+                    method = Some(match self.text(&entry.value)? {
                         "rk4" => Integrator::Rk4,
                         "euler" => Integrator::Euler,
                         other => {
                             let message = format!("there is no integrator `{other}`");
                             return Err(self.at(&entry.value.at, message).help("rk4 or euler"));
                         }
-                    };
+                    });
                 }
             }
         }
@@ -119,22 +127,26 @@ impl Reader {
     pub(super) fn read_definitions(
         &self,
         states: &[String],
+        fields: &[Field],
         inputs: &[String],
     ) -> Result<Vec<(Entry, Equation)>, Diagnostic> {
         let mut done: Vec<(Entry, Equation)> = Vec::new();
         for entry in self.table("definitions")?.unwrap_or_default() {
-            self.check_name(&entry.key, &entry.key_at)?;
-            let taken = states.iter().chain(inputs).any(|n| *n == entry.key)
-                || self.parameters.iter().any(|p| p.0 == entry.key);
+            let (name, indices) = split_name(&entry.key);
+            self.check_name(name, &entry.key_at)?;
+            let taken = fields.iter().any(|f| f.name == name)
+                || inputs.iter().chain(states).any(|n| n == name)
+                || self.parameters.iter().any(|p| p.0 == name);
             if taken {
-                return Err(self.at(&entry.key_at, format!("`{}` names two things", entry.key)));
+                return Err(self.at(&entry.key_at, format!("`{name}` names two things")));
             }
-            let equation = self.equation(&entry.value)?;
+            let unknown = vec![0; indices.len().min(2)];
+            let equation = self.equation_over((name, entry), &entry.value, &indices, &unknown)?;
             let mut scope =
-                Scope::constants(&self.parameters).with_states(states).with_inputs(inputs);
+                Scope::constants(&self.parameters).with_states(states, fields).with_inputs(inputs);
             scope.add_definitions(&done);
             self.check_equation(&scope, &entry.value, &equation)?;
-            done.push((entry.clone(), equation));
+            done.push((Entry { key: name.to_owned(), ..entry.clone() }, equation));
         }
         Ok(done)
     }
@@ -146,7 +158,7 @@ impl Reader {
         let Kind::Table(entries) = &entry.value.kind else {
             return Ok((&entry.value, false, LikelihoodKind::Gaussian));
         };
-        let known = ["equation", "angle", "likelihood", "dof", "delta", "link"];
+        let known = ["equation", "size", "angle", "likelihood", "dof", "delta", "link"];
         self.check_keys(entries, &known, &format!("observation.{}", entry.key))?;
         let find = |key: &str| entries.iter().find(|e| e.key == key);
         let Some(equation) = find("equation") else {

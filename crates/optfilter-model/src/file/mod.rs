@@ -29,6 +29,7 @@
 mod access;
 mod describe;
 mod equations;
+mod fields;
 mod numbers;
 mod read;
 mod settings;
@@ -38,10 +39,9 @@ mod tree;
 pub use settings::replace_filter;
 
 use crate::diagnostic::{Diagnostic, Source};
-use crate::expr::Ast;
-use nalgebra::DMatrix;
+use crate::expr::{Ast, Field};
 pub use optfilter::model::Integrator;
-use optfilter_run::{FilterSpec, ProcessNoise};
+use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
 
 /// One equation: its text and its tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,9 @@ pub struct Equation {
     pub text: String,
     /// As parsed.
     pub ast: Ast,
+    /// The names of the indices it is over and how many values each has; empty for a single number. The size is 0
+    /// in a definition, which is over as many as the equation that uses it.
+    pub over: Vec<(String, usize)>,
 }
 
 /// How the dynamics are given.
@@ -59,8 +62,9 @@ pub enum Time {
     Discrete,
     /// As a differential equation.
     Continuous {
-        /// The integrator.
-        method: Integrator,
+        /// The integrator; if none is named, the exact solution where the equations are linear with constant
+        /// coefficients, else RK4.
+        method: Option<Integrator>,
         /// Integration steps between two measurements.
         substeps: u32,
     },
@@ -105,8 +109,10 @@ impl LikelihoodKind {
 pub struct ModelSpec {
     /// A title, or the file's name.
     pub name: String,
-    /// States, in order.
+    /// States, in order; those of a field are `x[0]`, `x[1]` and so on.
     pub states: Vec<String>,
+    /// The states by field, if an equation has an index; else empty.
+    pub fields: Vec<Field>,
     /// Inputs, in order.
     pub inputs: Vec<String>,
     /// Observations, in order.
@@ -115,11 +121,11 @@ pub struct ModelSpec {
     pub parameters: Vec<(String, f64)>,
     /// Named parts of equations, each using only those before it.
     pub definitions: Vec<(String, Equation)>,
-    /// One equation per state.
+    /// One equation per state or field.
     pub dynamics: Vec<Equation>,
     /// Whether those give the next state or its rate of change.
     pub time: Time,
-    /// One equation per observation.
+    /// One equation per observation, or per field of them.
     pub observation: Vec<Equation>,
     /// The likelihood of each observation.
     pub likelihoods: Vec<LikelihoodKind>,
@@ -132,11 +138,11 @@ pub struct ModelSpec {
     /// Process noise, if given.
     pub process_noise: Option<ProcessNoise>,
     /// Covariance of the measurement noise, if given; zero for counts and binary data.
-    pub measurement_cov: Option<DMatrix<f64>>,
+    pub measurement_cov: Option<Covariance>,
     /// Mean of the state at the first row, before its measurement.
     pub initial_mean: Vec<f64>,
     /// Covariance of the same.
-    pub initial_cov: DMatrix<f64>,
+    pub initial_cov: Covariance,
     /// The interval between rows where there is no time column.
     pub dt: f64,
     /// The column that holds the time.

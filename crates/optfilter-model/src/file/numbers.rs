@@ -1,9 +1,11 @@
 //! Numbers, vectors and covariances of a model file, in any of the forms a user may write them.
 
+use super::fields::places;
 use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
 use crate::diagnostic::Diagnostic;
 use nalgebra::DMatrix;
+use optfilter_run::Covariance;
 
 impl Reader {
     /// A number, or a text with a constant expression such as `"pi/4"`.
@@ -66,10 +68,12 @@ impl Reader {
             Kind::Table(entries) => {
                 let mut out = vec![missing; names.len()];
                 for entry in entries {
-                    match names.iter().position(|n| *n == entry.key) {
-                        Some(i) => out[i] = Some(self.finite(&entry.value)?),
-                        None => return Err(self.unknown(entry, names, what)),
+                    let places = places(names, &entry.key);
+                    if places.is_empty() {
+                        return Err(self.unknown(entry, names, what));
                     }
+                    let given = self.finite(&entry.value)?;
+                    places.into_iter().for_each(|i| out[i] = Some(given));
                 }
                 let absent = |i: usize| {
                     self.at(&value.at, format!("`{}` is missing among the {what}", names[i]))
@@ -86,7 +90,7 @@ impl Reader {
         entry: &Entry,
         names: &[String],
         missing: Option<f64>,
-    ) -> Result<DMatrix<f64>, Diagnostic> {
+    ) -> Result<Covariance, Diagnostic> {
         let Kind::Table(entries) = &entry.value.kind else {
             return Err(self.ambiguous(entry));
         };
@@ -100,7 +104,6 @@ impl Reader {
             }
             (None, None) => return Err(self.ambiguous(entry)),
         };
-        let n = names.len();
         if let Kind::List(rows) = &given.value.kind
             && rows.iter().any(|r| matches!(r.kind, Kind::List(_)))
         {
@@ -109,7 +112,7 @@ impl Reader {
                 let message = "standard deviations cannot be a matrix";
                 return Err(self.at(&given.value.at, message).help(help));
             }
-            return self.matrix(&given.value, rows, names);
+            return self.matrix(&given.value, rows, names).map(Covariance::Dense);
         }
         let values = self.vector(&given.value, names, missing, "entries")?;
         if let Some(i) = values.iter().position(|v| *v < 0.0) {
@@ -117,7 +120,7 @@ impl Reader {
             return Err(self.at(&given.value.at, message));
         }
         let variances = values.iter().map(|v| if squared { *v } else { v * v });
-        Ok(DMatrix::from_diagonal(&nalgebra::DVector::from_iterator(n, variances)))
+        Ok(Covariance::Diagonal(variances.collect()))
     }
 
     fn ambiguous(&self, entry: &Entry) -> Diagnostic {
@@ -188,6 +191,7 @@ impl Reader {
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => "nothing".into(),
+        [first, .., last] if names.len() > 40 => format!("`{first}` to `{last}`"),
         [one] => format!("`{one}`"),
         [first @ .., last] => {
             let first: Vec<String> = first.iter().map(|n| format!("`{n}`")).collect();

@@ -1,5 +1,6 @@
 //! From a tree of keys and values to a checked model.
 
+use super::fields::{element_names, split_name};
 use super::tree::{self, Entry, Kind, MAX_NAMES};
 use super::{ModelSpec, Time};
 use crate::builtin;
@@ -7,12 +8,13 @@ use crate::compile::Scope;
 use crate::diagnostic::{Diagnostic, Source};
 
 /// The tables and keys at the top of a model file.
-const TOP: [&str; 18] = [
+const TOP: [&str; 19] = [
     "name",
     "system",
     "states",
     "inputs",
     "observations",
+    "fields",
     "parameters",
     "definitions",
     "dynamics",
@@ -97,7 +99,9 @@ impl Reader {
         })?;
         self.merge_system()?;
         self.read_parameters()?;
-        let states = self.names("states")?;
+        let shaped = self.shaped_names("states")?;
+        let states: Vec<String> =
+            shaped.iter().flat_map(|(name, shape, _)| element_names(name, shape)).collect();
         if states.is_empty() {
             let error = match self.get("states") {
                 Some(entry) => self.at(&entry.value.at, "a model has at least one state"),
@@ -111,23 +115,30 @@ impl Reader {
             let help = "add [observation] with a line such as y = \"x\"";
             return Err(self.missing("the table [observation] is missing").help(help));
         };
-        let observations: Vec<String> = if listed.is_empty() {
-            observation.iter().map(|e| e.key.clone()).collect()
+        let keys: Vec<(&str, Vec<&str>)> = observation.iter().map(|e| split_name(&e.key)).collect();
+        let observed: Vec<String> = if listed.is_empty() {
+            keys.iter().map(|(name, _)| (*name).to_owned()).collect()
         } else {
             listed
         };
-        if observations.is_empty() {
+        if observed.is_empty() {
             return Err(self.missing("[observation] is empty"));
         }
-        if observations.len() > MAX_NAMES {
+        if observed.len() > MAX_NAMES {
             return Err(self.missing(format!("at most {MAX_NAMES} observations are allowed")));
         }
-        self.check_distinct(&states, &inputs)?;
+        let fields = self.read_fields(&shaped)?;
+        let names: Vec<String> = fields.iter().map(|f| f.name.clone()).collect();
+        self.check_distinct(&names, &inputs)?;
+        // Without indices anywhere, equations share their parts, and states are found by name.
+        let indexed = fields.iter().any(|f| !f.shape.is_empty())
+            || keys.iter().any(|(_, indices)| !indices.is_empty());
+        let in_scope = if indexed { &fields[..] } else { &[] };
 
-        let definitions = self.read_definitions(&states, &inputs)?;
-        let (time, dynamics, state_angles) = self.read_dynamics(&states)?;
+        let definitions = self.read_definitions(&states, in_scope, &inputs)?;
+        let (time, dynamics, state_angles) = self.read_dynamics(&states, &fields)?;
         let mut scope =
-            Scope::constants(&self.parameters).with_states(&states).with_inputs(&inputs);
+            Scope::constants(&self.parameters).with_states(&states, in_scope).with_inputs(&inputs);
         scope.add_definitions(&definitions);
         let continuous = time != Time::Discrete;
         for (entry, equation) in &dynamics {
@@ -135,20 +146,24 @@ impl Reader {
         }
         let mut observation_equations = Vec::new();
         let (mut likelihoods, mut observation_angles) = (Vec::new(), Vec::new());
-        for name in &observations {
-            let Some(entry) = observation.iter().find(|e| e.key == *name) else {
+        let mut observations: Vec<String> = Vec::new();
+        for name in &observed {
+            let Some(at) = keys.iter().position(|(n, _)| n == name) else {
                 return Err(self.missing_equation(name, "observation", observation));
             };
+            let (entry, indices) = (&observation[at], &keys[at].1);
             self.check_name(name, &entry.key_at)?;
             let (value, angle, likelihood) = self.read_observation(entry)?;
-            let equation = self.equation(value)?;
+            let shape = self.observed_shape(entry, indices)?;
+            let equation = self.equation_over((name, entry), value, indices, &shape)?;
             self.check_equation(&scope, value, &equation)?;
             observation_equations.push(equation);
-            likelihoods.push(likelihood);
-            observation_angles.push(angle);
+            observations.extend(element_names(name, &shape));
+            likelihoods.resize(observations.len(), likelihood);
+            observation_angles.resize(observations.len(), angle);
         }
-        if let Some(extra) = observation.iter().find(|e| !observations.contains(&e.key)) {
-            return Err(self.unknown(extra, &observations, "observations"));
+        if let Some(at) = keys.iter().position(|(n, _)| !observed.iter().any(|o| o == n)) {
+            return Err(self.unknown(&observation[at], &observed, "observations"));
         }
 
         let process_noise = self.read_process_noise(&states)?;
@@ -165,6 +180,7 @@ impl Reader {
         Ok(ModelSpec {
             name,
             states,
+            fields: if indexed { fields } else { Vec::new() },
             inputs,
             observations,
             parameters: self.parameters.clone(),

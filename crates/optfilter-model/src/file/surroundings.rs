@@ -1,11 +1,24 @@
 //! What a model file says around its equations: noise, start, bounds, time, columns, settings of the filter.
 
 use super::LikelihoodKind;
+use super::fields::places;
 use super::read::Reader;
 use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
-use optfilter_run::{Covariance, FilterSpec, Method, ProcessNoise};
+use optfilter_run::spec::CG;
+use optfilter_run::{Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
+
+/// Every optimizer of a `[filter]` table.
+const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
+    let mut names = [CG; AnyOptimizer::NAMES.len() + 1];
+    let mut i = 0;
+    while i < AnyOptimizer::NAMES.len() {
+        names[i] = AnyOptimizer::NAMES[i];
+        i += 1;
+    }
+    names
+};
 
 impl Reader {
     pub(super) fn read_process_noise(
@@ -29,14 +42,14 @@ impl Reader {
             }
         }
         let cov = self.covariance(entry, states, Some(0.0))?;
-        Ok(Some(ProcessNoise { cov: Covariance::Dense(cov), per_time }))
+        Ok(Some(ProcessNoise { cov, per_time }))
     }
 
     pub(super) fn read_measurement_noise(
         &self,
         observations: &[String],
         likelihoods: &[LikelihoodKind],
-    ) -> Result<Option<nalgebra::DMatrix<f64>>, Diagnostic> {
+    ) -> Result<Option<Covariance>, Diagnostic> {
         let all_free = likelihoods.iter().all(|l| !l.needs_noise());
         let Some(entry) = self.get("measurement_noise") else { return Ok(None) };
         if let Some(entries) = self.table("measurement_noise").ok().flatten() {
@@ -45,7 +58,7 @@ impl Reader {
         let any_free = likelihoods.iter().any(|l| !l.needs_noise());
         let cov = self.covariance(entry, observations, any_free.then_some(0.0))?;
         for (i, likelihood) in likelihoods.iter().enumerate() {
-            if (likelihood.needs_noise() || all_free) && cov[(i, i)] <= 0.0 {
+            if (likelihood.needs_noise() || all_free) && cov.variance(i) <= 0.0 {
                 let message =
                     format!("the measurement noise of `{}` must be positive", observations[i]);
                 return Err(self.at(&entry.value.at, message));
@@ -57,7 +70,7 @@ impl Reader {
     pub(super) fn read_initial(
         &self,
         states: &[String],
-    ) -> Result<(Vec<f64>, nalgebra::DMatrix<f64>), Diagnostic> {
+    ) -> Result<(Vec<f64>, Covariance), Diagnostic> {
         let Some(entry) = self.get("initial") else {
             let help = "add [initial] with mean = ... and std = ...";
             return Err(self.missing("the table [initial] is missing").help(help));
@@ -79,9 +92,10 @@ impl Reader {
         let Some(entries) = self.table("bounds")? else { return Ok(None) };
         let mut bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); states.len()];
         for entry in entries {
-            let Some(i) = states.iter().position(|s| *s == entry.key) else {
+            let places = places(states, &entry.key);
+            if places.is_empty() {
                 return Err(self.unknown(entry, states, "states"));
-            };
+            }
             let pair = match &entry.value.kind {
                 Kind::List(items) if items.len() == 2 => {
                     (self.number(&items[0])?, self.number(&items[1])?)
@@ -94,7 +108,7 @@ impl Reader {
             if pair.0 > pair.1 {
                 return Err(self.at(&entry.value.at, "the lower bound is above the upper one"));
             }
-            bounds[i] = pair;
+            places.into_iter().for_each(|i| bounds[i] = pair);
         }
         Ok(Some(bounds))
     }
@@ -151,8 +165,11 @@ impl Reader {
             // One setting at a time, so that an error stands where it was made.
             let known: &[&str] = match entry.key.as_str() {
                 "method" => &Method::NAMES,
-                "optimizer" => &AnyOptimizer::NAMES,
+                "optimizer" => &OPTIMIZERS,
+                "constraint" => &["strong", "weak"],
                 "loss" => &["likelihood", "squared"],
+                "gaps" => &Gaps::NAMES,
+                "irregular" => &Irregular::NAMES,
                 "resampling" => &["systematic", "stratified", "residual", "multinomial"],
                 _ => &[],
             };
@@ -172,9 +189,16 @@ impl Reader {
             let one = toml::Table::from_iter([(entry.key.clone(), plain)]);
             let one: FilterSpec =
                 one.try_into().map_err(|e: toml::de::Error| wrong(e.message().into()))?;
-            one.validate().map_err(|e| wrong(e.message))?;
             spec = one.over(&spec);
         }
+        // Of all together, since some need others; the message stands at the one to change.
+        spec.validate().map_err(|e| {
+            let entry = entries.iter().find(|entry| entry.key == e.key);
+            match entry.or_else(|| self.get("filter")) {
+                Some(entry) => self.at(&entry.value.at, e.to_string()),
+                None => self.missing(e.to_string()),
+            }
+        })?;
         Ok(spec)
     }
 }

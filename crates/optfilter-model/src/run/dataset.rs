@@ -114,8 +114,11 @@ impl Dataset {
         for row in 0..end.min(self.len()) {
             let (step, predict) = (&self.steps[row], row > 0 || filter.predict_first());
             let taken = live.step(predict, step, self.input(row), self.output(row), &mut estimate);
-            if let Err(e) = taken {
-                return Ok(Err(e));
+            match taken {
+                Ok(()) => {}
+                // No other setting will do better.
+                Err(e @ FilterError::Uneven { .. }) => return Err(SpecError::new(e)),
+                Err(e) => return Ok(Err(e)),
             }
             visit(row, &estimate);
         }

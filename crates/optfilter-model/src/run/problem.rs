@@ -8,8 +8,8 @@ use optfilter::model::likelihood::{
 };
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
-    build_with, simulate, unmoved,
+    FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule, build_with,
+    simulate, unmoved,
 };
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ impl ModelSpec {
             model: self.compile(),
             dt: self.dt,
             process: self.process_noise.clone(),
-            measurement: self.measurement_cov.clone().map(Covariance::Dense),
+            measurement: self.measurement_cov.clone(),
             likelihood: self.likelihood()?,
             mean: self.initial_mean.clone(),
-            cov: Covariance::Dense(self.initial_cov.clone()),
+            cov: self.initial_cov.clone(),
             bounds,
             prior: None,
         })
@@ -45,7 +45,7 @@ impl ModelSpec {
         let mut components = Vec::new();
         for (i, kind) in self.likelihoods.iter().enumerate() {
             let scale = || match &self.measurement_cov {
-                Some(cov) => Ok(cov[(i, i)].sqrt()),
+                Some(cov) => Ok(cov.variance(i).sqrt()),
                 None => Err(SpecError::new(format!(
                     "the likelihood of `{}` needs a scale; add [measurement_noise] std = ...",
                     self.observations[i]

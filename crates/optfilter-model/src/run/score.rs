@@ -202,6 +202,9 @@ impl Dataset {
                     moved.and_then(|()| live.update(y, u, step, &mut estimate))
                 }
             };
+            if let Err(error @ FilterError::Uneven { .. }) = taken {
+                return Err(SpecError::new(error)); // no other setting will do better
+            }
             if let Err(error) = taken {
                 out.failed = Some((row, error));
                 break;

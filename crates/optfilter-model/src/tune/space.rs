@@ -7,11 +7,15 @@
 
 use crate::ModelSpec;
 use crate::run::{Dataset, typical_states};
-use optfilter_run::{FilterSpec, Linearized, Method};
+use optfilter_run::{CG, FilterSpec, Linearized, Method};
 
 const STEPS: [u32; 6] = [1, 3, 5, 10, 25, 50];
 const GRADIENT_FRACTIONS: [f64; 8] = [0.002, 0.006, 0.02, 0.06, 0.15, 0.35, 0.6, 0.9];
 const ADAPTIVE_FRACTIONS: [f64; 9] = [0.0005, 0.0015, 0.005, 0.015, 0.05, 0.12, 0.3, 0.7, 1.5];
+/// Past rows, iterations and discounts of windows with conjugate gradients.
+const WINDOWS: [u32; 7] = [2, 4, 8, 16, 32, 48, 64];
+const ITERATIONS: [u32; 4] = [1, 2, 3, 5];
+const DISCOUNTS: [f64; 5] = [1.0, 0.95, 0.85, 0.7, 0.5];
 const PROCESS_SCALES: [f64; 9] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
 /// The settings that all of a method have in common.
@@ -20,6 +24,7 @@ pub(super) fn base(spec: &ModelSpec, method: Method) -> FilterSpec {
         method: Some(method),
         error_bars: Some(false),
         predict_first: spec.filter.predict_first,
+        irregular: spec.filter.irregular,
         ..FilterSpec::default()
     }
 }
@@ -86,6 +91,34 @@ pub fn candidates(
                         }
                     }
                 }
+                for window in WINDOWS {
+                    for discount in DISCOUNTS {
+                        // Beyond the rows that still count, a longer window is the same at a higher price.
+                        if f64::from(window) * (1.0 - discount) > 6.0 {
+                            continue;
+                        }
+                        let plan = FilterSpec {
+                            window: Some(window),
+                            discount: Some(discount),
+                            ..plan.clone()
+                        };
+                        let cg = |steps| FilterSpec {
+                            optimizer: Some(CG.into()),
+                            steps: Some(steps),
+                            ..plan.clone()
+                        };
+                        all.extend(ITERATIONS.map(cg));
+                        let gd = |fraction| FilterSpec {
+                            optimizer: Some("gd".into()),
+                            steps: Some(3),
+                            lr: Some(round(fraction * gradient_unit / f64::from(window))),
+                            ..plan.clone()
+                        };
+                        if window <= 8 {
+                            all.extend([0.06, 0.15, 0.35].map(gd));
+                        }
+                    }
+                }
             }
             Method::Vkf => {
                 for scale in [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0] {
@@ -131,8 +164,22 @@ pub(super) fn calibrated(plan: &FilterSpec, factor: f64) -> FilterSpec {
 pub(super) fn neighbours(spec: &ModelSpec, plan: &FilterSpec) -> Vec<FilterSpec> {
     let mut out = Vec::new();
     if plan.method().optimizes() {
-        for factor in [0.6, 0.8, 1.25, 1.6] {
-            out.push(FilterSpec { lr: Some(round(plan.lr() * factor)), ..plan.clone() });
+        if plan.optimizer() != CG {
+            for factor in [0.6, 0.8, 1.25, 1.6] {
+                out.push(FilterSpec { lr: Some(round(plan.lr() * factor)), ..plan.clone() });
+            }
+        }
+        if plan.is_windowed() {
+            let before = plan.window() as u32;
+            for window in [before * 2 / 3, before * 3 / 2 + 1] {
+                out.push(FilterSpec { window: Some(window), ..plan.clone() });
+            }
+            let fading = 1.0 - plan.discount();
+            for discount in [1.0 - 0.5 * fading, 1.0 - 1.6 * fading - 0.02] {
+                if discount > 0.1 && discount != plan.discount() {
+                    out.push(FilterSpec { discount: Some(round(discount)), ..plan.clone() });
+                }
+            }
         }
         let before = plan.steps();
         for steps in [before * 2 / 3, before * 3 / 2 + 1] {

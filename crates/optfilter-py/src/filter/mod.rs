@@ -102,6 +102,19 @@ impl CoreFilter {
     }
 }
 
+/// What is wrong with a belief, under the names by which it is set.
+fn as_set(error: FilterError) -> FilterError {
+    match error {
+        FilterError::NotPositiveDefinite { quantity: "initial cov", index } => {
+            FilterError::NotPositiveDefinite { quantity: "P", index }
+        }
+        FilterError::NotFinite { argument: "initial mean", component, index } => {
+            FilterError::NotFinite { argument: "x", component, index }
+        }
+        other => other,
+    }
+}
+
 /// Raises a callable's exception, or the error.
 fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
     match (result, take_pending()) {
@@ -114,10 +127,13 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
 /// Roughly how many multiplications a step takes.
 fn work(spec: &FilterSpec, n: usize) -> usize {
     let (steps, particles) = (spec.steps() as usize, spec.particles() as usize);
+    let members = (spec.members() as usize).min(1 << 20);
     match spec.method() {
         Method::Imap | Method::Vkf => n.saturating_mul(n).saturating_mul(steps),
         Method::Iekf => n * n * n * steps,
         Method::Pf => n.saturating_mul(particles),
+        Method::Etkf => n.saturating_mul(members * members),
+        Method::Letkf => n.saturating_mul(members * members * members),
         _ => n * n * n,
     }
 }
@@ -176,7 +192,7 @@ impl CoreFilter {
             return Err(bad("dt", format!("{length} is not a length of time")));
         }
         let clock = moving.clock.after(length, own);
-        let step = Step { index: clock.index, time: clock.time, dt: length };
+        let step = Step { time: clock.time, ..Step::even(clock.index, length) };
         let (live, inputs) = (&mut moving.live, &moving.u);
         let result = self.step(py, &*built.runner, || live.predict(inputs, &step))?;
         raise(py, result)?;
@@ -204,7 +220,7 @@ impl CoreFilter {
         }
         // A measurement before the first prediction is the first row, at the belief's own time.
         let clock = moving.clock.at_measurement();
-        let step = Step { index: clock.index, time: clock.time, dt: clock.dt };
+        let step = Step { time: clock.time, ..Step::even(clock.index, clock.dt) };
         // What is known before the measurement, whether or not it was predicted for it.
         if !std::mem::take(&mut moving.predicted) {
             moving.live.estimate(&mut moving.prior);
@@ -295,7 +311,7 @@ impl CoreFilter {
         } else if !now.cov.is_empty() {
             start.cov = Covariance::Dense(nalgebra::DMatrix::from_column_slice(n, n, &now.cov));
         }
-        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
+        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, as_set(e), None))?;
         Ok(())
     }
 

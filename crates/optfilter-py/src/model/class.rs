@@ -1,9 +1,10 @@
 //! The Python class of a model, and what a model file says besides its equations.
 
 use super::AnyModel;
-use crate::callable::{CallableModel, Differentiable, Extra, Function};
+use crate::callable::{CallableModel, Differentiable, Function};
 use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
+use crate::vjp::Vjp;
 use nalgebra::{DVector, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
@@ -66,34 +67,44 @@ impl CoreModel {
         Ok(Self { model: AnyModel::RandomWalk(RandomWalk::new(Dyn(n))) })
     }
 
+    /// By rows from F, or in continuous time from A, whose steps of `dt` are then ready-made.
     #[staticmethod]
-    #[pyo3(signature = (f, h, b=None))]
+    #[pyo3(signature = (f, h, b=None, dt=None))]
     fn linear(
         f: &Bound<'_, PyAny>,
         h: &Bound<'_, PyAny>,
         b: Option<&Bound<'_, PyAny>>,
+        dt: Option<f64>,
     ) -> PyResult<Self> {
-        let f = matrix("F", f, None)?;
+        let name = if dt.is_some() { "A" } else { "F" };
+        let f = matrix(name, f, None)?;
         let n = f.nrows();
         if n == 0 || f.ncols() != n {
-            return Err(bad("F", format!("must be square, not {} x {}", n, f.ncols())));
+            return Err(bad(name, format!("must be square, not {} x {}", n, f.ncols())));
         }
         let h = matrix("H", h, None)?;
         if h.nrows() == 0 || h.ncols() != n {
             let shape = format!("{} x {}", h.nrows(), h.ncols());
-            return Err(bad("H", format!("must have {n} columns like F; it is {shape}")));
+            return Err(bad("H", format!("must have {n} columns like {name}; it is {shape}")));
         }
         let finite = |name, a: &nalgebra::DMatrix<f64>| match a.iter().all(|v| v.is_finite()) {
             true => Ok(()),
             false => Err(bad(name, "has an entry that is not a finite number")),
         };
-        finite("F", &f)?;
+        finite(name, &f)?;
         finite("H", &h)?;
-        let mut model = Linear::new(f, h).map_err(|e| bad(e.matrix, &e))?;
+        let made = match dt {
+            None => Linear::new(f, h),
+            Some(dt) => Linear::continuous(f, h, dt),
+        };
+        let mut model = made.map_err(|e| bad(e.matrix, &e))?;
         if let Some(b) = b {
             let b = matrix("B", b, None)?;
             if b.nrows() != n {
-                return Err(bad("B", format!("must have {n} rows like F; it has {}", b.nrows())));
+                return Err(bad(
+                    "B",
+                    format!("must have {n} rows like {name}; it has {}", b.nrows()),
+                ));
             }
             finite("B", &b)?;
             let columns = b.column_iter().map(|c| DVector::from_column_slice(c.as_slice()));
@@ -120,10 +131,13 @@ impl CoreModel {
         inputs: usize,
         f: (Py<PyAny>, Vec<String>),
         f_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        f_vjp: Option<(Py<PyAny>, Vec<String>)>,
         h: (Py<PyAny>, Vec<String>),
         h_jacobian: Option<(Py<PyAny>, Vec<String>)>,
+        h_vjp: Option<(Py<PyAny>, Vec<String>)>,
         state_angles: Vec<bool>,
         angles: Vec<bool>,
+        vectorized: bool,
     ) -> PyResult<Self> {
         if states == 0 {
             return Err(bad("n", "must be at least 1"));
@@ -131,20 +145,24 @@ impl CoreModel {
         if outputs == 0 {
             return Err(bad("m", "must be at least 1"));
         }
-        let function = |name, (function, extras): (Py<PyAny>, Vec<String>)| -> PyResult<Function> {
-            let extras = extras.iter().map(|e| Extra::parse(e)).collect::<PyResult<_>>()?;
-            Ok(Function { name, function, extras })
-        };
         let pair = |name, jacobian_name, value, jacobian: Option<_>| -> PyResult<Differentiable> {
-            let jacobian = jacobian.map(|j| function(jacobian_name, j)).transpose()?;
-            Ok(Differentiable { value: function(name, value)?, jacobian })
+            let jacobian = jacobian.map(|j| Function::new(jacobian_name, j, false)).transpose()?;
+            let value = Function::new(name, value, vectorized)?;
+            Ok(Differentiable { value, jacobian, vjp: None, has_warned: false.into() })
         };
+        let product = |name, vjp: Option<_>| vjp.map(|v| Vjp::new(name, v)).transpose();
         let model = CallableModel {
             states,
             outputs,
             inputs,
-            transition: pair("f", "f_jacobian", f, f_jacobian)?,
-            observation: pair("h", "h_jacobian", h, h_jacobian)?,
+            transition: Differentiable {
+                vjp: product("f_vjp", f_vjp)?,
+                ..pair("f", "f_jacobian", f, f_jacobian)?
+            },
+            observation: Differentiable {
+                vjp: product("h_vjp", h_vjp)?,
+                ..pair("h", "h_jacobian", h, h_jacobian)?
+            },
             state_angles,
             angles,
         };
@@ -184,7 +202,7 @@ impl CoreModel {
             None if inputs.is_empty() => {}
             None => return Err(bad("u", format!("the model reads {} inputs", inputs.len()))),
         }
-        let step = Step { index: time.0, time: time.1, dt: time.2 };
+        let step = Step { time: time.1, ..Step::even(time.0, time.2) };
         let result = if jacobian {
             let rows = if which == "f" { n.0 } else { model.output_dim().0 };
             check_memory(&[2, rows, n.0])?;
@@ -221,13 +239,14 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("parameters", parameters)?;
     about.set_item("dt", spec.dt)?;
     about.set_item("x0", array(py, spec.initial_mean.clone(), [spec.initial_mean.len()])?)?;
-    about.set_item("P0", array_of_matrix(py, &spec.initial_cov)?)?;
+    about.set_item("P0", array_of_matrix(py, &spec.initial_cov.dense(Dyn(spec.states.len())))?)?;
     if let Some(noise) = &spec.process_noise {
         about.set_item("Q", array_of_matrix(py, &noise.cov.dense(Dyn(spec.states.len())))?)?;
         about.set_item("Q_per_time", noise.per_time)?;
     }
     if let Some(r) = &spec.measurement_cov {
-        about.set_item("R", array_of_matrix(py, r)?)?;
+        let r = r.dense(Dyn(spec.observations.len()));
+        about.set_item("R", array_of_matrix(py, &r)?)?;
     }
     if let Some(bounds) = &spec.bounds {
         about.set_item("bounds", bounds.clone())?;

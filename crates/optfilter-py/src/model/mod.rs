@@ -6,15 +6,15 @@ mod class;
 
 pub(crate) use class::{CoreModel, built_in_systems};
 
-use crate::callable::{CallableModel, Differentiable};
-use nalgebra::Dyn;
+use crate::callable::{CallableModel, Differentiable, Extra};
+use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,
     RandomWalk, Step,
 };
 use optfilter::scalar::Scalar;
 use optfilter_model::TextModel;
-use optfilter_run::{RunModel, Size};
+use optfilter_run::{Pace, RunModel, Size};
 use std::sync::Arc;
 
 /// A model of any kind.
@@ -63,6 +63,15 @@ impl Dynamics for AnyModel {
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         each!(self, m => m.transition(x, u, step, out), c => c.transition.eval(x, u, step, out));
     }
+    fn transition_many(
+        &self,
+        points: &dyn Fn() -> Vec<f64>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<Vec<f64>> {
+        let Self::Callable(c) = self else { return None };
+        c.transition.many(points, (c.states, c.states), u, step)
+    }
     fn transition_jacobian(
         &self,
         x: &[f64],
@@ -75,6 +84,19 @@ impl Dynamics for AnyModel {
             m => m.transition_jacobian(x, u, step, out),
             c => write_jacobian(&c.transition, x, u, step, c.states, out)
         )
+    }
+    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        let has = each!(self, m => m.transition_pull_back::<S>().is_some(), _c => true);
+        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
+            each!(
+                model,
+                m => if let Some(own) = m.transition_pull_back() {
+                    own(m, x, u, step, r, out);
+                },
+                c => c.transition.pull_back(x, u, step, r, out)
+            );
+        };
+        has.then_some(pull_back)
     }
     fn is_state_angle(&self, component: usize) -> bool {
         each!(
@@ -93,6 +115,15 @@ impl Observation for AnyModel {
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         each!(self, m => m.observe(x, u, step, out), c => c.observation.eval(x, u, step, out));
+    }
+    fn observe_many(
+        &self,
+        points: &dyn Fn() -> Vec<f64>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<Vec<f64>> {
+        let Self::Callable(c) = self else { return None };
+        c.observation.many(points, (c.states, c.outputs), u, step)
     }
     fn observation_jacobian(
         &self,
@@ -154,6 +185,25 @@ impl RunModel for AnyModel {
             Self::Linear(_) | Self::RandomWalk(_) => true,
             Self::Text(model) => model.is_linear(),
             _ => false,
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        each!(
+            self,
+            m => m.pace(),
+            c => match c.transition.value.extras.contains(&Extra::Interval) {
+                true => Pace::Time,
+                false => Pace::Rows,
+            }
+        )
+    }
+
+    fn drift(&self) -> Option<DMatrix<f64>> {
+        match self {
+            Self::Linear(model) => model.drift().cloned(),
+            Self::Text(model) => model.drift(),
+            _ => None,
         }
     }
 }

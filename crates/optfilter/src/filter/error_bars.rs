@@ -24,6 +24,10 @@
 //! then given up: NaN from that measurement on, and the estimates go on exactly as without error bars; a
 //! [`strict`](ErrorBars::strict) filter fails instead.
 //!
+//! A bound holds the estimate, not its uncertainty: A and B are those of the steps as if no bound had cut them short, so that the error bar of a state
+//! at its bound is that of the same filter without the bound. For a state that is as likely on either side of it this
+//! is the root mean square error that remains; for one that the measurements push well beyond, it is too wide.
+//!
 //! Three steps at rate 0.1 keep A = 0.9^3 = 0.729 of a random walk's error and take in B = 0.271 of the
 //! measurement's:
 //!
@@ -58,7 +62,7 @@ use crate::error::{FilterError, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
-use crate::optim::Optimizer;
+use crate::optim::{Bounds, Optimizer};
 use crate::scalar::{Dual, Scalar};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -137,7 +141,7 @@ where
             let loss = MeasurementLoss { model, likelihood, y: seen.as_slice(), u, step, observed };
             refine(
                 &filter.optimizer,
-                filter.steps,
+                (filter.steps, filter.widens),
                 filter.bounds.as_ref(),
                 loss,
                 &mut x,
@@ -225,6 +229,15 @@ where
             _ => given_up(mean),
         };
         Ok((lost, update))
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.filter.bounds.as_ref()
+    }
+
+    /// The estimate is that of the filter without error bars.
+    fn confine(&self, belief: &mut Self::Belief, bounds: &Bounds) {
+        bounds.project(belief.mean.as_mut_slice());
     }
 
     #[inline(always)]

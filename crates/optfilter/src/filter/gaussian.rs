@@ -13,7 +13,7 @@
 //! Both operations are written over any scalar: plain numbers, lanes of series, or duals that carry the
 //! derivative of the likelihood by a parameter.
 
-use super::traits::{Belief, LARGEST, Update, is_sane};
+use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
@@ -21,6 +21,7 @@ use crate::linalg::{
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
+use crate::optim::{Bounds, truncated};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
@@ -79,16 +80,43 @@ where
         check_len("belief", n, self.mean.nrows(), Some(index))?;
         check_square("belief's cov", n, &self.cov, Some(index))
     }
+    /// The moments of what lies inside, one bounded component after the other; the others follow by regression
+    /// (Simon and Simon 2010, for sides that are parallel to the axes).
+    fn confine(&mut self, bounds: &Bounds) {
+        let n = self.mean.nrows();
+        for i in 0..n {
+            let (before, var) = (self.mean[i], self.cov[(i, i)]);
+            let moments = bounds.sides(i).and_then(|sides| truncated(before, var, sides));
+            let Some((mean, less)) = moments else { continue };
+            if var > 0.0 && less < var {
+                let slope = self.cov.column(i) / var;
+                self.mean.axpy(mean - before, &slope, 1.0);
+                for j in 0..n {
+                    for k in 0..j {
+                        self.cov[(j, k)] += slope[j] * slope[k] * (less - var);
+                        self.cov[(k, j)] = self.cov[(j, k)];
+                    }
+                    let kept = self.cov[(j, j)] + slope[j] * slope[j] * (less - var);
+                    self.cov[(j, j)] = kept.max(0.0); // no less than nothing, by rounding
+                }
+                self.cov[(i, i)] = less;
+            }
+            self.mean[i] = mean;
+        }
+        // What a later component moved back across a side.
+        bounds.project(self.mean.as_mut_slice());
+    }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {
         // One comparison for all: a finite number times zero is zero, every other NaN. Of a covariance the
         // variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
-        let (mut size, mut spread) = (0.0, 0.0);
+        let (mut size, mut spread, mut negative) = (0.0, 0.0, false);
         for i in 0..self.mean.nrows() {
             size += self.mean[i].abs();
             spread += self.cov[(i, i)];
+            negative |= self.cov[(i, i)] < 0.0;
         }
-        if size + spread * 0.0 < LARGEST { None } else { self.name_flaw() }
+        if size + spread * 0.0 < LARGEST && !negative { None } else { self.name_flaw() }
     }
 }
 
@@ -102,7 +130,13 @@ where
         if !is_sane(self.mean.as_slice()) {
             return Some("mean");
         }
-        (!self.cov.iter().all(|v| v.is_finite())).then_some("cov")
+        if !self.cov.iter().all(|v| v.is_finite()) {
+            return Some("cov");
+        }
+        // A variance of minus rounding error is zero; any other negative one is none.
+        let variances = self.cov.diagonal();
+        let largest = variances.iter().fold(0.0, |a: f64, v| if v.abs() > a { v.abs() } else { a });
+        variances.iter().any(|&v| v < -1e-12 * largest).then_some(NEGATIVE_VARIANCE)
     }
 }
 
@@ -243,7 +277,7 @@ where
     (nis + S::from_f64(count as f64 * LN_TAU) + factor.ln_det()).scale(-0.5)
 }
 
-const LN_TAU: f64 = 1.837_877_066_409_345_5;
+pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_5;
 
 #[cfg(test)]
 mod tests;

@@ -27,12 +27,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Gaps
+//!
+//! An optimizer and K imply a prior of one width, that of the prediction from one row to the next. After a gap the prediction is less certain,
+//! and the same K steps trust it too much. [`widening`](ImplicitMap::widening) makes the filter go on descending
+//! until the gain is that of the wider prior. Section 3 of the paper says how far: K steps that leave the share r of the slope
+//! have the gain k = 1 - r; a steady filter owes k of its prior's variance to the noise of one step, so g steps
+//! without a measurement make it 1 + (g - 1) k times as wide, which leaves r / (1 + (g - 1) k^2) of the slope. In a
+//! linear-Gaussian system that is the Kalman filter's gain, to the next whole step. A step counts g usual ones, the mean of those before
+//! it; up to a quarter more than one is one, so a series without gaps is filtered as ever.
+//!
 //! Reference: Bencomo, Snell and Griffiths 2024.
 
 use super::point::{
     MeasurementLoss, PointBelief, check_parts, check_possible, moved, predicted_measurement, refine,
 };
-use super::traits::{Filter, Update, residual};
+use super::traits::{Belief, Filter, Update, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -60,6 +70,7 @@ pub struct ImplicitMap<M, L, O> {
     pub(crate) steps: u32,
     pub(crate) memory: Memory,
     pub(crate) bounds: Option<Bounds>,
+    pub(crate) widens: bool,
 }
 
 impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
@@ -69,7 +80,8 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
             return Err(FilterError::Zero { argument: "steps" });
         }
         check_parts(&model, &likelihood, &optimizer, None)?;
-        Ok(Self { model, likelihood, optimizer, steps, memory: Memory::Restart, bounds: None })
+        let (memory, bounds, widens) = (Memory::Restart, None, false);
+        Ok(Self { model, likelihood, optimizer, steps, memory, bounds, widens })
     }
 
     /// With the optimizer's state restarted or carried.
@@ -79,7 +91,15 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O> {
         self
     }
 
-    /// With the state kept inside a box.
+    /// With more steps after a gap: a measurement that comes later than usual ([`Step::since`], [`Step::usual`]) is descended
+    /// until its slope is as small as the wider prior asks for (see the head of this page).
+    #[must_use]
+    pub fn widening(mut self) -> Self {
+        self.widens = true;
+        self
+    }
+
+    /// With the state kept inside a box: the prediction, the first point of the descent, and every point after a step.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -102,6 +122,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     #[inline(always)]
@@ -136,8 +160,17 @@ where
         };
         let (model, likelihood) = (&self.model, &self.likelihood);
         let loss = MeasurementLoss { model, likelihood, y, u, step, observed };
-        refine(&self.optimizer, self.steps, self.bounds.as_ref(), loss, &mut x, &mut state);
+        let steps = (self.steps, self.widens);
+        refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
+    }
+
+    #[inline(always)]
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        // A carried state that has overflowed would hold the estimate still, or spoil it, for ever.
+        let lost = |state: &&_| !self.optimizer.is_sound(*state);
+        let carried = belief.optimizer_state.as_ref();
+        belief.flaw().or_else(|| carried.filter(lost).map(|_| "optimizer state"))
     }
 }

@@ -1,7 +1,7 @@
 //! The Kalman filter: exact for linear-Gaussian systems.
 //!
 //! ```text
-//! predict   m <- F m + B u,   P <- F P F' + Q
+//! predict   m <- F m + B u,   P <- F P F' + Q          (F and Q of the step's length in continuous time)
 //! update    v = y - H m;  then as in the shared Gaussian update, in Joseph form
 //! ```
 //!
@@ -80,7 +80,7 @@ where
         check_process_cov(&self.noise, &q, n.value(), step.index)?;
         let mut mean = OVector::zeros_generic(n, U1);
         self.model.transition(belief.mean.as_slice(), u, step, mean.as_mut_slice());
-        let cov = propagated(&belief.cov, self.model.f(), q);
+        let cov = propagated(&belief.cov, &self.model.transition_matrix(step), q);
         Ok(GaussianBelief { mean, cov })
     }
 

@@ -206,6 +206,9 @@ where
         let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
         let (mut next, mut noise) = (x.clone(), x.clone());
         let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
+        let parent = |k: usize| parents.map_or(k, |parents| parents[k]);
+        let points = || states(from, dim, (0..values.len() / dim).map(parent));
+        let many = self.model.transition_many(&points, u, step);
         for g in 0..values.len() / (LANES * dim) {
             match parents {
                 None => (0..dim).for_each(|i| x[i] = load(from, g * dim + i)),
@@ -219,7 +222,10 @@ where
                     }
                 }
             }
-            self.model.transition(x.as_slice(), u, step, next.as_mut_slice());
+            match &many {
+                Some(many) => fill_lanes(many, g, next.as_mut_slice()),
+                None => self.model.transition(x.as_slice(), u, step, next.as_mut_slice()),
+            }
             for i in 0..dim {
                 noise[i] = load(values, g * dim + i);
             }
@@ -260,12 +266,17 @@ where
             OMatrix::<Lanes<LANES>, M::Output, M::Output>::from_element_generic(m, m, zero);
         let mut lost = 0.0;
         let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
+        let points = || states(&belief.values, dim, 0..belief.weights.len());
+        let many = self.model.observe_many(&points, u, step);
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
                 all_sane &= Scalar::all_lt(x[i].abs(), largest);
             }
-            self.model.observe(x.as_slice(), u, step, eta.as_mut_slice());
+            match &many {
+                Some(many) => fill_lanes(many, g, eta.as_mut_slice()),
+                None => self.model.observe(x.as_slice(), u, step, eta.as_mut_slice()),
+            }
             let mut weights = load(&belief.weights, g);
             if !eta.iter().all(|v| v.is_finite()) {
                 let marks = &mut log_weights[g * LANES..(g + 1) * LANES];
@@ -334,6 +345,20 @@ where
         };
         let nis = factor.quadratic_form(&innovation);
         Ok(Update::spread(innovation, s, log_likelihood, nis))
+    }
+}
+
+/// The states of these particles, one after the other.
+fn states(values: &[f64], dim: usize, which: impl Iterator<Item = usize>) -> Vec<f64> {
+    let group = |k: usize| &values[(k / LANES) * dim * LANES..][..dim * LANES];
+    which.flat_map(|k| (0..dim).map(move |i| group(k)[i * LANES + k % LANES])).collect()
+}
+
+/// The rows of group `g` of vectors that stand one after the other, as lanes.
+fn fill_lanes(rows: &[f64], g: usize, out: &mut [Lanes<LANES>]) {
+    let width = out.len();
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = Lanes(core::array::from_fn(|lane| rows[(g * LANES + lane) * width + i]));
     }
 }
 

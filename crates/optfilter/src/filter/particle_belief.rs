@@ -9,6 +9,7 @@ use super::resampling::{Scheme, resample};
 use super::traits::{Belief, is_sane};
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::psd_factor;
+use crate::optim::{Bounds, reflect};
 use crate::rng::{Stream, fast};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
@@ -275,7 +276,34 @@ where
     }
 
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
-        check_len("particles' state", n, self.dim, Some(index))
+        let lanes = self.count.div_ceil(LANES).saturating_mul(LANES);
+        check_len("particles' state", n, self.dim, Some(index))?;
+        check_len("particles' weights", lanes.max(1), self.weights.len(), Some(index))?;
+        check_len("particles' log-weights", lanes, self.log_weights.len(), Some(index))?;
+        check_len("particles' values", lanes.saturating_mul(n), self.values.len(), Some(index))
+    }
+
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        let groups = self.values.chunks_exact(self.dim * LANES);
+        let side = |i| bounds.sides(i).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        groups.flat_map(|group| group.chunks_exact(LANES).enumerate()).all(|(i, values)| {
+            let (low, high) = side(i);
+            !values.iter().any(|v| *v < low || *v > high)
+        })
+    }
+
+    /// Every particle reflected at the sides it went through.
+    fn confine(&mut self, bounds: &Bounds) {
+        if self.is_within(bounds) {
+            return; // and shares its numbers with the belief before
+        }
+        let dim = self.dim;
+        for group in Arc::make_mut(&mut self.values).chunks_exact_mut(dim * LANES) {
+            for (i, values) in group.chunks_exact_mut(LANES).enumerate() {
+                let Some(sides) = bounds.sides(i) else { continue };
+                values.iter_mut().for_each(|v| *v = reflect(*v, sides));
+            }
+        }
     }
 
     fn flaw(&self) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use crate::derivative;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Dynamics, Model, Observation, ObservationAt, Step};
-use crate::optim::{Bounds, Objective, Optimizer, descend_within};
+use crate::optim::{Bounds, Objective, Optimizer, descend_past_gap};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -57,6 +57,9 @@ where
     #[inline(always)]
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
         check_len("belief", n, self.mean.nrows(), Some(index))
+    }
+    fn confine(&mut self, bounds: &Bounds) {
+        bounds.project(self.mean.as_mut_slice());
     }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {
@@ -206,11 +209,11 @@ pub(crate) fn check_possible<L: Likelihood>(
     Ok(())
 }
 
-/// The update in any scalar: K optimizer steps on the measurement's loss, from `x`.
+/// The update in any scalar: K optimizer steps on the measurement's loss, from `x`, and more after a gap where the filter widens.
 #[inline(always)]
 pub(crate) fn refine<S, M, L, O>(
     optimizer: &O,
-    steps: u32,
+    (steps, widens): (u32, bool),
     bounds: Option<&Bounds>,
     mut loss: MeasurementLoss<'_, M, L, S>,
     x: &mut OVector<S, M::State>,
@@ -222,7 +225,8 @@ pub(crate) fn refine<S, M, L, O>(
     O: Optimizer<S>,
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
-    descend_within(optimizer, &mut loss, x, state, steps, bounds);
+    let gap = if widens { loss.step.gap() } else { 1.0 };
+    descend_past_gap(optimizer, &mut loss, x, state, steps, bounds, gap);
 }
 
 /// h at the current estimate.

@@ -2,7 +2,8 @@
 //!
 //! A filter is two pure kernels, [`Filter::propagate`] and [`Filter::correct`]: a belief in, a new belief
 //! out. Around them stand [`Filter::predict`] and [`Filter::update`], written once here: they check sizes,
-//! find the missing components, refuse what is not finite, and only then replace the belief. So a step that
+//! find the missing components, keep the belief inside the bounds, apply no dynamics to a step of no length, refuse what is not
+//! finite, and only then replace the belief. So a step that
 //! fails leaves the belief, with whatever it carries, as it was, and `Ok` never holds an estimate that is
 //! not a number.
 
@@ -10,12 +11,16 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
+use crate::optim::Bounds;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// An estimate beyond this measures nothing any more: the filter has diverged, though not yet to infinity.
 pub(crate) const LARGEST: f64 = 1e100;
+
+/// The flaw of a covariance that is finite and still none.
+pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
 
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
@@ -35,12 +40,23 @@ where
 {
     /// Whether there is a covariance; a point estimate has none.
     const HAS_COV: bool;
+    /// Whether there are covariances of `size` components: an ensemble makes none that is far larger than itself.
+    #[inline(always)]
+    fn has_cov(_size: usize) -> bool {
+        Self::HAS_COV
+    }
     /// The estimate.
     fn mean(&self) -> OVector<f64, N>;
     /// Its error covariance (n x n), if the filter has one.
     fn cov(&self) -> Option<OMatrix<f64, N, N>>;
     /// Checks that the belief is about a state of `n` components.
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError>;
+    /// Whether no part of it lies outside a box that it is confined to.
+    fn is_within(&self, bounds: &Bounds) -> bool {
+        bounds.contains(self.mean().as_slice())
+    }
+    /// Brings it into a box: its mean at least, and whatever else it consists of.
+    fn confine(&mut self, bounds: &Bounds);
     /// What has left the finite numbers, if anything has.
     fn flaw(&self) -> Option<&'static str>;
 }
@@ -92,12 +108,12 @@ where
     }
 
     /// Of a measurement that is missing altogether: nothing was learnt.
-    fn nothing(m: M, has_cov: bool) -> Self {
+    fn nothing(m: M, is_spread: bool, has_cov: bool) -> Self {
         Self {
             innovation: OVector::repeat_generic(m, U1, f64::NAN),
             innovation_cov: has_cov.then(|| OMatrix::repeat_generic(m, m, f64::NAN)),
-            log_likelihood: has_cov.then_some(0.0),
-            nis: has_cov.then_some(f64::NAN),
+            log_likelihood: is_spread.then_some(0.0),
+            nis: is_spread.then_some(f64::NAN),
             observed: 0,
         }
     }
@@ -156,6 +172,21 @@ pub trait Filter {
     where
         DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>;
 
+    /// The box that the state is kept in, if there is one.
+    #[inline(always)]
+    fn bounds(&self) -> Option<&Bounds> {
+        None
+    }
+
+    /// Brings a new belief into the box.
+    fn confine(&self, belief: &mut Self::Belief, bounds: &Bounds)
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        belief.confine(bounds);
+    }
+
     /// How many past rows a belief still holds the states of, if it is of a window.
     fn lag(&self) -> Option<usize> {
         None
@@ -181,9 +212,26 @@ pub trait Filter {
         belief.flaw()
     }
 
-    /// Carries the belief through a step.
+    /// Carries the belief through a step; one of no length changes nothing.
     #[inline]
     fn predict(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) -> Result<(), FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        *belief = self.predicted(belief, u, step)?;
+        Ok(())
+    }
+
+    /// What [`predict`](Filter::predict) makes of a belief that is still needed: a row whose update fails goes
+    /// back to it.
+    #[inline]
+    fn predicted(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError>
     where
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
@@ -191,15 +239,22 @@ pub trait Filter {
         let (n, _, inputs) = self.dims();
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        let next = match self.propagate(belief, u, step) {
+        if step.dt == 0.0 {
+            return Ok(belief.clone());
+        }
+        let inside = self.inside(belief);
+        let belief = inside.as_ref().unwrap_or(belief);
+        let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, belief.mean())),
         };
+        if let Some(bounds) = self.bounds() {
+            self.confine(&mut next, bounds);
+        }
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
-        *belief = next;
-        Ok(())
+        Ok(next)
     }
 
     /// Improves the belief by the measurement `y` at the end of the step; NaN marks what is missing.
@@ -223,22 +278,32 @@ pub trait Filter {
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        with_observed(
+        let mut inside = self.inside(belief);
+        let held = inside.as_mut().unwrap_or(&mut *belief);
+        let update = with_observed(
             m,
             y,
             #[inline(always)]
             |observed: Observed<'_>| {
+                let belief = &mut *held;
                 let count = observed.count(y.len());
                 if count == 0 {
                     self.miss(belief, u, step);
-                    return Ok(Update::nothing(m, Self::Belief::HAS_COV));
+                    let has_cov = Self::Belief::has_cov(m.value());
+                    return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
                 }
-                let (next, mut update) = match self.correct(belief, y, observed, u, step) {
+                let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
                     Err(error) => return Err(with_last_good(error, belief.mean())),
                 };
+                if let Some(bounds) = self.bounds() {
+                    self.confine(&mut next, bounds);
+                }
                 if let Some(quantity) = self.flaw(&next) {
                     return Err(diverged(belief.mean(), quantity, step.index));
+                }
+                if !is_known(&update.innovation, observed) {
+                    return Err(diverged(belief.mean(), "predicted measurement", step.index));
                 }
                 *belief = next;
                 update.observed = count;
@@ -247,8 +312,39 @@ pub trait Filter {
                 }
                 Ok(update)
             },
-        )
+        )?;
+        if let Some(inside) = inside {
+            *belief = inside;
+        }
+        Ok(update)
     }
+
+    /// A belief from outside the box, brought into it; `None` if there is nothing to bring.
+    #[inline(always)]
+    fn inside(&self, belief: &Self::Belief) -> Option<Self::Belief>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let bounds = self.bounds().filter(|bounds| !belief.is_within(bounds))?;
+        let mut inside = belief.clone();
+        self.confine(&mut inside, bounds);
+        Some(inside)
+    }
+}
+
+/// Whether a prediction was a number wherever something was measured. A likelihood or a rule that bounds its steps
+/// may leave the estimate finite all the same.
+#[inline(always)]
+fn is_known<M: Dim>(innovation: &OVector<f64, M>, observed: Observed<'_>) -> bool
+where
+    DefaultAllocator: Allocator<M>,
+{
+    let mut known = true;
+    for i in 0..innovation.nrows() {
+        known &= innovation[i].is_finite() || !observed.has(i);
+    }
+    known
 }
 
 /// The name of a predicted quantity.
@@ -264,6 +360,10 @@ fn diverged<N: Dim>(last_good: OVector<f64, N>, quantity: &'static str, index: u
 where
     DefaultAllocator: Allocator<N>,
 {
+    if quantity == NEGATIVE_VARIANCE {
+        let quantity = "belief covariance";
+        return FilterError::NotPositiveDefinite { quantity, index: Some(index) };
+    }
     FilterError::Diverged { index, quantity, last_good: last_good.as_slice().to_vec() }
 }
 

@@ -31,10 +31,10 @@ use super::point::{
 };
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::{FilterError, check_len, check_square};
 use crate::model::likelihood::{Gaussian, Likelihood, Observed};
 use crate::model::{Model, Step};
-use crate::optim::{Objective, Optimizer, descend};
+use crate::optim::{Bounds, Objective, Optimizer, descend_within};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -49,6 +49,8 @@ where
     prior: Gaussian<M::State>,
     optimizer: O,
     steps: u32,
+    bounds: Option<Bounds>,
+    cadence: Option<f64>,
 }
 
 impl<M: Model, L: Likelihood, O: Optimizer<f64>> Variational<M, L, O>
@@ -72,7 +74,22 @@ where
         check_parts(&model, &likelihood, &optimizer, None)?;
         let prior = Gaussian::new(prior_cov)
             .map_err(|_| FilterError::NotPositiveDefinite { quantity: "prior_cov", index: None })?;
-        Ok(Self { model, likelihood, prior, optimizer, steps })
+        Ok(Self { model, likelihood, prior, optimizer, steps, bounds: None, cadence: None })
+    }
+
+    /// With a prior that is of a step of length `cadence`, and grows with the time since the row before that was
+    /// measured. A row at the time of the one before has the prior as it is.
+    #[must_use]
+    pub fn with_cadence(mut self, cadence: f64) -> Self {
+        self.cadence = Some(cadence);
+        self
+    }
+
+    /// With the state kept inside a box: the prediction, and every point of the descent.
+    pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
+        check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
+        self.bounds = Some(bounds);
+        Ok(self)
     }
 }
 
@@ -84,6 +101,8 @@ where
     loss: MeasurementLoss<'a, M, L, f64>,
     prior: &'a Gaussian<M::State>,
     prediction: &'a [f64],
+    /// The prior's covariance over that of a step of the usual length.
+    width: f64,
     pull: OVector<f64, M::State>,
 }
 
@@ -92,13 +111,13 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     fn value(&mut self, x: &[f64]) -> f64 {
-        self.loss.value(x) + self.prior.loss(self.prediction, x, Observed::All)
+        self.loss.value(x) + self.prior.loss(self.prediction, x, Observed::All) / self.width
     }
     fn gradient(&mut self, x: &[f64], out: &mut [f64]) {
         self.loss.gradient(x, out);
         self.prior.score(self.prediction, x, Observed::All, self.pull.as_mut_slice());
         for (out, pull) in out.iter_mut().zip(self.pull.as_slice()) {
-            *out += pull;
+            *out += pull / self.width;
         }
     }
 }
@@ -113,6 +132,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
     }
 
     fn propagate(
@@ -141,11 +164,16 @@ where
             loss: MeasurementLoss { model, likelihood, y, u, step, observed },
             prior: &self.prior,
             prediction: belief.mean.as_slice(),
+            width: match self.cadence.map(|cadence| step.since / cadence) {
+                Some(width) if width > 0.0 => width,
+                _ => 1.0,
+            },
             pull: OVector::zeros_generic(self.model.state_dim(), U1),
         };
         let mut x = belief.mean.clone();
         let mut state = self.optimizer.init(&x);
-        descend(&self.optimizer, &mut objective, &mut x, &mut state, self.steps);
+        let (optimizer, bounds) = (&self.optimizer, self.bounds.as_ref());
+        descend_within(optimizer, &mut objective, &mut x, &mut state, self.steps, bounds);
         Ok((PointBelief { mean: x, optimizer_state: None }, Update::point(innovation)))
     }
 }

@@ -43,7 +43,7 @@
 use super::implicit_map::Memory;
 use super::point::{check_possible, moved, predicted_measurement};
 use super::traits::{Belief, Filter, Update, is_sane, residual};
-use super::window_loss::{ProcessFactor, Row, Shared, WindowLoss};
+use super::window_loss::{Part, ProcessFactor, Row, Shared, WindowLoss};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -74,6 +74,11 @@ pub trait Descent: Clone {
         steps: u32,
         bounds: Option<&Bounds>,
     ) -> Self::Memory;
+
+    /// Whether a later descent can start from what it remembers: nothing has left the finite numbers.
+    fn keeps_sound(&self, _memory: &Self::Memory) -> bool {
+        true
+    }
 }
 
 /// A loss with a Gauss-Newton curvature.
@@ -110,6 +115,10 @@ impl<O: Optimizer<f64>> Descent for O {
         descend_within(self, loss, x, &mut state, steps, bounds);
         state
     }
+
+    fn keeps_sound(&self, memory: &Self::Memory) -> bool {
+        self.is_sound::<Vec<f64>>(memory)
+    }
 }
 
 impl Descent for ConjugateGradients {
@@ -139,8 +148,12 @@ impl Descent for ConjugateGradients {
     }
 }
 
-/// Q's factor over a step.
-type Factors = Arc<dyn Fn(&Step) -> Arc<ProcessFactor> + Send + Sync>;
+/// How far a path may bend: the factor of Q over a step, and that of the initial covariance.
+#[derive(Clone)]
+pub(crate) struct Bend {
+    process: Arc<dyn Fn(&Step) -> Arc<ProcessFactor> + Send + Sync>,
+    initial: Arc<ProcessFactor>,
+}
 
 /// The windowed implicit filter.
 #[derive(Clone)]
@@ -153,7 +166,7 @@ pub struct Window<M, L, R> {
     pub(crate) discount: f64,
     pub(crate) memory: Memory,
     pub(crate) bounds: Option<Bounds>,
-    pub(crate) factors: Option<Factors>,
+    pub(crate) bend: Option<Bend>,
 }
 
 impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
@@ -169,10 +182,10 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         if steps == 0 {
             return Err(FilterError::Zero { argument: "steps" });
         }
-        let (memory, bounds, factors) = (Memory::Restart, None, None);
+        let (memory, bounds, bend) = (Memory::Restart, None, None);
         let discount = 1.0;
         let window =
-            Self { model, likelihood, rule, steps, length, discount, memory, bounds, factors };
+            Self { model, likelihood, rule, steps, length, discount, memory, bounds, bend };
         window.check_parts()?;
         Ok(window)
     }
@@ -194,7 +207,7 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With the first state of the window kept inside a box, and the estimate put into it.
+    /// With the first state of the window kept inside a box, and prediction and estimate put into it.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -202,12 +215,14 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With a path that may bend: increments at every row, weighted by Q, are optimised with the first state.
+    /// With a path that may bend: increments at every row, weighted by Q, are optimised with the first state; as
+    /// long as the window reaches back to the beginning, the initial state is held by the initial covariance.
     pub fn weak(
         mut self,
-        factor: impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static,
+        process: impl Fn(&Step) -> Arc<ProcessFactor> + Send + Sync + 'static,
+        initial: ProcessFactor,
     ) -> Result<Self, FilterError> {
-        self.factors = Some(Arc::new(factor));
+        self.bend = Some(Bend { process: Arc::new(process), initial: Arc::new(initial) });
         self.check_parts()?;
         Ok(self)
     }
@@ -222,7 +237,7 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         }
         let alone = |argument, wrong: bool| {
             let requirement = "left out where the constraint is weak";
-            if wrong && self.factors.is_some() {
+            if wrong && self.bend.is_some() {
                 return Err(FilterError::Setting { argument, value: 1.0, requirement });
             }
             Ok(())
@@ -234,7 +249,7 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
 
     /// Numbers that are optimised per row.
     fn width(&self) -> usize {
-        if self.factors.is_some() { self.model.state_dim().value() } else { 0 }
+        if self.bend.is_some() { self.model.state_dim().value() } else { 0 }
     }
 }
 
@@ -247,35 +262,51 @@ where
         &'a self,
         belief: &'a WindowBelief<M::State, T>,
     ) -> WindowLoss<'a, M, L, f64> {
-        let factors =
-            self.factors.as_ref().map(|f| belief.rows.iter().map(|r| f(&r.step)).collect());
+        let factor = |bend: &Bend, row: &Row| match row.part {
+            Part::Before | Part::First => bend.initial.clone(),
+            _ => (bend.process)(&row.step),
+        };
+        let of = |bend: &Bend| belief.rows.iter().map(|row| factor(bend, row)).collect();
+        let factors = self.bend.as_ref().map(of);
         WindowLoss::new(&self.model, &self.likelihood, &belief.rows, self.discount, factors)
     }
 
     /// Adds a row, and forgets the oldest where there are too many.
     fn push<T>(&self, belief: &mut WindowBelief<M::State, T>, mut row: Row) {
         let n = self.model.state_dim().value();
-        if belief.rows.is_empty() && row.moves {
+        if belief.rows.is_empty() && self.bend.is_some() {
+            let before = |part| Row { moves: false, part, y: None, ..row.clone() };
+            belief.rows.push_back(before(Part::Anchor));
+            match row.moves {
+                true => {
+                    belief.start.extend(core::iter::repeat_n(0.0, n));
+                    belief.rows.push_back(before(Part::Before));
+                }
+                false => row.part = Part::First,
+            }
+        } else if belief.rows.is_empty() && row.moves {
             // The first row of all: the state is carried to it.
             let start = moved(&self.model, &belief.start, &row.u, &row.step);
             belief.start.copy_from_slice(start.as_slice());
             row.moves = false;
-        } else if !belief.rows.is_empty() {
+        }
+        if !belief.rows.is_empty() {
             belief.start.extend(core::iter::repeat_n(0.0, self.width()));
         }
         belief.rows.push_back(row);
         belief.count += 1;
-        if belief.rows.len() > self.length + 1 {
+        let real = belief.rows.iter().filter(|row| row.is_real()).count();
+        if real > self.length + 1 {
+            let gone = belief.rows.len() - self.length - 1;
             let mut loss = self.loss(belief);
-            // Only the first step of the path is wanted.
-            loss.follow_to(&belief.start, 1);
-            let second = loss.state(1).to_vec();
+            loss.follow_to(&belief.start, gone);
+            let first = loss.state(gone).to_vec();
             drop(loss);
-            belief.start.drain(..self.width());
-            belief.start[..n].copy_from_slice(&second);
-            belief.rows.pop_front();
+            belief.start.drain(..gone * self.width());
+            belief.start[..n].copy_from_slice(&first);
+            belief.rows.drain(..gone);
             if let Some(first) = belief.rows.front_mut() {
-                first.moves = false;
+                (first.moves, first.part) = (false, Part::Usual);
             }
         }
     }
@@ -341,6 +372,10 @@ where
         }
         Ok(())
     }
+    fn confine(&mut self, bounds: &Bounds) {
+        bounds.project(self.mean.as_mut_slice());
+        bounds.project(&mut self.start);
+    }
     fn flaw(&self) -> Option<&'static str> {
         (!is_sane(self.mean.as_slice()) || !is_sane(&self.start)).then_some("estimate")
     }
@@ -358,6 +393,10 @@ where
         (self.model.state_dim(), self.model.output_dim(), self.model.input_dim())
     }
 
+    fn bounds(&self) -> Option<&Bounds> {
+        self.bounds.as_ref()
+    }
+
     fn propagate(
         &self,
         belief: &Self::Belief,
@@ -366,7 +405,7 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let mut next = belief.clone();
         next.mean = moved(&self.model, belief.mean.as_slice(), u, step);
-        self.push(&mut next, Row { step: *step, moves: true, u: u.into(), y: None });
+        self.push(&mut next, Row::usual(step, true, u, None));
         Ok(next)
     }
 
@@ -393,14 +432,16 @@ where
             self.bounds.as_ref(),
         );
         loss.follow(&start);
-        let mut mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
+        let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
-        if let Some(bounds) = &self.bounds {
-            bounds.project(mean.as_mut_slice());
-        }
         let memory = (self.memory == Memory::Carry).then_some(memory);
         let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
         Ok((next, Update::point(innovation)))
+    }
+
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        let lost = |memory: &&_| !self.rule.keeps_sound(*memory);
+        belief.flaw().or_else(|| belief.memory.as_ref().filter(lost).map(|_| "optimizer state"))
     }
 
     fn lag(&self) -> Option<usize> {
@@ -414,6 +455,8 @@ where
         let mut loss = self.loss(belief);
         loss.follow(&belief.start);
         let mut path = loss.into_path();
+        let before = belief.rows.iter().filter(|row| !row.is_real()).count();
+        path.drain(..before * belief.mean.nrows());
         // The estimate is what was reported, bounds included.
         path.truncate(path.len() - belief.mean.nrows());
         path.extend_from_slice(belief.mean.as_slice());
@@ -440,7 +483,7 @@ where
         match belief.rows.back_mut() {
             Some(row) if row.step.index == step.index && row.y.is_none() => row.y = y,
             Some(row) if row.step.index == step.index && y.is_none() => {}
-            _ => self.push(belief, Row { step: *step, moves: false, u: u.into(), y }),
+            _ => self.push(belief, Row::usual(step, false, u, y)),
         }
     }
 }

@@ -45,7 +45,7 @@ use crate::error::{FilterError, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
-use crate::optim::{ConjugateGradients, Objective, Optimizer, descend_within};
+use crate::optim::{Bounds, ConjugateGradients, Objective, Optimizer, descend_within};
 use crate::scalar::Dual;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -224,6 +224,9 @@ where
         self.window.check_dim(n, index)?;
         check_square("belief", n, &self.cov, Some(index))
     }
+    fn confine(&mut self, bounds: &Bounds) {
+        self.window.confine(bounds);
+    }
     fn flaw(&self) -> Option<&'static str> {
         self.window.flaw()
     }
@@ -261,7 +264,7 @@ where
         if window.memory == Memory::Carry {
             return refused("memory = Carry");
         }
-        if window.factors.is_some() {
+        if window.bend.is_some() {
             return refused("a weak constraint");
         }
         Ok(Self { window, noise, strict: false })
@@ -442,6 +445,10 @@ where
 
     fn dims(&self) -> (M::State, M::Output, usize) {
         self.window.dims()
+    }
+
+    fn bounds(&self) -> Option<&Bounds> {
+        self.window.bounds.as_ref()
     }
 
     fn propagate(

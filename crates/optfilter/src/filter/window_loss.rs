@@ -32,9 +32,40 @@ pub(crate) struct Row {
     /// Whether the dynamics lead to it from the row before: not to the first, and not to a second
     /// measurement at one time.
     pub(crate) moves: bool,
+    pub(crate) part: Part,
     pub(crate) u: Shared,
     /// The measurement, NaN where components are missing; none while nothing is measured.
     pub(crate) y: Option<Shared>,
+}
+
+/// What a row is to a window with a weak constraint, which knows how far to trust its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Part {
+    /// Any row, and every one under a strong constraint.
+    Usual,
+    /// Before all rows: the initial mean, which stays as it is.
+    Anchor,
+    /// Before the first row: the initial state, as far from the anchor as the initial covariance says.
+    Before,
+    /// The same where the initial state is of the first row's own time.
+    First,
+}
+
+impl Row {
+    /// A row of the series.
+    pub(crate) fn usual(step: &Step, moves: bool, u: &[f64], y: Option<Shared>) -> Self {
+        Self { step: *step, moves, part: Part::Usual, u: u.into(), y }
+    }
+
+    /// Whether the path may bend here.
+    fn bends(&self) -> bool {
+        self.moves || matches!(self.part, Part::Before | Part::First)
+    }
+
+    /// Whether it is one of the series.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.part, Part::Usual | Part::First)
+    }
 }
 
 /// Numbers that every copy of a belief has in common.
@@ -196,7 +227,7 @@ where
                 at.copy_from_slice(before);
             }
             if let Some(factors) = &self.factors
-                && row.moves
+                && row.bends()
             {
                 factors[j].add(&x[j * n..][..n], at);
             }
@@ -239,7 +270,7 @@ where
             }
             if let Some(factors) = &self.factors {
                 let out = &mut out[j * n..][..n];
-                match row.moves {
+                match row.bends() {
                     true => own(&factors[j], &w, j, out),
                     false => out.fill(S::ZERO),
                 }
@@ -249,7 +280,10 @@ where
                 core::mem::swap(&mut w, &mut g);
             }
         }
-        out[..n].copy_from_slice(&w);
+        match self.rows[0].part {
+            Part::Anchor => out[..n].fill(S::ZERO),
+            _ => out[..n].copy_from_slice(&w),
+        }
         (self.w, self.g) = (w, g);
     }
 }
@@ -334,9 +368,12 @@ where
                 let from = (self.state(j - 1), &*slope);
                 push_forward(&at, from, n, n, (&mut value, &mut next));
                 core::mem::swap(&mut slope, &mut next);
-                if let Some(factors) = &self.factors {
-                    factors[j].add(&v[j * size..][..size], &mut slope);
-                }
+            }
+            if let Some(factors) = &self.factors
+                && row.bends()
+                && j > 0
+            {
+                factors[j].add(&v[j * size..][..size], &mut slope);
             }
             if row.y.is_some() {
                 let at = ObservationAt { observation: self.model, u, step };

@@ -7,6 +7,7 @@
 //! ```
 
 use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
+use crate::derivative::{self, VectorFunction};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
 use alloc::vec::Vec;
@@ -96,11 +97,11 @@ where
     }
     #[inline(always)]
     fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.drift.drift_pull_back::<S>()?;
+        stage_pull_back::<D, S>(&self.drift)?;
         Some(
             #[inline(always)]
             |model, x, u, step, r, out| {
-                if let Some(pull_back) = model.drift.drift_pull_back() {
+                if let Some(pull_back) = stage_pull_back(&model.drift) {
                     pull_back_steps(model, pull_back, x, u, step, r, out);
                 }
             },
@@ -188,6 +189,35 @@ where
         let middle = k2[i] + k3[i];
         x[i] += (k1[i] + middle + middle + k4[i]).scale(dt / 6.0);
     }
+}
+
+/// A drift at a given input and time, as a function of the state alone.
+struct DriftAt<'a, D> {
+    drift: &'a D,
+    u: &'a [f64],
+    time: f64,
+}
+
+impl<D: Drift> VectorFunction for DriftAt<'_, D> {
+    #[inline(always)]
+    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
+        self.drift.drift(x, self.u, self.time, out);
+    }
+}
+
+/// The pull-back of a drift: by hand, or by a tape where that is used at all. A tape of each stage is shorter, and so
+/// faster, than one of the whole step.
+#[inline(always)]
+fn stage_pull_back<D: Drift, S: Scalar>(drift: &D) -> Option<DriftPullBack<D, S>>
+where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let by_tape: DriftPullBack<D, S> = |drift, x, u, time, r, out| {
+        let n = drift.state_dim();
+        derivative::pull_back_vector(&DriftAt { drift, u, time }, x, n, n, r, out);
+    };
+    let n = drift.state_dim().value();
+    drift.drift_pull_back().or_else(|| derivative::taped::<S>(n).then_some(by_tape))
 }
 
 /// The transposed Jacobian of all integration steps of a model step, times `r`. The states between them are

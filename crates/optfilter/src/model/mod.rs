@@ -33,6 +33,7 @@
 //! }
 //! ```
 
+mod discretize;
 pub mod growth;
 pub mod integrator;
 pub mod likelihood;
@@ -48,11 +49,12 @@ pub use likelihood::Likelihood;
 pub use linear::Linear;
 pub use lorenz63::Lorenz63;
 pub use lorenz96::Lorenz96;
-pub use noise::{GaussianNoise, Noise, NoiseError};
+pub use noise::{DiagonalNoise, GaussianNoise, Noise, NoiseError};
 pub use random_walk::RandomWalk;
 
 use crate::derivative::{self, VectorFunction};
 use crate::scalar::Scalar;
+use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -64,14 +66,32 @@ pub struct Step {
     pub index: u64,
     /// The time at the end of the step.
     pub time: f64,
-    /// The length of the step.
+    /// The length of the step; over a step of none nothing is predicted.
     pub dt: f64,
+    /// The time since the row before that was measured: `dt` where that is the row before, more after a gap.
+    pub since: f64,
+    /// The usual length of a step: the mean of those before, or `dt`.
+    pub usual: f64,
 }
 
 impl Step {
+    /// The step to row `index`, of a series whose first row was at time `first`, with nothing missing before it.
+    pub fn to_row(index: u64, time: f64, dt: f64, first: f64) -> Self {
+        let before = index.saturating_sub(2) as f64;
+        let usual = if before > 0.0 { (time - dt - first) / before } else { dt };
+        Self { index, time, dt, since: dt, usual }
+    }
+
+    /// How many usual steps passed since the last measurement; 1 where that is about one.
+    pub(crate) fn gap(&self) -> f64 {
+        let gap = self.since / self.usual;
+        // A quarter more or less is the difference between two months.
+        if gap > 1.25 && gap.is_finite() { gap } else { 1.0 }
+    }
+
     /// Step number `index` of a series with even spacing `dt` that starts at time 0.
     pub fn even(index: u64, dt: f64) -> Self {
-        Self { index, time: index as f64 * dt, dt }
+        Self { index, time: index as f64 * dt, dt, since: dt, usual: dt }
     }
 }
 
@@ -90,6 +110,19 @@ pub trait Dynamics: Sized {
 
     /// Writes the expected next state to `out`.
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// The expected next states of many, one after the other, if the model would rather be asked once for all (an
+    /// interpreter, a foreign callback); whoever has many asks here first. `None`, without a look at `points`,
+    /// if it would not.
+    #[inline(always)]
+    fn transition_many(
+        &self,
+        _points: &dyn Fn() -> Vec<f64>,
+        _u: &[f64],
+        _step: &Step,
+    ) -> Option<Vec<f64>> {
+        None
+    }
 
     /// Writes a hand-written Jacobian of [`transition`](Dynamics::transition) and returns `true`, or
     /// returns `false` to have it derived automatically. [`check_derivatives`] compares the two.
@@ -127,6 +160,17 @@ pub trait Observation: Sized {
 
     /// Writes h(x) to `out`.
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// h at many states, one after the other, as [`transition_many`](Dynamics::transition_many).
+    #[inline(always)]
+    fn observe_many(
+        &self,
+        _points: &dyn Fn() -> Vec<f64>,
+        _u: &[f64],
+        _step: &Step,
+    ) -> Option<Vec<f64>> {
+        None
+    }
 
     /// Writes a hand-written Jacobian of [`observe`](Observation::observe) and returns `true`, or
     /// returns `false` to have it derived automatically.
@@ -341,8 +385,8 @@ where
     derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m)
 }
 
-/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by as
-/// many evaluations as the state has eighths.
+/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by a
+/// tape, or by duals where the state is small.
 #[inline(always)]
 pub fn pull_back_transition<D: Dynamics, S: Scalar>(
     dynamics: &D,
@@ -359,7 +403,7 @@ pub fn pull_back_transition<D: Dynamics, S: Scalar>(
         None => {
             let n = dynamics.state_dim();
             let at = TransitionAt { dynamics, u, step };
-            derivative::pull_back(&at, x, n, n, |_, score| score.copy_from_slice(r), out);
+            derivative::pull_back_vector(&at, x, n, n, r, out);
         }
     }
 }
@@ -381,7 +425,7 @@ pub fn pull_back_observation<M: Model, S: Scalar>(
         None => {
             let (n, m) = (model.state_dim(), model.output_dim());
             let at = ObservationAt { observation: model, u, step };
-            derivative::pull_back(&at, x, n, m, |_, score| score.copy_from_slice(r), out);
+            derivative::pull_back_vector(&at, x, n, m, r, out);
         }
     }
 }

@@ -28,7 +28,7 @@
 //!
 //! Reference: Zeiler 2012 (there lr = 1).
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};
+use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adadelta<H> {
     #[inline(always)]
     fn init<V: Buffer<Elem = S>>(&self, x: &V) -> AdadeltaState<V> {
         AdadeltaState { gradient_square: x.zeros_like(), step_square: x.zeros_like() }
+    }
+
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &AdadeltaState<V>) -> bool {
+        finite(&state.gradient_square) && finite(&state.step_square)
     }
 
     #[inline(always)]

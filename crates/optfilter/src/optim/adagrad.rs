@@ -27,7 +27,7 @@
 //!
 //! Reference: Duchi, Hazan and Singer 2011.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, positive};
+use super::{Buffer, Hyper, Optimizer, OptimizerError, finite, positive};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 
@@ -65,13 +65,35 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adagrad<H> {
     }
 
     #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &AdagradState<V>) -> bool {
+        finite(&state.sum)
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AdagradState<V>) {
         let (lr, eps): (S, S) = (self.lr.get(), S::from_f64(self.eps));
         let (x, g) = (x.as_mut_slice(), g.as_slice());
         for ((x, &g), a) in x.iter_mut().zip(g).zip(state.sum.as_mut_slice()) {
             *a += g.square();
             let step = lr * g / (*a + eps).sqrt();
-            *x -= S::select_lt(S::ZERO, *a, step, S::ZERO);
+            // Without a gradient so far no step; a sum that is no number stays in sight.
+            *x -= S::select_lt(S::ZERO, *a, step, *a);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_gradient_is_no_step_and_no_number_is_none() {
+        let rule = Adagrad { initial_accumulator: 0.0, ..Adagrad::new(0.1).unwrap() };
+        for (gradient, stays) in [(0.0, true), (f64::NAN, false), (f64::INFINITY, false)] {
+            let mut x = [1.0];
+            let mut state = rule.init(&x);
+            rule.step(&mut x, &[gradient], &mut state);
+            assert_eq!((x[0] == 1.0, x[0].is_nan()), (stays, !stays), "{gradient}");
         }
     }
 }

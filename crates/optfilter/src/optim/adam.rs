@@ -29,7 +29,7 @@
 //!
 //! Reference: Kingma and Ba 2014. Libraries differ in the default eps (burn: 1e-5; optax: 1e-8).
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};
+use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +81,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adam<H> {
             beta1_power: H::ONE,
             beta2_power: H::ONE,
         }
+    }
+
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &AdamState<V, H>) -> bool {
+        finite(&state.mean) && finite(&state.square)
     }
 
     #[inline(always)]

@@ -166,6 +166,19 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for AnyOptimizer<H> {
     }
 
     #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &AnyState<V, H>) -> bool {
+        match (self, state) {
+            (Self::GradientDescent(o), AnyState::GradientDescent(s)) => o.is_sound::<V>(s),
+            (Self::Adagrad(o), AnyState::Adagrad(s)) => o.is_sound::<V>(s),
+            (Self::Adadelta(o), AnyState::Adadelta(s)) => o.is_sound::<V>(s),
+            (Self::RmsProp(o), AnyState::RmsProp(s)) => o.is_sound::<V>(s),
+            (Self::Adam(o), AnyState::Adam(s)) => o.is_sound::<V>(s),
+            // It is replaced before it is used.
+            _ => true,
+        }
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AnyState<V, H>) {
         match (self, state) {
             (Self::GradientDescent(o), AnyState::GradientDescent(s)) => o.step(x, g, s),

@@ -29,7 +29,7 @@
 //!
 //! References: Polyak 1964; Nesterov 1983; Sutskever et al. 2013.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};
+use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for GradientDescent<H> {
             _ => Some(x.zeros_like()),
         };
         GradientDescentState { sum }
+    }
+
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &GradientDescentState<V>) -> bool {
+        state.sum.as_ref().is_none_or(finite)
     }
 
     #[inline(always)]

@@ -44,6 +44,7 @@ pub use adagrad::{Adagrad, AdagradState};
 pub use adam::{Adam, AdamState};
 pub use any::{AnyOptimizer, AnyState};
 pub use bounds::Bounds;
+pub(crate) use bounds::{reflect, truncated};
 pub use buffer::Buffer;
 pub use conjugate::ConjugateGradients;
 pub use gradient_descent::{GradientDescent, GradientDescentState, Momentum};
@@ -77,6 +78,12 @@ pub trait Optimizer<S: Scalar>: Clone {
     /// Moves `x` by one step, given the gradient `g` at `x`.
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Self::State<V>);
 
+    /// Whether a later step can start from a state: nothing in it has left the finite numbers.
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, _state: &Self::State<V>) -> bool {
+        true
+    }
+
     /// Whether a descent should end before its last step.
     #[inline(always)]
     fn is_done(&self) -> bool {
@@ -104,6 +111,13 @@ impl<const L: usize> Hyper<Lanes<L>> for Lanes<L> {
     }
 }
 
+/// Whether every lane of every number is finite.
+#[inline(always)]
+pub(crate) fn finite<V: Buffer>(values: &V) -> bool {
+    let infinity = V::Elem::from_f64(f64::INFINITY);
+    values.as_slice().iter().all(|v| Scalar::all_lt(v.abs(), infinity))
+}
+
 /// Takes `steps` steps of `optimizer` on `objective` from `x` (Algorithm 2 of the paper).
 ///
 /// Allocates only what [`Buffer::zeros_like`] allocates for the gradient: nothing for arrays.
@@ -123,7 +137,7 @@ pub fn descend<S, V, O, F>(
     descend_within(optimizer, objective, x, state, steps, None);
 }
 
-/// [`descend`], projected onto a box after every step.
+/// [`descend`], projected onto a box before the first step and after every one.
 #[inline(always)]
 pub fn descend_within<S, V, O, F>(
     optimizer: &O,
@@ -138,17 +152,94 @@ pub fn descend_within<S, V, O, F>(
     O: Optimizer<S>,
     F: Objective<S> + ?Sized,
 {
-    let mut g = x.zeros_like();
-    for _ in 0..steps {
-        objective.gradient(x.as_slice(), g.as_mut_slice());
-        optimizer.step(x, &g, state);
+    descend_past_gap(optimizer, objective, x, state, steps, bounds, 1.0);
+}
+
+/// The most that a gap can multiply the number of steps by.
+const MOST_AFTER_GAP: f64 = 100.0;
+
+/// [`descend_within`], and on until the slope is as small as a prior asks for that a gap has widened.
+///
+/// K steps that leave the share r of the slope have the gain k = 1 - r, and imply a prior whose variance over that of the
+/// measurement is k / r (Section 3 of the paper). A filter that lives with that gain has k of the prior's variance from the noise of one step,
+/// so `gap` steps without a measurement make the prior 1 + (gap - 1) k times as wide, and its gain leaves the share
+/// r / (1 + (gap - 1) k^2).
+#[inline(always)]
+pub(crate) fn descend_past_gap<S, V, O, F>(
+    optimizer: &O,
+    objective: &mut F,
+    x: &mut V,
+    state: &mut O::State<V>,
+    steps: u32,
+    bounds: Option<&Bounds>,
+    gap: f64,
+) where
+    S: Scalar,
+    V: Buffer<Elem = S>,
+    O: Optimizer<S>,
+    F: Objective<S> + ?Sized,
+{
+    let project = |x: &mut V| {
         if let Some(bounds) = bounds {
             bounds.project(x.as_mut_slice());
         }
-        if optimizer.is_done() {
-            break;
+    };
+    project(x);
+    let mut g = x.zeros_like();
+    let mut slope = (gap > 1.0).then_some(Slope { gap, first: S::ZERO, goal: S::ZERO });
+    for taken in 0u64.. {
+        let ordinary = taken < u64::from(steps);
+        if slope.is_none() && !ordinary {
+            return;
+        }
+        objective.gradient(x.as_slice(), g.as_mut_slice());
+        if slope.as_mut().is_some_and(|slope| !slope.goes_on(taken, steps, g.as_slice())) {
+            return;
+        }
+        let before = (!ordinary).then(|| x.clone());
+        optimizer.step(x, &g, state);
+        project(x);
+        // At its end, or held by the bounds.
+        let stuck = before.is_some_and(|before| !differs(before.as_slice(), x.as_slice()));
+        if optimizer.is_done() || stuck {
+            return;
         }
     }
+}
+
+/// How far the slope has come down, and how far it should.
+struct Slope<S> {
+    gap: f64,
+    first: S,
+    goal: S,
+}
+
+impl<S: Scalar> Slope<S> {
+    /// Whether there is a step to take after `taken` of them, at the gradient `g`.
+    #[cold]
+    fn goes_on(&mut self, taken: u64, steps: u32, g: &[S]) -> bool {
+        let now = g.iter().fold(S::ZERO, |sum, g| sum + g.square());
+        let steps = u64::from(steps);
+        if taken == 0 {
+            self.first = now;
+        }
+        if taken == steps {
+            let left = (now / self.first).sqrt();
+            // Steps that do not bring the slope down say nothing of a prior.
+            if !S::all_lt(left, S::ONE) {
+                return false;
+            }
+            let goal = left / (S::ONE + (S::ONE - left).square().scale(self.gap - 1.0));
+            self.goal = goal.square() * self.first;
+        }
+        let most = steps as f64 * self.gap.min(MOST_AFTER_GAP);
+        taken < steps || (S::all_lt(self.goal, now) && (taken as f64) < most)
+    }
+}
+
+/// Whether two vectors differ in value.
+fn differs<S: Scalar>(a: &[S], b: &[S]) -> bool {
+    a.iter().zip(b).any(|(&a, &b)| S::all_lt(a, b) || S::all_lt(b, a))
 }
 
 /// Why an optimizer cannot be built.

@@ -27,7 +27,7 @@
 //!
 //! Reference: Tieleman and Hinton 2012.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, positive};
+use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for RmsProp<H> {
     #[inline(always)]
     fn init<V: Buffer<Elem = S>>(&self, x: &V) -> RmsPropState<V> {
         RmsPropState { square: x.zeros_like() }
+    }
+
+    #[inline(always)]
+    fn is_sound<V: Buffer<Elem = S>>(&self, state: &RmsPropState<V>) -> bool {
+        finite(&state.square)
     }
 
     #[inline(always)]

@@ -126,6 +126,7 @@ assign!(DivAssign, div_assign, /);
 impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
     const ZERO: Self = Self { re: S::ZERO, eps: [S::ZERO; D] };
     const ONE: Self = Self { re: S::ONE, eps: [S::ZERO; D] };
+    const DIFFERENTIAL: bool = true;
 
     #[inline(always)]
     fn from_f64(value: f64) -> Self {
@@ -146,6 +147,10 @@ impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
     #[inline(always)]
     fn all_lt(a: Self, b: Self) -> bool {
         S::all_lt(a.re, b.re)
+    }
+    #[inline(always)]
+    fn confined(self, low: f64, high: f64) -> Self {
+        Self { re: self.re.confined(low, high), eps: self.eps }
     }
     #[inline(always)]
     fn scale(self, k: f64) -> Self {

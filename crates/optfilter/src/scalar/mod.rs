@@ -26,6 +26,8 @@
 mod dual;
 mod lanes;
 mod real;
+#[cfg(feature = "std")]
+pub(crate) mod tape;
 
 pub use dual::Dual;
 pub use lanes::Lanes;
@@ -64,6 +66,9 @@ pub trait Scalar:
     const ZERO: Self;
     /// The number one, with zero derivatives.
     const ONE: Self;
+
+    /// Whether it carries derivatives.
+    const DIFFERENTIAL: bool = false;
 
     /// A constant, the same in every lane.
     fn from_f64(value: f64) -> Self;
@@ -139,6 +144,12 @@ pub trait Scalar:
     #[inline(always)]
     fn min(self, other: Self) -> Self {
         Self::select_lt(other, self, other, self)
+    }
+    /// The nearest number between two bounds. The derivative passes through unchanged: how far a number would have moved
+    /// says how uncertain it is, also where a bound holds it.
+    #[inline(always)]
+    fn confined(self, low: f64, high: f64) -> Self {
+        self.max(Self::from_f64(low)).min(Self::from_f64(high))
     }
     /// The square.
     #[inline(always)]

@@ -175,3 +175,14 @@ fn the_likelihood_differentiates_by_a_parameter() {
         }
     }
 }
+
+#[test]
+fn a_negative_variance_is_a_flaw_unless_it_is_rounding() {
+    let flaw = |variance: f64| {
+        let cov = matrix![1.0, 0.0; 0.0, variance];
+        GaussianBelief { mean: nalgebra::vector![0.0, 0.0], cov }.flaw()
+    };
+    assert_eq!([flaw(0.5), flaw(0.0), flaw(-1e-14)], [None; 3]);
+    assert_eq!([flaw(-1e-3), flaw(-1e200)], [Some(NEGATIVE_VARIANCE); 2]);
+    assert_eq!(flaw(f64::NEG_INFINITY), Some("cov"));
+}
