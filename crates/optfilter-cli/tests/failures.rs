@@ -291,8 +291,9 @@ fn mistakes_in_the_data() {
     );
     let data = table("c.csv", "count\n3\n2.5\n");
     let out = folder.name("o.csv");
+    let args = ["filter", "logistic-counts", &data, "--method", "imap", "-o", &out];
     fails(
-        &["filter", "logistic-counts", &data, "--method", "imap", "-o", &out],
+        &args,
         3,
         "c.csv: line 3, column \"count\": 2.5 is not a count: a whole number of at least 0",
     );
