@@ -27,6 +27,8 @@ from ._simulate import Simulation, simulate
 from ._sweep import MonteCarloResult, TuneResult, TuneRow, default_grid, monte_carlo, tune
 from ._theory import implied_prior, largest_learning_rate, learning_rate_matrix
 from .filters import (
+    ETKF,
+    LETKF,
     ExtendedKalmanFilter,
     Filter,
     ImplicitMAP,
@@ -40,6 +42,8 @@ from .optimizers import CG, SGD, Adadelta, Adagrad, Adam, Preconditioned, RMSPro
 
 __all__ = [
     "CG",
+    "ETKF",
+    "LETKF",
     "SGD",
     "Adadelta",
     "Adagrad",

@@ -16,14 +16,15 @@ from ._arrays import whole
 _WHOLE = {
     "steps": (1, 2**32 - 1),
     "particles": (1, 2**32 - 1),
+    "members": (2, 2**32 - 1),
     "seed": (0, 2**64 - 1),
     "window": (0, 2**32 - 1),
 }
-_SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "predict_first", "strict")
+_SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "strict")
 _TEXTS = ("constraint", "gaps", "irregular", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
-    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "kappa", "lr", "prior_var"),
-    *("measurement_scale", "process_scale", "threshold"),
+    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "inflation", "kappa", "lr"),
+    *("measurement_scale", "prior_var", "process_scale", "radius", "threshold"),
 )
 #: Every setting of the engine.
 KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))

@@ -24,6 +24,8 @@ from ._filter import Filter
 from ._model import Model
 
 __all__ = [
+    "ETKF",
+    "LETKF",
     "ExtendedKalmanFilter",
     "Filter",
     "ImplicitMAP",
@@ -199,6 +201,85 @@ class ParticleFilter(Filter):
         return arrays[1]
 
 
+class _Ensemble(Filter):
+    __slots__ = ()
+
+    @property
+    def members(self) -> Array:
+        """The members, (count, n)."""
+        arrays = self.particle_arrays()
+        assert arrays is not None
+        return arrays[0]
+
+
+class ETKF(_Ensemble):
+    """The ensemble transform Kalman filter: the spread of ``members`` (40 unless given) is the covariance.
+
+    After each measurement the members' deviations from their mean are multiplied by ``inflation`` (1.02 unless given)
+    and, with ``rotate``, turned at random. Without Q members move by the model alone. Covariances are made up to 1,000 states.
+
+    >>> import optfilter
+    >>> model = optfilter.models.Lorenz96(dt=0.05, Q=0.0, R=1.0)
+    >>> data = optfilter.simulate(model, 100, seed=1)
+    >>> f = optfilter.ETKF(model, members=30, rotate=True)
+    >>> f.filter(data.observations).means.shape, f.members.shape
+    ((100, 40), (30, 40))
+    """
+
+    __slots__ = ()
+    method = "etkf"
+
+    def __new__(
+        cls,
+        model: Model,
+        members: Optional[int] = None,
+        *,
+        inflation: Optional[float] = None,
+        rotate: Optional[bool] = None,
+        seed: Optional[int] = None,
+        Q: Any = None,
+        R: Any = None,
+        x0: Any = None,
+        P0: Any = None,
+        dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
+    ) -> Any:
+        return cls._make(model, _given(locals()))
+
+
+class LETKF(_Ensemble):
+    """The local ensemble transform Kalman filter: every state is corrected by the measurements near it alone.
+
+    Measurements count for two thirds at ``radius`` (4 states unless given) and for nothing from 3.6 radii on. They
+    are spread evenly over the states; ``periodic`` makes the last state the first one's neighbour. The rest is as in
+    :class:`ETKF`.
+    """
+
+    __slots__ = ()
+    method = "letkf"
+
+    def __new__(
+        cls,
+        model: Model,
+        members: Optional[int] = None,
+        radius: Optional[float] = None,
+        *,
+        periodic: Optional[bool] = None,
+        inflation: Optional[float] = None,
+        rotate: Optional[bool] = None,
+        seed: Optional[int] = None,
+        Q: Any = None,
+        R: Any = None,
+        x0: Any = None,
+        P0: Any = None,
+        dt: Optional[float] = None,
+        process_scale: Optional[float] = None,
+        predict_first: Optional[bool] = None,
+    ) -> Any:
+        return cls._make(model, _given(locals()))
+
+
 class ImplicitMAP(Filter):
     """The implicit MAP filter: an optimizer and a number of steps are the filter.
 
@@ -327,6 +408,8 @@ BY_NAME: dict[str, type[Filter]] = {
         ParticleFilter,
         KalmanFilter,
         VariationalKF,
+        ETKF,
+        LETKF,
     )
 }
 
@@ -334,13 +417,13 @@ BY_NAME: dict[str, type[Filter]] = {
 def make(model: Model, **settings: Any) -> Filter:
     """The filter that settings describe, by the names of a model file's ``[filter]`` table.
 
-    Where none is named it is the one that fits: kf or ekf where noise is given, else imap at a rate of the model's own.
+    Where none is named it is the one that fits: kf, ekf or pf where noise is given, else imap at a rate of the model's own.
 
     >>> import optfilter
     >>> optfilter.filters.make(optfilter.models.Growth(), method="ukf").flags
     '--method ukf'
-    >>> optfilter.filters.make(optfilter.models.Growth(Q=3.0, R=2.0)).flags
-    '--method ekf'
+    >>> optfilter.filters.make(optfilter.models.Linear(F=1.0, H=1.0)).flags
+    '--method kf'
     """
     settings = {key: value for key, value in settings.items() if value is not None}
     if "method" not in settings:

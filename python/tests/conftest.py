@@ -51,6 +51,8 @@ FILTERS = {
     "iekf": lambda model: optfilter.IteratedEKF(model, steps=4),
     "ukf": lambda model: optfilter.UnscentedKF(model),
     "pf": lambda model: optfilter.ParticleFilter(model, particles=64, seed=5),
+    "etkf": lambda model: optfilter.ETKF(model, 10, rotate=True, seed=3),
+    "letkf": lambda model: optfilter.LETKF(model, 10, radius=1.0, periodic=True),
     "imap": lambda model: optfilter.ImplicitMAP(
         model, optimizer=optfilter.Adam(lr=0.1), steps=10, error_bars=False
     ),

@@ -22,7 +22,7 @@ from optfilter import _core
 pd = pytest.importorskip("pandas")
 
 #: Every filter. One that is not here fails the test below.
-METHODS = {"imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf"}
+METHODS = {"imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf", "etkf", "letkf"}
 KINDS = {"full", "gaps", "partial", "times", "inputs", "angles"}
 
 

@@ -153,7 +153,7 @@ def test_setting_the_belief(growth):
     got = f.x
     got[0] = 99.0
     assert f.x[0] == 2.5, "x is a copy"
-    with pytest.raises(ValueError, match="^P0: |^P: "):
+    with pytest.raises(ValueError, match="^P: "):
         f.P = -1.0
 
 
@@ -245,11 +245,13 @@ def test_the_lock_is_released_while_a_batch_runs():
 
 def test_the_filter_that_nobody_named_fits_the_model():
     make = optfilter.filters.make
-    linear, growth = optfilter.models.Linear(F=1.0, H=1.0), optfilter.models.Growth()
+    linear, lorenz = optfilter.models.Linear(F=1.0, H=1.0), optfilter.models.Lorenz63()
     assert type(make(linear)) is optfilter.KalmanFilter
-    assert type(make(growth)) is type(make(growth_callable())) is optfilter.ExtendedKalmanFilter
-    ys = optfilter.simulate(growth, 30, seed=1).observations
-    assert np.array_equal(growth.filter(ys).means, optfilter.ExtendedKalmanFilter(growth).filter(ys).means)
+    assert type(make(lorenz)) is optfilter.ExtendedKalmanFilter
+    ys = optfilter.simulate(lorenz, 30, seed=1).observations
+    assert np.array_equal(lorenz.filter(ys).means, optfilter.ExtendedKalmanFilter(lorenz).filter(ys).means)
+    # An extended Kalman filter follows a wrong sign of this state for long.
+    assert type(make(optfilter.models.Growth())) is optfilter.ParticleFilter
     # Without noise, gradient descent at half of one over the curvature H^2 / R = 8.
     bare = optfilter.Model.from_expressions({"x": "x"}, {"y": "2*x"}, R=0.5)
     assert make(bare).flags == "--method imap --optimizer gd --steps 50 --lr 0.0625"
@@ -335,14 +337,15 @@ def test_every_filter_keeps_the_bounds_of_the_model(method):
     model = optfilter.models.Linear(F=0.9, H=1.0, B=[[1.0]], Q=0.25, R=0.1, x0=-1.0, bounds=(0.0, np.inf))
     ys = np.r_[np.nan, 0.3, -0.4, np.full(8, np.nan), -0.2, 0.5]
     us = np.full((len(ys), 1), -0.4)
-    kept = optfilter.filters.make(model, method=method).filter(ys, us=us)
+    more = dict(optimizer=optfilter.SGD(lr=0.02), steps=10) if method in ("imap", "vkf") else {}
+    kept = optfilter.filters.make(model, method=method, **more).filter(ys, us=us)
     assert kept.means.min() >= 0.0
     if kept.stds is not None:
         assert kept.stds.min() > 0.1
-    free = optfilter.filters.make(model.replace(bounds=None), method=method).filter(ys, us=us)
+    free = optfilter.filters.make(model.replace(bounds=None), method=method, **more).filter(ys, us=us)
     assert free.means.min() < -0.5
     # A filter may have a box of its own; step by step and side by side it is the same box.
-    f = optfilter.filters.make(model, method=method, bounds=(0.2, 1.0))
+    f = optfilter.filters.make(model, method=method, bounds=(0.2, 1.0), **more)
     means = f.filter(ys, us=us).means
     assert means.min() >= 0.2 and means.max() <= 1.0
     assert np.array_equal(f.filter(np.array([ys] * 3)[:, :, None], us=us).means[2], means)

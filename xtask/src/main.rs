@@ -15,7 +15,7 @@ Tasks:
   licences   only: are the licences of all dependencies on the allowed list?
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, JAX and optax from Python) and the photographs
-  fuzz       only: the fuzz targets, a minute each, side by side (or: cargo xtask fuzz SECONDS)
+  fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
   storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
 Options:
@@ -29,10 +29,7 @@ fn main() -> ExitCode {
         Some("licences") => licences::check(),
         Some("packages") => packages::check(),
         Some("peers") => peers(),
-        Some("fuzz") => match args.get(1).map_or(Ok(60), |s| s.parse()) {
-            Ok(seconds) => fuzz::fuzz(seconds, fuzz::TARGETS.len()),
-            Err(e) => Err(format!("fuzz takes a number of seconds: {e}")),
-        },
+        Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
         Some("storm") => storm(&args[1..]),
         _ => {
             eprintln!("{HELP}");
@@ -77,7 +74,8 @@ fn check(python: bool) -> Result<(), String> {
     )?;
     storm(&[])?;
     packages::check()?;
-    fuzz::fuzz(60, fuzz::OURS)?;
+    let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
+    fuzz::fuzz(&fuzz::Plan { targets, ..fuzz::Plan::default() })?;
     if python {
         run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
     }
@@ -86,7 +84,7 @@ fn check(python: bool) -> Result<(), String> {
         "not part of this check: what `cargo xtask peers` does (burn; Ray, JAX and optax; Yearbook on the photographs),"
     );
     println!(
-        "  the fuzz target for Parquet (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
+        "  the other fuzz targets (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
     );
     if !python {
         println!("  and, as asked, the Python package");

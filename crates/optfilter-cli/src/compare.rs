@@ -79,6 +79,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if method != Method::Pf {
             flags.particles = None;
         }
+        if !method.is_ensemble() {
+            (flags.members, flags.inflation) = (None, None);
+        }
+        if method != Method::Letkf {
+            flags.radius = None;
+        }
         match flags.filter(&spec) {
             Ok(filter) => rows.push(measure(&spec, &data, filter)),
             Err(failure) => left_out.push((method, failure.message)),

@@ -10,11 +10,19 @@ use crate::failure::Failure;
 pub struct Args {
     /// The shell
     shell: clap_complete::Shell,
+    /// Print the script as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints the script.
 pub fn run(args: &Args, command: &mut clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "optfilter", &mut script);
-    crate::files::print(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script);
+    if args.json {
+        let about = serde_json::json!({ "shell": args.shell.to_string(), "script": script });
+        return crate::files::print(&format!("{about}\n"));
+    }
+    crate::files::print(&script)
 }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::settings::{FilterFlags, positive};
-use crate::style;
+use crate::{steady, style};
 use nalgebra::DMatrix;
 use optfilter::equivalence;
 use optfilter::model::Step;
@@ -13,14 +13,16 @@ use optfilter_run::{Estimate, FilterSpec, Linearized, Method};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Show the prior that an optimizer and a number of steps imply
+/// Show the prior that an optimizer and a number of steps imply, or the gain of a classical filter
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   optfilter explain nile.toml nile.csv --optimizer gd --steps 3 --lr 1000
   optfilter explain pendulum --optimizer gd --steps 5 --lr 0.01 --gain 0.3
   optfilter explain model.toml data.csv --optimizer adam --steps 10 --lr 0.05
+  optfilter explain nile.toml --method kf
 
+With --method kf, ekf, iekf, ukf or pf: the covariance and the gain at which the filter settles.
 K steps of gradient descent on the likelihood alone are a Kalman update with some prior covariance
 (Santos 1996; Section 3 of the paper). The model is linearised at the state the data are typically in,
 or at the initial mean without data.")]
@@ -52,12 +54,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let (_, spec) = files::model(&args.model)?;
     let mut flags = args.filter.clone();
-    flags.method = Some("imap".into());
+    // Of a rate, steps or a gain only an optimizer can be asked.
+    if flags.method.is_none()
+        && (flags.optimizer.is_some() || flags.lr.is_some() || args.gain.is_some())
+    {
+        flags.method = Some("imap".into());
+    }
     let filter = flags.filter(&spec)?;
     let (state, step, u) = typical(&args, &spec)?;
     let at = Linearized::at(&spec.problem()?, &state, &step, &u)?;
+    if !filter.method().optimizes() {
+        return files::print(&steady::page(&spec, &filter, &at, (&step, &u), args.json)?);
+    }
     let largest = 1.0 / at.curvature();
-    let plain = filter.optimizer() == "gd";
+    let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap;
     let prior = plain
         .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()).ok())
         .flatten();
@@ -254,9 +264,7 @@ impl Page<'_> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let rows = |m: &DMatrix<f64>| -> Vec<Vec<f64>> {
-            (0..m.nrows()).map(|i| m.row(i).iter().copied().collect()).collect()
-        };
+        let rows = matrix_rows;
         serde_json::json!({
             "settings": self.filter.filled(),
             "state": self.at.state,
@@ -269,12 +277,18 @@ impl Page<'_> {
             "rates_for_gain": self.wanted.as_ref().map(|w| {
                 w.iter().map(|(k, lr)| serde_json::json!({"steps": k, "lr": lr})).collect::<Vec<_>>()
             }),
-            "method": Method::Imap,
+            "method": self.filter.method(),
         })
     }
 }
 
-fn write_matrix(
+/// The rows of a matrix, for JSON.
+pub fn matrix_rows(m: &DMatrix<f64>) -> Vec<Vec<f64>> {
+    (0..m.nrows()).map(|i| m.row(i).iter().copied().collect()).collect()
+}
+
+/// A matrix with names at its sides.
+pub fn write_matrix(
     out: &mut String,
     matrix: &DMatrix<f64>,
     rows: &[String],

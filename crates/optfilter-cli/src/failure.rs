@@ -4,17 +4,22 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done (also when the reader of a pipe went away) |
-//! | 1 | anything else: the output cannot be written, a checkpoint is damaged |
+//! | 1 | anything else: the output cannot be written, a checkpoint is damaged, a defect of the program |
 //! | 2 | usage: flags or the model file |
 //! | 3 | data: a table cannot be read, a cell is not a number, a column is missing, times run backwards |
 //! | 4 | divergence: the filter left the finite numbers |
 //! | 130 | interrupted: asked to end by Ctrl-C or SIGTERM |
 
 use optfilter::filter::FilterError;
+use optfilter::model::{Dynamics, Observation, Step};
 use optfilter_model::table::TableError;
-use optfilter_run::{SimulationError, SpecError};
+use optfilter_model::{Equation, LikelihoodKind, ModelSpec};
+use optfilter_run::{FilterSpec, SimulationError, SpecError};
 use std::fmt;
 use std::io;
+
+/// The exit code of a program that was asked to end.
+pub const INTERRUPTED: u8 = 130;
 
 /// The end of a run that did not succeed.
 #[derive(Debug)]
@@ -31,9 +36,9 @@ impl Failure {
         Self { code: 1, message: message.to_string() }
     }
 
-    /// Asked to end; there is nothing to say about it.
-    pub fn interrupted() -> Self {
-        Self { code: 130, message: String::new() }
+    /// Asked to end; what there is to say about it may be nothing.
+    pub fn interrupted(message: impl fmt::Display) -> Self {
+        Self { code: INTERRUPTED, message: message.to_string() }
     }
 
     /// A mistake in flags or model file.
@@ -68,22 +73,97 @@ impl Failure {
         }
     }
 
-    /// A filter stopped at a row.
-    pub fn filter(name: &str, error: &FilterError) -> Self {
+    /// A panic, which has been reported.
+    pub fn defect() -> Self {
+        Self { code: 1, message: String::new() }
+    }
+
+    /// A filter stopped at a row: what, where, and what to do about it.
+    pub fn filter(at: &Place<'_>, error: &FilterError) -> Self {
+        let Place { file, line, spec, filter } = at;
         match error {
-            FilterError::Impossible { .. } | FilterError::NotFinite { .. } => {
-                Self::data(format!("{name}: {error}"))
+            FilterError::Impossible { component, value, .. } => {
+                let column = spec.observations.get(*component).map_or("?", |y| spec.column(y));
+                let kind = match spec.likelihoods.get(*component) {
+                    Some(LikelihoodKind::Poisson { .. }) => "a count: a whole number of at least 0",
+                    Some(LikelihoodKind::Bernoulli { .. }) => "0 or 1",
+                    _ => "possible under its likelihood",
+                };
+                Self::data(format!(
+                    "{file}: line {line}, column {column:?}: {value} is not {kind}; mend the cell, or leave it empty"
+                ))
             }
-            FilterError::Diverged { .. } | FilterError::NotPositiveDefinite { .. } => Self {
+            FilterError::NotFinite { .. } => Self::data(format!("{file}: line {line}: {error}")),
+            FilterError::Diverged { quantity, last_good, .. } => Self {
                 code: 4,
                 message: format!(
-                    "{error}; try a smaller --lr, fewer --steps, another --method, or `optfilter tune`"
+                    "{file}: line {line}: the filter diverged: its {quantity} left the finite numbers or passed 1e100{}; {}",
+                    last_state(spec, last_good),
+                    advice(spec, filter, last_good)
                 ),
             },
-            FilterError::Uneven { .. } => Self::usage(format!("{name}: {error}")),
-            other => Self::other(other),
+            FilterError::NotPositiveDefinite { .. } => Self {
+                code: 4,
+                message: format!("{file}: line {line}: {error}; {}", advice(spec, filter, &[])),
+            },
+            FilterError::Uneven { .. } => Self::usage(format!("{file}: line {line}: {error}")),
+            other => Self::other(format!("{file}: line {line}: {other}")),
         }
     }
+}
+
+/// Where a filter stopped.
+pub struct Place<'a> {
+    pub file: &'a str,
+    pub line: u64,
+    pub spec: &'a ModelSpec,
+    pub filter: &'a FilterSpec,
+}
+
+/// The last good state, by names; nothing if there was none.
+fn last_state(spec: &ModelSpec, state: &[f64]) -> String {
+    let named = spec.states.iter().zip(state).take(10).filter(|(_, x)| x.is_finite());
+    let named: Vec<_> = named.map(|(name, x)| format!("{name} = {x}")).collect();
+    if named.is_empty() {
+        return String::new();
+    }
+    let more = if state.len() > 10 { " and more" } else { "" };
+    format!("; last good state {}{more}", named.join(", "))
+}
+
+/// What may help against a divergence.
+fn advice(spec: &ModelSpec, filter: &FilterSpec, state: &[f64]) -> String {
+    if let Some((table, name, text, value)) = broken_equation(spec, state) {
+        return format!("[{table}] gives {name} = {value} there; mend its equation {text:?}");
+    }
+    if filter.method().optimizes() {
+        return "try a smaller --lr, fewer --steps, another --method, or `optfilter tune`".into();
+    }
+    "look for measurements far out of range and for equations that divide by nothing or take the root or \
+     logarithm of what is not positive, or try another --method"
+        .into()
+}
+
+/// The equation that leaves the finite numbers at a state, with its value; none where it depends on more than the state.
+fn broken_equation<'a>(
+    spec: &'a ModelSpec,
+    state: &[f64],
+) -> Option<(&'static str, &'a str, &'a str, f64)> {
+    let fixed = |e: &Equation| !e.ast.names().contains(&"t");
+    let all = || spec.dynamics.iter().chain(&spec.observation);
+    if state.len() != spec.states.len() || !spec.inputs.is_empty() || !all().all(fixed) {
+        return None;
+    }
+    let (model, step) = (spec.compile(), Step::even(1, spec.dt));
+    let (mut next, mut seen) = (state.to_vec(), vec![0.0; spec.observations.len()]);
+    model.transition(state, &[], &step, &mut next);
+    model.observe(state, &[], &step, &mut seen);
+    let of = |table, names: &'a [String], equations: &'a [Equation], values: &[f64]| {
+        let at = values.iter().position(|v| v.is_nan() || v.abs() >= 1e100)?;
+        Some((table, names.get(at)?.as_str(), equations.get(at)?.text.as_str(), *values.get(at)?))
+    };
+    of("dynamics", &spec.states, &spec.dynamics, &next)
+        .or_else(|| of("observation", &spec.observations, &spec.observation, &seen))
 }
 
 impl From<SimulationError> for Failure {
@@ -97,13 +177,17 @@ impl From<SimulationError> for Failure {
 
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {
-        // Where a model file would say what is missing.
-        let place = match error.key {
-            "Q" => "; add [process_noise] to the model file",
-            "R" => "; add [measurement_noise] to the model file",
-            _ => return Self::usage(error),
-        };
-        Self::usage(format!("{}{place}", error.message))
+        // In the words of a model file.
+        match error.key {
+            "Q" => Self::usage(format!("{}; add [process_noise] to the model file", error.message)),
+            "R" => {
+                Self::usage(format!("{}; add [measurement_noise] to the model file", error.message))
+            }
+            "P0" => Self::usage(format!("std or var of [initial]: {}", error.message)),
+            "x0" => Self::usage(format!("mean of [initial]: {}", error.message)),
+            "bounds" => Self::usage(format!("[bounds]: {}", error.message)),
+            _ => Self::usage(error),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{
-    Format, OutputColumn, Rows, Source, TableReader, TableWriter, foreign, is_gzip,
+    Format, OutputColumn, Rows, Source, TableReader, TableWriter, foreign, format_time, is_gzip,
 };
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -281,17 +281,52 @@ pub fn dataset(
             }
         }
     }
-    let mut data = Dataset::new(spec, &layout, &plain)
-        .map_err(|(row, before, after)| backwards(&display(path), row, before, after))?;
+    let name = display(path);
+    let mut data = Dataset::new(spec, &layout, &plain).map_err(|(row, before, after)| {
+        let line = all.lines.get(row as usize - 1).copied().unwrap_or(row);
+        let first = layout.split(&plain, 0).0.unwrap_or(f64::NEG_INFINITY);
+        let calendar = plain.calendar.then_some(spec.seconds_per_unit);
+        backwards(&name, line, [first, before, after], calendar)
+    })?;
+    if data.outputs.iter().all(|y| y.is_nan()) {
+        let columns: Vec<_> =
+            spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
+        return Err(Failure::data(format!(
+            "{name}: there is no measurement in column {} in any of {} rows; is it the right column?",
+            columns.join(", "),
+            data.len()
+        )));
+    }
     data.truth = known;
     Ok(data)
 }
 
-/// Times that run backwards.
-pub fn backwards(name: &str, row: u64, before: f64, after: f64) -> Failure {
-    Failure::data(format!(
-        "{name}: time runs backwards at row {row}: {after} after {before}; sort the table by time"
-    ))
+/// Times that run backwards at a line, from the second of these to the third; the first is the table's own first one.
+/// Calendar times have their seconds per unit.
+pub fn backwards(
+    name: &str,
+    line: u64,
+    [first, before, after]: [f64; 3],
+    calendar: Option<f64>,
+) -> Failure {
+    let shown = |t: f64| calendar.map_or_else(|| t.to_string(), |unit| format_time(t * unit));
+    let (was, is) = (shown(before), shown(after));
+    Failure::data(if after <= first {
+        format!(
+            "{name}: at line {line} the times begin again: {is} after {was}, as where one series follows another; \
+             filter one series at a time: keep the rows of one of them"
+        )
+    } else {
+        format!(
+            "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or keep the rows \
+             of one series if it holds several"
+        )
+    })
+}
+
+/// Says something on standard error; that nobody listens is no failure.
+pub fn remark(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Writes a whole file (or standard output).

@@ -120,6 +120,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         checkpoint_every: args.checkpoint_every,
         skip_done: args.skip_done,
         plot: args.plot.path.is_some(),
+        progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&args.out)),
     };
     let unmoved = spec.unmoved(&filter);
     if !args.quiet && !args.json {

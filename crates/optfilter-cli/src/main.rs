@@ -8,6 +8,7 @@
 mod adapt;
 mod compare;
 mod completions;
+mod defect;
 mod explain;
 mod failure;
 mod files;
@@ -20,6 +21,7 @@ mod plot;
 mod reproduce;
 mod settings;
 mod simulate;
+mod steady;
 mod style;
 mod tune;
 
@@ -54,8 +56,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    defect::report_in_one_line();
     let cli = Cli::parse();
-    let done = match cli.command {
+    interrupt::listen();
+    let done = defect::caught(|| match cli.command {
         Command::Filter(args) => filter::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
@@ -69,12 +73,12 @@ fn main() -> ExitCode {
         Command::Completions(args) => {
             completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
         }
-    };
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, message }) => {
             if !message.is_empty() {
-                eprintln!("{} {message}", style::error("error:"));
+                files::remark(&format!("{} {message}", style::error("error:")));
             }
             ExitCode::from(code)
         }

@@ -45,6 +45,9 @@ enum Command {
         /// Replace an existing file
         #[arg(long)]
         force: bool,
+        /// Print name, file and text as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// List the built-in systems
     #[command(after_help = "Example: optfilter model list --json")]
@@ -61,7 +64,9 @@ const TEMPLATE: &str = include_str!("template.toml");
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Check { file, json } => check(&file, json),
-        Command::New { name, from, out, force } => new(&name, from.as_deref(), &out, force),
+        Command::New { name, from, out, force, json } => {
+            new(&name, from.as_deref(), &out, force, json)
+        }
         Command::List { json } => list(json),
     }
 }
@@ -88,7 +93,13 @@ fn check(path: &std::path::Path, json: bool) -> Result<(), Failure> {
     files::print(&format!("{value}\n"))
 }
 
-fn new(name: &str, from: Option<&str>, out: &std::path::Path, force: bool) -> Result<(), Failure> {
+fn new(
+    name: &str,
+    from: Option<&str>,
+    out: &std::path::Path,
+    force: bool,
+    json: bool,
+) -> Result<(), Failure> {
     let title = format!("{name:?}");
     let text = match from {
         None => TEMPLATE.replacen("\"A new model\"", &title, 1),
@@ -107,7 +118,15 @@ fn new(name: &str, from: Option<&str>, out: &std::path::Path, force: bool) -> Re
     if !force && !files::is_standard(out) && out.exists() {
         return Err(Failure::usage(format!("{} exists; use --force to replace it", out.display())));
     }
-    files::write(out, &text)
+    let file = (!files::is_standard(out)).then_some(out);
+    if file.is_some() || !json {
+        files::write(out, &text)?;
+    }
+    if json {
+        let about = serde_json::json!({ "name": name, "file": file, "text": text });
+        files::print(&format!("{about}\n"))?;
+    }
+    Ok(())
 }
 
 fn list(json: bool) -> Result<(), Failure> {

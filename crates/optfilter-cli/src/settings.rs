@@ -11,8 +11,8 @@ use std::io::Write;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter")]
 pub struct FilterFlags {
-    /// imap, ekf, iekf, ukf, pf, kf or vkf [default: the model file's, else kf or ekf where
-    /// noise is given, else imap]
+    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf [default: the model file's, else kf, ekf or pf
+    /// where noise is given, else imap]
     #[arg(long, value_name = "NAME", value_parser = Method::NAMES)]
     pub method: Option<String>,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, or cg, which has no learning rate
@@ -68,7 +68,22 @@ pub struct FilterFlags {
     /// Particles of pf [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub particles: Option<u32>,
-    /// Seed of pf [default: 0]
+    /// Members of etkf and letkf [default: 40]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub members: Option<u32>,
+    /// Factor on the members' deviations after each row [default: 1.02]
+    #[arg(long, value_name = "F", value_parser = positive)]
+    pub inflation: Option<f64>,
+    /// Rotate the members at random after each row
+    #[arg(long)]
+    pub rotate: bool,
+    /// How many states away a measurement counts for two thirds to letkf [default: 4]
+    #[arg(long, value_name = "R", value_parser = positive)]
+    pub radius: Option<f64>,
+    /// The last state is the first one's neighbour to letkf
+    #[arg(long)]
+    pub periodic: bool,
+    /// Seed of pf, etkf and letkf [default: 0]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
     /// How pf resamples: systematic, stratified, residual or multinomial [default: systematic]
@@ -170,6 +185,11 @@ impl FilterFlags {
             measurement_scale: self.measurement_scale,
             prior_var: self.prior_var,
             particles: self.particles,
+            members: self.members,
+            inflation: self.inflation,
+            rotate: on(self.rotate),
+            radius: self.radius,
+            periodic: on(self.periodic),
             seed: self.seed,
             resampling: self.resampling.as_ref().and_then(scheme),
             threshold: self.threshold,
@@ -201,6 +221,12 @@ impl FilterFlags {
         }
         if method != Method::Pf && self.particles.is_some() {
             return Err(Failure::usage("--particles belongs to pf"));
+        }
+        if !method.is_ensemble() && (self.members.is_some() || self.inflation.is_some()) {
+            return Err(Failure::usage("--members and --inflation belong to etkf and letkf"));
+        }
+        if method != Method::Letkf && self.radius.is_some() {
+            return Err(Failure::usage("--radius belongs to letkf"));
         }
         spec.runner(&filter)?;
         Ok(filter)

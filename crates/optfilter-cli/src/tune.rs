@@ -271,8 +271,8 @@ fn verdict(tuned: &Tuned, with_truth: bool) -> String {
         let how = if gain >= 0.0 { "less" } else { "more" };
         out.push_str(&format!("  {} % {how} error than {what}\n", style::short(gain.abs())));
     };
-    let (default, of_default) = &tuned.default;
-    let flags = default.flags();
+    let flags = tuned.default.filter.flags();
+    let of_default = &tuned.default.score;
     if let Some(judged) = &tuned.judged {
         if !with_truth {
             against(judged.prediction, "repeating the measurement before");

@@ -80,3 +80,53 @@ fn mistakes_are_named() {
     fails(&["adapt", &data, "--network", "mpl:3"], "mpl:3");
     fails(&["adapt", &folder.write("empty.csv", ""), "--network", "linear"], "empty");
 }
+
+/// What is saved with the weights makes a run in two parts the run as a whole, with no flag said twice.
+#[test]
+fn weights_bring_their_scaling_classes_and_settings() {
+    let folder = Folder::new();
+    let text = turning();
+    // Features in other units, and of other sizes: without their scaling the weights mean nothing.
+    let shifted: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            let cells: Vec<&str> = line.split(',').collect();
+            match cells[..] {
+                [a, b, label, time] if i > 0 => {
+                    let (a, b): (f64, f64) = (a.parse().unwrap(), b.parse().unwrap());
+                    format!("{},{},{label},{time}", 1000.0 + 50.0 * a, 0.01 * b - 3.0)
+                }
+                _ => line.to_owned(),
+            }
+        })
+        .collect();
+    let half = 1 + 60 * 8;
+    let whole = folder.write("whole.csv", &(shifted.join("\n") + "\n"));
+    let first = folder.write("first.csv", &(shifted[..half].join("\n") + "\n"));
+    let second = [&shifted[..1], &shifted[half..]].concat().join("\n") + "\n";
+    let second = folder.write("second.csv", &second);
+    let (weights, scores, later) = (folder.name("w"), folder.name("s.csv"), folder.name("l.csv"));
+    let settings = ["--network", "mlp:8", "--pretrain", "10", "--steps", "20", "--lr", "0.02"];
+    ok(&[&["adapt", whole.as_str(), "--csv", &scores][..], &settings].concat());
+    ok(&[&["adapt", first.as_str(), "--save", &weights][..], &settings].concat());
+    let output = run(&["adapt", &second, "--weights", &weights, "--csv", &later]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (whole, later) = (
+        column(&folder.read("s.csv").replace(", ", " "), "accuracy"),
+        column(&folder.read("l.csv").replace(", ", " "), "accuracy"),
+    );
+    assert_eq!(later.len(), 60);
+    let mean = |a: &[f64]| a.iter().sum::<f64>() / a.len() as f64;
+    assert!(mean(&later) > 80.0, "{}", mean(&later));
+    // To the last sample: nothing was lost on the way (weights are single precision there and here).
+    assert_eq!(later, whole[whole.len() - 60..]);
+    // Flags come before what was saved; a class that the weights do not know is named.
+    let text = ok(&["adapt", &second, "--weights", &weights, "--steps", "3"]);
+    assert!(text.contains("K=3 lr=0.02"), "{text}");
+    let other = folder.write("other.csv", &folder.read("second.csv").replace(",up,", ",sideways,"));
+    let output = run(&["adapt", &other, "--weights", &weights]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(err.contains("sideways") && err.contains("down, up"), "{err}");
+}

@@ -7,10 +7,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const FLAGS: [&[&str]; 3] = [
+const FLAGS: [&[&str]; 4] = [
     &["--method", "ekf"],
     &["--optimizer", "adam", "--steps", "3", "--lr", "0.05", "--carry"],
     &["--method", "pf", "--particles", "32", "--seed", "7"],
+    &["--method", "letkf", "--members", "5", "--rotate", "--seed", "7"],
 ];
 
 #[test]

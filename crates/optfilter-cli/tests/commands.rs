@@ -218,3 +218,55 @@ fn states_that_no_measurement_moves_are_named_and_the_default_fits_the_model() {
     let page = warned(&["model", "check", "constant-velocity"]);
     assert!(page.contains("Filter\n  --method kf\n") && !page.contains(word), "{page}");
 }
+
+/// The Riccati equation of a random walk is a quadratic one: p = (q + sqrt(q^2 + 4 q r)) / 2 before a measurement.
+#[test]
+fn explain_gives_the_gain_at_which_a_kalman_filter_settles() {
+    for method in ["kf", "ekf"] {
+        let text = ok(&["explain", "local-level", "--method", method, "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let (q, r) = (0.25_f64, 1.0_f64);
+        let p = (q + (q * q + 4.0 * q * r).sqrt()) / 2.0;
+        let number = |key: &str| value[key][0][0].as_f64().unwrap();
+        assert_eq!(value["method"], method);
+        for (key, expected) in
+            [("predicted_cov", p), ("gain", p / (p + r)), ("filtered_cov", p * r / (p + r))]
+        {
+            // Iterated until the gain moves by less than 1e-12 of itself.
+            assert!((number(key) - expected).abs() < 1e-11, "{key}: {value}");
+        }
+    }
+    let text = ok(&["explain", "local-level", "--method", "kf"]);
+    assert!(
+        text.contains("--method kf") && text.contains("Gain") && !text.contains("Learning rate"),
+        "{text}"
+    );
+    let text = ok(&["explain", "local-level", "--method", "kf", "--process-scale", "4"]);
+    assert!(text.contains("The gain stands still after"), "{text}");
+}
+
+#[test]
+fn every_command_speaks_json() {
+    let folder = Folder::new();
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let file = folder.name("m.toml");
+    let new = parse(&ok(&["model", "new", "mine", "--json"]));
+    assert_eq!(new["name"], "mine");
+    assert!(new["text"].as_str().unwrap().contains("name = \"mine\"") && new["file"].is_null());
+    assert_eq!(parse(&ok(&["model", "new", "mine", "--json", "--out", &file]))["file"], file);
+    assert_eq!(parse(&ok(&["completions", "bash", "--json"]))["shell"], "bash");
+    let help = ok(&["--help"]);
+    let lines = help.split("Commands:").nth(1).unwrap().lines().skip(1);
+    let lines = lines.take_while(|l| !l.is_empty()).filter_map(|l| l.strip_prefix("  "));
+    // Lines that go on where the one before ended are further in.
+    let names = lines.filter(|l| !l.starts_with(' ')).filter_map(|l| l.split(' ').next());
+    let names: Vec<&str> = names.filter(|n| *n != "help").collect();
+    assert!(names.len() >= 7, "{names:?}");
+    for name in names {
+        let mut args = vec![name, "--help"];
+        if name == "model" {
+            args.insert(1, "check");
+        }
+        assert!(ok(&args).contains("--json"), "{name}");
+    }
+}

@@ -287,10 +287,16 @@ fn mistakes_in_the_data() {
             &folder.name("o.csv"),
         ],
         3,
-        "time runs backwards at row 3: 1 after 2",
+        "time runs backwards at line 4: 1 after 2; sort the table by time",
     );
     let data = table("c.csv", "count\n3\n2.5\n");
-    fails(&["filter", "logistic-counts", &data, "-o", &folder.name("o.csv")], 3, "measurement 2.5");
+    let out = folder.name("o.csv");
+    let args = ["filter", "logistic-counts", &data, "--method", "imap", "-o", &out];
+    fails(
+        &args,
+        3,
+        "c.csv: line 3, column \"count\": 2.5 is not a count: a whole number of at least 0",
+    );
     fails(&["filter", "local-level", &folder.name("absent.csv")], 3, "cannot read the data");
     fails(&["filter", "local-level", folder.path("").to_str().unwrap()], 3, "");
     fails(&["tune", "local-level", &table("s.csv", "y\n1\n2\n")], 3, "too few");
@@ -365,7 +371,7 @@ fn divergence_has_its_own_code() {
     fails(
         &["filter", &model, &data, "--optimizer", "gd", "--lr", "1", "-o", &out],
         4,
-        "diverged at time index",
+        "the filter diverged: its estimate left the finite numbers",
     );
 }
 
@@ -386,4 +392,141 @@ fn a_missing_folder_is_reported() {
     let data = folder.write("d.csv", "y\n1\n");
     let out = folder.name("no/such/place.csv");
     fails(&["filter", "local-level", &data, "--method", "kf", "-o", &out], 1, "cannot write");
+}
+
+/// What went wrong, where, and what to do: each of these once said something else.
+#[test]
+fn messages_say_what_where_and_what_to_do() {
+    let folder = Folder::new();
+    let out = folder.name("o.csv");
+    let model = |dynamics: &str, more: &str| {
+        format!(
+            "states = [\"x\"]\n[dynamics]\nx = \"{dynamics}\"\n[observation]\ny = \"x\"\n[process_noise]\nstd = 1\n\
+             [measurement_noise]\nstd = 1\n[initial]\nmean = 1\nstd = 1\n{more}"
+        )
+    };
+    let numbers = folder.write("y.csv", "# made up\n\ny\n1\n2\n3\n");
+    // An equation that divides by nothing is no matter of learning rates.
+    let broken = folder.write("broken.toml", &model("x/0", ""));
+    let args = ["filter", &broken, &numbers, "--method", "ekf", "-q", "-o", &out];
+    fails(&args, 4, "y.csv: line 5: the filter diverged");
+    fails(&args, 4, "last good state x = ");
+    fails(&args, 4, "[dynamics] gives x = inf there; mend its equation \"x/0\"");
+    let err = String::from_utf8_lossy(&run(&args).stderr).into_owned();
+    assert!(!err.contains("--lr"), "{err}");
+    // A number out of every range.
+    let far = folder.write("far.csv", "y\n1\n1e110\n");
+    let args = ["filter", "local-level", &far, "--method", "kf", "-q", "-o", &out];
+    fails(
+        &args,
+        4,
+        "far.csv: line 3: the filter diverged: its mean left the finite numbers or passed 1e100",
+    );
+    fails(&args, 4, "last good state level = 0.99");
+    fails(&args, 4, "look for measurements far out of range");
+    // No measurement at all.
+    let nothing = folder.write("nothing.csv", &format!("t,y\n{}", "1,\n".repeat(60)));
+    for command in ["tune", "compare"] {
+        let expected = "nothing.csv: there is no measurement in column \"y\" in any of 60 rows";
+        fails(&[command, "local-level", &nothing], 3, expected);
+    }
+    // Dates are dates, and several series are not to be sorted.
+    let dates = "t,y\n2026-11-15T13:00:00Z,1\n2026-11-16T13:00:00Z,2\n2026-11-15T18:00:00Z,3\n";
+    let by_time = |data: &str, code: i32, expected: &str| {
+        for command in ["filter", "compare"] {
+            fails(&[command, "local-level", data, "--time", "t"], code, expected);
+        }
+    };
+    let timed = |name: &str, text: &str| folder.write(name, text);
+    let hours = folder.write(
+        "h.toml",
+        "system = \"local-level\"\n[filter]\nmethod = \"kf\"\n[time]\nunit = \"hour\"\n",
+    );
+    fails(
+        &["filter", &hours, &timed("dates.csv", dates), "--time", "t", "-q", "-o", &out],
+        3,
+        "dates.csv: time runs backwards at line 4: 2026-11-15T18:00:00Z after 2026-11-16T13:00:00Z; sort",
+    );
+    let panel = timed("panel.csv", "id,t,y\na,1,1\na,2,1\na,3,1\nb,1,5\nb,2,5\n");
+    by_time(&panel, 3, "panel.csv: at line 5 the times begin again: 1 after 3");
+    by_time(&panel, 3, "filter one series at a time");
+    let err =
+        String::from_utf8_lossy(&run(&["filter", "local-level", &panel, "--time", "t"]).stderr)
+            .into_owned();
+    assert!(!err.contains("sort"), "{err}");
+    // A count that is none is in a column, of a line.
+    let counts = folder.write("counts.csv", "# of a day\n\ncount\n3\n\n-1\n");
+    fails(
+        &["filter", "logistic-counts", &counts, "-q", "-o", &out],
+        3,
+        "counts.csv: line 6, column \"count\": -1 is not a count: a whole number of at least 0; mend the cell",
+    );
+    // A long sum is long, not deep.
+    let sum = vec!["x/2000"; 2000].join(" + ");
+    let sum = folder.write("sum.toml", &model(&sum, ""));
+    assert!(ok(&["model", "check", &sum]).contains("x/2000 + x/2000"));
+    let deep = format!("{}x{}", "(1 + ".repeat(301), ")".repeat(301));
+    fails(
+        &["model", "check", &folder.write("deep.toml", &model(&deep, ""))],
+        2,
+        "nested more than 300 deep",
+    );
+    // What a setting is called in the file, once.
+    let bounds = folder.write("b.toml", &model("x", "[bounds]\nx = [\"inf\", \"inf\"]\n"));
+    let err =
+        String::from_utf8_lossy(&run(&["filter", &bounds, &numbers, "--method", "imap"]).stderr)
+            .into_owned();
+    assert!(!err.contains("bounds: bounds"), "{err}");
+}
+
+/// Nobody hears the remarks: no reason to end in the middle.
+#[cfg(unix)]
+#[test]
+fn a_listener_that_goes_away_ends_nothing() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", "y\n1\n2\n");
+    let (out, bad) = (folder.name("o.csv"), folder.write("bad.csv", "z\n1\n"));
+    for (args, code) in [
+        (vec!["filter", "local-level", &data, "--method", "kf", "-o", &out], 0),
+        (vec!["filter", "local-level", &bad, "--method", "kf", "-o", &out], 3),
+        (vec!["simulate", "local-level", "--steps", "3", "--json", "-o", &out], 0),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = program();
+        let status = command.args(&args).stdin(std::process::Stdio::null()).stderr(writer).status();
+        assert_eq!(status.unwrap().code(), Some(code), "{args:?}");
+    }
+    assert!(!folder.read("o.csv").is_empty());
+}
+
+/// Asked to end, a run without a checkpoint says so as one with it does, and its rows are whole.
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_asked_to_end_does_so_in_order() {
+    use std::io::Write;
+    let folder = Folder::new();
+    for (more, name) in [(&[][..], "o.csv"), (&["--follow"], "f.csv"), (&[], "o.csv.gz")] {
+        let out = folder.name(name);
+        let mut child = program()
+            .args(["filter", "local-level", "-", "--method", "kf", "-q", "-o", &out])
+            .args(more)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut to = child.stdin.take().unwrap();
+        // More than a batch, and then nothing for ever.
+        to.write_all(format!("y\n{}", "1\n".repeat(5000)).as_bytes()).unwrap();
+        while std::fs::metadata(&out).map_or(0, |m| m.len()) < 200 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let kill = std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{name}");
+        if !name.ends_with(".gz") {
+            let text = folder.read(name);
+            assert!(text.lines().count() > 4000 || !more.is_empty(), "{}", text.lines().count());
+            assert!(text.ends_with(",ok\n"), "{:?}", text.lines().last());
+        }
+    }
 }

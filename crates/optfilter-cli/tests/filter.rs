@@ -178,6 +178,8 @@ fn every_method_runs_and_follows_the_state() {
         &["--method", "iekf"],
         &["--method", "ukf"],
         &["--method", "pf", "--particles", "500"],
+        &["--method", "etkf", "--members", "20", "--rotate"],
+        &["--method", "letkf", "--inflation", "1.01", "--radius", "2", "--seed", "3"],
         &["--optimizer", "gd", "--steps", "5", "--lr", "0.02"],
         &["--optimizer", "adam", "--steps", "5", "--lr", "0.03"],
         &["--optimizer", "nesterov", "--steps", "3", "--lr", "0.01", "--carry"],

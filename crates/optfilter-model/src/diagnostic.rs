@@ -11,6 +11,8 @@
 //!    |                     ^^^^^ did you mean `omega`?
 //! ```
 
+#![deny(clippy::indexing_slicing)] // the place of an error may be anywhere
+
 pub use optfilter_table::closest;
 use std::fmt;
 use std::ops::Range;
@@ -47,19 +49,20 @@ impl Diagnostic {
     /// An error at the bytes `span` of `source`.
     pub fn new(source: &Source, span: Range<usize>, message: impl Into<String>) -> Self {
         let text = source.text.as_str();
-        let start = floor_boundary(text, span.start.min(text.len()));
-        let end = floor_boundary(text, span.end.clamp(start, text.len()));
-        let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
-        let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
-        let line = text[..start].matches('\n').count() + 1;
-        let column = text[line_start..start].chars().count() + 1;
-        let width = text[start..end.min(line_end).max(start)].chars().count().max(1);
+        let start = text.floor_char_boundary(span.start);
+        let end = text.floor_char_boundary(span.end.max(start));
+        let piece = |range: Range<usize>| text.get(range).unwrap_or_default();
+        let line_start = piece(0..start).rfind('\n').map_or(0, |i| i + 1);
+        let line_end = piece(start..text.len()).find('\n').map_or(text.len(), |i| start + i);
+        let line = piece(0..start).matches('\n').count() + 1;
+        let column = piece(line_start..start).chars().count() + 1;
+        let width = piece(start..end.min(line_end).max(start)).chars().count().max(1);
         Self {
             message: message.into(),
             file: source.name.clone(),
             line,
             column,
-            line_text: text[line_start..line_end].trim_end().to_owned(),
+            line_text: piece(line_start..line_end).trim_end().to_owned(),
             width,
             help: None,
         }
@@ -86,14 +89,6 @@ impl Diagnostic {
     }
 }
 
-/// The nearest character boundary at or below `at`.
-fn floor_boundary(text: &str, mut at: usize) -> usize {
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
@@ -117,6 +112,7 @@ impl fmt::Display for Diagnostic {
 impl std::error::Error for Diagnostic {}
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -18,6 +18,9 @@
 //! # Ok::<(), optfilter_model::Diagnostic>(())
 //! ```
 
+// Readers of what strangers write: a place inside of a character is an error, never a panic.
+#![deny(clippy::string_slice)]
+
 mod builtin;
 mod compile;
 pub mod diagnostic;

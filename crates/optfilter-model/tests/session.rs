@@ -99,6 +99,31 @@ fn a_negative_variance_is_no_deviation_of_zero() {
 }
 
 #[test]
+fn a_file_may_ask_for_windows_and_conjugate_gradients() {
+    for (filter, line) in [
+        ("constraint = \"weak\"\nwindow = 3", None),
+        ("optimizer = \"cg\"\nsteps = 2", None),
+        ("steps = 2\nconstraint = \"weak\"", Some("constraint: weak needs a window")),
+        ("steps = 2\ncarry = true\noptimizer = \"cg\"", Some("carry: cg has nothing to carry")),
+        ("optimizer = \"gc\"", Some("gc")),
+        ("discount = 2", Some("discount: 2 is not allowed")),
+    ] {
+        let read = ModelSpec::parse("m.toml", &format!("{MODEL}[filter]\n{filter}\n"));
+        match line {
+            None => drop(read.unwrap().runner(&read_filter(filter)).unwrap()),
+            Some(line) => {
+                let error = read.unwrap_err().to_string();
+                assert!(error.contains(line), "{error}");
+            }
+        }
+    }
+}
+
+fn read_filter(text: &str) -> FilterSpec {
+    ModelSpec::parse("m.toml", &format!("{MODEL}[filter]\n{text}\n")).unwrap().filter
+}
+
+#[test]
 fn corners_of_an_integrator_are_named() {
     for (table, wanted) in [
         ("substeps = 2.7", "a whole number of at least 1"),

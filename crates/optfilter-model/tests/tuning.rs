@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter::rng::Stream;
-use optfilter_model::run::Dataset;
-use optfilter_model::tune::{Metric, Search, Strategy, Tuned, candidates, tune};
+use optfilter_model::run::{Dataset, Score};
+use optfilter_model::tune::{Metric, Search, Strategy, Tuned, candidates, clearly_worse, tune};
 use optfilter_model::{FilterSpec, Method, ModelSpec};
 use rayon::prelude::*;
 
@@ -32,27 +32,29 @@ fn tuned(spec: &ModelSpec, data: &Dataset, search: &Search) -> Tuned {
     tune(spec, data, search, &mut |_| {}).unwrap()
 }
 
-/// The error against the truth over all rows but the first tenth.
-fn error(spec: &ModelSpec, data: &Dataset, filter: &FilterSpec) -> f64 {
+/// The score over all rows but the first tenth.
+fn score(spec: &ModelSpec, data: &Dataset, filter: &FilterSpec) -> Option<Score> {
     let yard = data.yardstick(spec, data.len() / 10, data.len());
     let trace = data.trace(spec, filter, &yard, data.len()).unwrap();
-    if trace.failed.is_some() {
-        return f64::INFINITY;
-    }
-    trace.score(yard.settle..data.len()).truth
+    trace.failed.is_none().then(|| trace.score(yard.settle..data.len()))
 }
 
-/// How much larger the error against the truth is for what is chosen than for the best of all candidates.
-fn excess(spec: &ModelSpec, data: &Dataset, methods: &[Method], all: &[Method]) -> f64 {
+/// How much larger an error is for what is chosen than for the best of all candidates.
+fn excess(
+    spec: &ModelSpec,
+    data: &Dataset,
+    methods: &[Method],
+    all: &[Method],
+    error: fn(&Score) -> f64,
+) -> f64 {
     let chosen = tuned(spec, data, &search(methods, 120)).board[0].filter.clone();
+    let error =
+        |filter: &FilterSpec| score(spec, data, filter).map_or(f64::INFINITY, |s| error(&s));
     let candidates = candidates(spec, data, all, data.len() * 6 / 10);
-    let best = candidates
-        .par_iter()
-        .map(|filter| error(spec, data, filter))
-        .reduce(|| f64::INFINITY, f64::min);
-    let error = error(spec, data, &chosen);
-    println!("{:40} chosen {error:.4} best {best:.4} {}", spec.name, chosen.flags());
-    error / best - 1.0
+    let best = candidates.par_iter().map(error).reduce(|| f64::INFINITY, f64::min);
+    let chosen_error = error(&chosen);
+    println!("{:40} chosen {chosen_error:.4} best {best:.4} {}", spec.name, chosen.flags());
+    chosen_error / best - 1.0
 }
 
 const SYSTEMS: [&str; 10] = [
@@ -73,7 +75,7 @@ fn within_five_percent_of_the_best_on_at_least_eight_of_ten_systems() {
     let methods = [Method::Imap, Method::Ekf, Method::Ukf, Method::Pf];
     let near = |name: &&str| {
         let spec = ModelSpec::parse(name, &format!("system = {name:?}")).unwrap();
-        excess(&spec, &simulated(&spec, 1500, 11), &methods, &methods) < 0.05
+        excess(&spec, &simulated(&spec, 1500, 11), &methods, &methods, |s| s.truth) < 0.05
     };
     let near = SYSTEMS.iter().filter(|name| near(name)).count();
     assert!(near >= 8, "{near} of 10");
@@ -118,11 +120,11 @@ fn implicit_filters_are_found_where_they_matter() {
     for kind in ["seasons", "momentum", "slopes"] {
         for seed in 0..5 {
             let data = unforeseen(kind, 600, seed);
-            let found = excess(&spec, &data, &all, &all);
-            let ignorant = excess(&spec, &data, &classical, &all);
+            let found = excess(&spec, &data, &all, &all, |s| s.prediction);
+            let ignorant = excess(&spec, &data, &classical, &all, |s| s.prediction);
             println!("{kind} {seed}: {found:.3} {ignorant:.3}");
-            assert!(found < 0.1, "{kind}, seed {seed}: {found}");
-            assert!(ignorant > 0.1, "{kind}, seed {seed}: {ignorant}");
+            assert!(found < 0.05, "{kind}, seed {seed}: {found}");
+            assert!(ignorant > 0.15, "{kind}, seed {seed}: {ignorant}");
         }
     }
 }
@@ -222,11 +224,41 @@ fn a_choice_that_diverges_later_is_said_to() {
     let search = search(&[Method::Ekf], 20);
     let calm = tuned(&spec, &data, &search);
     assert_eq!(calm.board[0].diverged_at, None);
-    data.outputs[190] = 1e60;
+    data.outputs[190] = 1e120;
     let wild = tuned(&spec, &data, &search);
     assert_eq!(wild.board[0].filter, calm.board[0].filter);
     assert_eq!(wild.windows[3].diverged_at, wild.board[0].diverged_at);
     assert!((190..200).contains(&wild.board[0].diverged_at.unwrap()));
     assert!(wild.board[0].judged.is_none() && wild.judged.is_some());
     assert!(wild.windows[..3].iter().all(|w| w.score.is_some()));
+}
+
+/// Fifteen settings that are equally good: some of them is called worse in about one experiment of twenty,
+/// not in most of them as when each is tested by itself.
+#[test]
+fn equals_are_rarely_told_apart_and_a_worse_one_is() {
+    let (rows, settings) = (400, 15);
+    let (mut alarms, mut found) = (0, 0);
+    for seed in 0..60 {
+        let mut stream = Stream::new(seed, 0, "losses");
+        let mut losses: Vec<Vec<f64>> =
+            (0..settings).map(|_| (0..rows).map(|_| stream.normal()).collect()).collect();
+        let verdict = |losses: &[Vec<f64>]| {
+            let sum = |k: &usize| losses[*k].iter().sum::<f64>();
+            let best = (0..settings).min_by(|a, b| sum(a).total_cmp(&sum(b))).unwrap();
+            clearly_worse(losses, best)
+        };
+        alarms += usize::from(verdict(&losses).iter().any(|w| *w));
+        losses[3].iter_mut().for_each(|v| *v += 1.0);
+        found += usize::from(verdict(&losses)[3]);
+    }
+    // 60 experiments at 5 %: 3 are expected, more than 9 have a chance below one in a thousand.
+    assert!(alarms <= 9, "{alarms} of 60");
+    assert_eq!(found, 60);
+}
+
+#[test]
+fn what_diverged_is_worse_and_few_rows_tell_nothing() {
+    let losses = [vec![1.0, 2.0, 1.0], vec![9.0, 9.0, f64::INFINITY], vec![5.0; 3]];
+    assert_eq!(clearly_worse(&losses, 0), [false, true, false]);
 }

@@ -9,6 +9,7 @@ use crate::kernel::Real;
 use crate::layer::{Layer, Shape};
 use crate::network::Network;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Why weights cannot be read or written.
@@ -49,8 +50,15 @@ pub enum WeightsError {
     },
 }
 
-/// The weights as the bytes of a safetensors file (single precision).
-pub fn to_bytes<E: Real>(network: &Network, weights: &[E]) -> Result<Vec<u8>, WeightsError> {
+/// Under which name the metadata of a file hold what `about` is told.
+const ABOUT: &str = "optfilter";
+
+/// The weights as the bytes of a safetensors file (single precision), with a text that belongs to them.
+pub fn to_bytes<E: Real>(
+    network: &Network,
+    weights: &[E],
+    about: Option<String>,
+) -> Result<Vec<u8>, WeightsError> {
     let format = |e: safetensors::SafeTensorError| WeightsError::Format(e.to_string());
     let bytes: Vec<(&str, &[usize], Vec<u8>)> = network
         .parameters()
@@ -65,7 +73,8 @@ pub fn to_bytes<E: Real>(network: &Network, weights: &[E]) -> Result<Vec<u8>, We
     for (name, shape, bytes) in &bytes {
         views.push((*name, TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(format)?));
     }
-    serialize(views, None).map_err(format)
+    let about = about.map(|text| HashMap::from([(ABOUT.to_owned(), text)]));
+    serialize(views, about).map_err(format)
 }
 
 /// The weights from the bytes of a safetensors file.
@@ -165,9 +174,14 @@ fn read(file: &SafeTensors<'_>, name: &str, shape: &[usize]) -> Result<Vec<f64>,
     }
 }
 
-/// Writes the weights to a file.
-pub fn save<E: Real>(network: &Network, weights: &[E], path: &Path) -> Result<(), WeightsError> {
-    std::fs::write(path, to_bytes(network, weights)?)
+/// Writes the weights to a file, with a text that belongs to them.
+pub fn save<E: Real>(
+    network: &Network,
+    weights: &[E],
+    about: Option<String>,
+    path: &Path,
+) -> Result<(), WeightsError> {
+    std::fs::write(path, to_bytes(network, weights, about)?)
         .map_err(|source| WeightsError::Io { path: path.into(), source })
 }
 
@@ -176,4 +190,13 @@ pub fn load<E: Real>(network: &Network, path: &Path) -> Result<Vec<E>, WeightsEr
     let bytes =
         std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
     from_bytes(network, &bytes)
+}
+
+/// The text that was saved with the weights in a file, if there is one.
+pub fn about(path: &Path) -> Result<Option<String>, WeightsError> {
+    let bytes =
+        std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+    let (_, metadata) =
+        SafeTensors::read_metadata(&bytes).map_err(|e| WeightsError::Format(e.to_string()))?;
+    Ok(metadata.metadata().as_ref().and_then(|m| m.get(ABOUT).cloned()))
 }

@@ -39,7 +39,7 @@ fn flax_and_torch_files_are_read() {
 fn written_files_are_the_ones_python_writes() {
     // The same tensors under the same names; the data part of both files is the same bytes when the header names them in
     // the same order, so sizes agree up to the header's padding.
-    let ours = to_bytes(&network(), &expected()).unwrap();
+    let ours = to_bytes(&network(), &expected(), None).unwrap();
     assert_eq!(from_bytes::<f32>(&network(), &ours).unwrap(), expected());
     let theirs = include_bytes!("golden/flax.safetensors");
     let data = |bytes: &[u8]| {

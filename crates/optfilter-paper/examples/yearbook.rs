@@ -7,6 +7,7 @@
 
 use optfilter_paper::Protocol;
 use optfilter_paper::yearbook::{Device, Options, Size, YearbookMethod, run};
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -48,7 +49,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let percent = (100.0 * p.done) as u32;
         if shown.swap(percent, Ordering::Relaxed) != percent {
             let left = p.left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
-            eprint!("\r{percent:3} % {}/{} chains{left}   ", p.finished, p.units);
+            let line = format!("{percent:3} % {}/{} chains{left}", p.finished, p.units);
+            // Written over on a terminal; elsewhere a line for every tenth.
+            match std::io::stderr().is_terminal() {
+                true => eprint!("\r{line}   "),
+                false if percent % 10 == 0 => eprintln!("{line}"),
+                false => {}
+            }
         }
     })?;
     eprintln!();

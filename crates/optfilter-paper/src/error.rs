@@ -28,6 +28,9 @@ pub enum RunError {
     /// The data files of this crate are broken.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Arrays of a twin experiment that cannot be used.
+    #[error(transparent)]
+    Arrays(#[from] crate::assimilation::ArraysError),
     /// A figure could not be drawn.
     #[error("figure {name}: {reason}")]
     Figure {

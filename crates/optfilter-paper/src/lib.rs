@@ -4,8 +4,10 @@
 //! `specified` is what the paper's text says, with the library's filters and optimizers.
 //!
 //! [`run`] computes everything in pieces that survive an interruption and writes `grid.csv` (every configuration), `cells.csv` (every printed
-//! cell next to ours), the figures and the report; [`rows`] computes without writing. [`yearbook`] is the experiment with network weights.
+//! cell next to ours), the figures and the report; [`rows`] computes without writing. [`yearbook`] is the experiment with network weights,
+//! [`assimilation`] what a window makes of the filter.
 
+pub mod assimilation;
 pub mod cells;
 pub mod conclusions;
 pub mod control;

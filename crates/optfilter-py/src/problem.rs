@@ -191,6 +191,9 @@ pub(crate) fn build(
             check_memory(&[4, spec.particles() as usize, n.max(m)])?;
             check_memory(&[3, n, n])?;
         }
+        Method::Etkf | Method::Letkf => {
+            check_memory(&[6, spec.members() as usize, n.max(m)])?;
+        }
         _ => check_memory(&[6, n.max(m), n.max(m)])?,
     }
     let angles = (0..n).any(|i| problem.model.is_state_angle(i));

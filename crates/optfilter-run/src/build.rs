@@ -5,12 +5,12 @@ use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{CG, FilterSpec, Irregular, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Bounded, ErrorBars, Extended, Filter, ImplicitMap, Iterated, Memory, Particle, ProcessFactor,
-    Responsive, Unscented, Variational, Window, WindowBars,
+    Bounded, Ensemble, ErrorBars, Extended, Filter, ImplicitMap, Iterated, Localization, Memory,
+    Particle, ProcessFactor, Responsive, Unscented, Variational, Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::{Dynamics, Model, Noise, Observation, Step};
@@ -93,6 +93,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let needs_q = match method {
             Method::Imap => false,
             Method::Vkf => !explicit_prior,
+            // What is not said to be noisy is not.
+            Method::Etkf | Method::Letkf => false,
             _ => true,
         };
         if needs_q && !has_q {
@@ -100,7 +102,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
             let message = format!("{name} needs process noise (Q){or}; imap does not");
             return Err(SpecError::of("Q", message));
         }
-        if matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf) && !has_r {
+        let reads_r = matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf);
+        if (reads_r || method.is_ensemble()) && !has_r {
             let message = format!("{name} needs measurement noise (R); imap does not");
             return Err(SpecError::of("R", message));
         }
@@ -197,6 +200,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
                     .map_err(wrong)?;
                 let settings = (self.spec.particles() as usize, self.spec.seed());
+                self.runner(self.bounded(filter)?, settings)
+            }
+            Method::Etkf | Method::Letkf => {
+                let noise = self.problem.slim_noise(n, m, self.spec.process_scale())?;
+                let mut filter =
+                    Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
+                if self.spec.rotate() {
+                    filter = filter.rotated();
+                }
+                if self.method == Method::Letkf {
+                    let near = Localization::index(self.spec.radius(), self.spec.periodic());
+                    filter = filter.local(near.map_err(wrong)?).map_err(wrong)?;
+                }
+                let settings = (self.spec.members() as usize, self.spec.seed());
                 self.runner(self.bounded(filter)?, settings)
             }
             Method::Vkf => {
@@ -385,14 +402,19 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec);
+        let even = self.problem.refuses_irregular(self.spec);
         let start =
             Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
         let engine = Engine {
             settings,
             start,
-            kind: format!("{} {n}x{m}{}", self.method.name(), if widens { " gaps" } else { "" }),
+            kind: format!(
+                "{} {n}x{m}{}",
+                self.method.name(),
+                if widens || even { " in time" } else { "" }
+            ),
             widens,
-            even: self.problem.goes_by_rows() && self.spec.irregular != Some(Irregular::PerRow),
+            even,
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
             lanes: None,
             stop,

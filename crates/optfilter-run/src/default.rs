@@ -3,25 +3,34 @@
 //! | the problem | its filter |
 //! |---|---|
 //! | Q and R given, linear, Gaussian | kf |
-//! | Q and R given | ekf |
+//! | Q and R given | ekf; pf where that loses the state on what the model itself simulates |
 //! | otherwise | imap: gradient descent at half of one over the largest curvature of the likelihood |
 //!
-//! A stream has shown nothing yet when its filter is made, so nothing here looks at data. Gradient descent at such
-//! a rate converges, and 50 steps of it end at what the measurement says in every direction that is seen: without
-//! noise to go by, a measurement is believed, and the prediction is the model's own from there. It is thus never
-//! far worse than repeating the measurement before, whatever the units.
+//! A stream has shown nothing yet when its filter is made, so nothing here looks at data. An extended Kalman filter
+//! of a model whose measurements leave several states possible can follow a wrong one for ever; twenty short
+//! simulations show it. Gradient descent at such a rate converges, and 50 steps of it end at what the measurement
+//! says in every direction that is seen: without noise to go by, a measurement is believed, and the prediction is
+//! the model's own from there.
 
+use crate::build::build;
 use crate::linearize::Linearized;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{LikelihoodSpec, Problem};
 use crate::runner::{Estimate, Runner};
+use crate::simulate::simulate;
 use crate::spec::{FilterSpec, MOST_STATES_WITH_BARS, Method};
 use nalgebra::{Dim, Dyn};
 use optfilter::model::likelihood::Component;
 use optfilter::model::{Dynamics, Observation, Step};
+use optfilter::scalar::Scalar;
 
 /// States and measurements up to which the curvature is looked at; it takes their third power.
 const MOST_LINEARISED: usize = 300;
+
+/// Simulations that a filter is tried on, their rows, and the most states of a model that is simulated.
+const TRIALS: u64 = 20;
+const TRIAL_ROWS: usize = 100;
+const MOST_TRIED: usize = 10;
 
 /// Rows that the initial mean is carried through to see where the model goes.
 const ROWS_AHEAD: u64 = 100;
@@ -38,8 +47,13 @@ impl FilterSpec {
         let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, problem.measurement.as_ref());
         if n <= MOST_STATES_WITH_BARS && noise().is_ok() {
             let linear = problem.model.is_linear() && problem.is_gaussian();
-            let method = if linear { Method::Kf } else { Method::Ekf };
-            return Self { method: Some(method), ..self.clone() };
+            let of = |method| Self { method: Some(method), ..self.clone() };
+            let lost = !linear && n <= MOST_TRIED && loses_the_state(&of(Method::Ekf), problem);
+            return of(match (linear, lost) {
+                (true, _) => Method::Kf,
+                (_, false) => Method::Ekf,
+                (_, true) => Method::Pf,
+            });
         }
         let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
         let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };
@@ -50,6 +64,37 @@ impl FilterSpec {
         }
         imap
     }
+}
+
+/// Whether a filter fails on what the model itself simulates, or predicts a simulation worse, by more than a tenth,
+/// than repeating the measurement before.
+fn loses_the_state<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> bool {
+    let Ok(runner) = build(spec, problem) else { return false };
+    let model = &problem.model;
+    let (m, inputs) = (model.output_dim().value(), model.input_dim());
+    let all_inputs = vec![1.0; TRIAL_ROWS * inputs];
+    (0..TRIALS).any(|run| {
+        let Ok(mut live) = runner.start(runner.default_start()) else { return false };
+        let mut out = Estimate::default();
+        let mut last: Option<Vec<f64>> = None;
+        let (mut errors, mut changes, mut failed) = (vec![0.0; m], vec![0.0; m], false);
+        let take = |step: &Step, _: &[f64], y: &[f64]| {
+            failed = live.step(last.is_some(), step, &all_inputs[..inputs], y, &mut out).is_err();
+            if let (Some(last), false) = (&last, failed) {
+                for i in 0..m {
+                    let change = y[i] - last[i];
+                    let change = if model.is_angle(i) { change.wrap_angle() } else { change };
+                    errors[i] += out.innovation[i] * out.innovation[i];
+                    changes[i] += change * change;
+                }
+            }
+            last = Some(y.to_vec());
+            !failed
+        };
+        let seed = (u64::from(u32::MAX), run);
+        let simulated = simulate(problem, TRIAL_ROWS, seed, false, &all_inputs, take).is_ok();
+        simulated && (failed || (0..m).any(|i| errors[i] > 1.1 * 1.1 * changes[i]))
+    })
 }
 
 /// The largest curvature of the likelihood at the initial mean, a deviation to each side of it, and where the

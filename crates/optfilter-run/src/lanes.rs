@@ -3,7 +3,7 @@
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
 use crate::rule::Stoppable;
-use crate::runner::{LaneRunner, Start};
+use crate::runner::{LaneRunner, Rhythm, Start};
 use crate::spec::{FilterSpec, SpecError};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
@@ -23,6 +23,8 @@ where
 {
     model: M,
     bounds: Option<Bounds>,
+    /// Whether irregular times are an error.
+    even: bool,
     filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
 }
 
@@ -39,7 +41,17 @@ where
             OVector::from_fn_generic(n, U1, |i, _| s.mean.get(i).copied().unwrap_or(f64::NAN))
         };
         let starts: Vec<_> = starts.iter().map(start).collect();
-        Batch::new(series.to_vec()).run(&self.filter, &starts)
+        let mut estimates = Batch::new(series.to_vec()).run(&self.filter, &starts)?;
+        if self.even {
+            for (b, series) in series.iter().enumerate() {
+                let mut rhythm = Rhythm::default();
+                let checked = (1..series.len()).try_for_each(|k| rhythm.check(&series.step(k)));
+                if let Err(error) = checked {
+                    estimates.refuse(b, error);
+                }
+            }
+        }
+        Ok(estimates)
     }
 
     fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64> {
@@ -86,7 +98,7 @@ pub(crate) fn lanes<T: RunModel>(
     packed(spec, problem, Flexible(problem.model.clone()), squared, stop)
 }
 
-fn packed<T, M>(
+fn packed<T: RunModel, M>(
     spec: &FilterSpec,
     problem: &Problem<T>,
     model: M,
@@ -112,5 +124,6 @@ where
     if problem.widens(spec) {
         filter = filter.widening();
     }
-    Ok(Box::new(Packed { model, bounds: problem.bounds.clone(), filter }))
+    let (bounds, even) = (problem.bounds.clone(), problem.refuses_irregular(spec));
+    Ok(Box::new(Packed { model, bounds, even, filter }))
 }

@@ -1,12 +1,12 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
 use crate::model::{Pace, RunModel};
-use crate::spec::{FilterSpec, Gaps, SpecError};
+use crate::spec::{FilterSpec, Gaps, Irregular, SpecError};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
-use optfilter::model::GaussianNoise;
 use optfilter::model::likelihood::{AnyLikelihood, Component, Gaussian, Independent, SquaredError};
+use optfilter::model::{DiagonalNoise, GaussianNoise, Noise, NoiseError, Step};
 use optfilter::optim::Bounds;
 
 /// A covariance, no larger than it must be.
@@ -265,6 +265,11 @@ impl<M: RunModel> Problem<M> {
         }
     }
 
+    /// Whether irregular times are an error.
+    pub(crate) fn refuses_irregular(&self, spec: &FilterSpec) -> bool {
+        self.goes_by_rows() && spec.irregular != Some(Irregular::PerRow)
+    }
+
     /// Q times `scale` and R as the library holds them. Noise per time is integrated exactly where the model is linear in
     /// continuous time; elsewhere it is Q dt.
     pub fn gaussian_noise<N: Dim, D: Dim>(
@@ -291,11 +296,78 @@ impl<M: RunModel> Problem<M> {
             (true, None) => GaussianNoise::per_time(cov, r.dense(m)),
             (false, _) => GaussianNoise::new(cov, r.dense(m)),
         };
-        made.map_err(|e| match e {
-            optfilter::model::NoiseError::ProcessCov => {
-                SpecError::of("Q", "must be finite, symmetric and positive semi-definite")
+        made.map_err(noise_error)
+    }
+
+    /// The same without matrices where none are given; no process noise where none is stated.
+    pub(crate) fn slim_noise<N: Dim, D: Dim>(
+        &self,
+        n: N,
+        m: D,
+        scale: f64,
+    ) -> Result<SlimNoise<N, D>, SpecError>
+    where
+        DefaultAllocator: Shapes<N, D>,
+    {
+        let none = ProcessNoise { cov: Covariance::Scalar(0.0), per_time: false };
+        let q = self.process.as_ref().unwrap_or(&none);
+        let r = self.measurement.as_ref();
+        let r = r.ok_or_else(|| SpecError::of("R", "the measurement noise is not given"))?;
+        let exact = q.per_time && self.model.drift().is_some();
+        if exact || [&q.cov, r].iter().any(|cov| matches!(cov, Covariance::Dense(_))) {
+            if self.process.is_some() {
+                return self.gaussian_noise(n, m, scale, Some(r)).map(SlimNoise::Joint);
             }
-            _ => SpecError::of("R", "must be finite, symmetric and positive definite"),
-        })
+            let made = GaussianNoise::new(q.cov.dense(n), r.dense(m));
+            return made.map(SlimNoise::Joint).map_err(noise_error);
+        }
+        let process = OVector::from_fn_generic(n, nalgebra::U1, |i, _| q.cov.variance(i) * scale);
+        let measured = OVector::from_fn_generic(m, nalgebra::U1, |i, _| r.variance(i));
+        let made = DiagonalNoise::new(process, measured).map_err(noise_error)?;
+        Ok(SlimNoise::Each(if q.per_time { made.per_time() } else { made }))
+    }
+}
+
+fn noise_error(error: NoiseError) -> SpecError {
+    match error {
+        NoiseError::ProcessCov => {
+            SpecError::of("Q", "must be finite, symmetric and positive semi-definite")
+        }
+        _ => SpecError::of("R", "must be finite, symmetric and positive definite"),
+    }
+}
+
+/// Noise no larger than it must be.
+#[derive(Clone, Debug)]
+pub(crate) enum SlimNoise<N: Dim, M: Dim>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    Each(DiagonalNoise<N, M>),
+    Joint(GaussianNoise<N, M>),
+}
+
+impl<N: Dim, M: Dim> Noise<N, M> for SlimNoise<N, M>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    const IS_CHECKED: bool = true;
+    fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
+        match self {
+            Self::Each(noise) => noise.process_cov(step),
+            Self::Joint(noise) => noise.process_cov(step),
+        }
+    }
+    fn measurement_cov(&self, step: &Step) -> OMatrix<f64, M, M> {
+        match self {
+            Self::Each(noise) => noise.measurement_cov(step),
+            Self::Joint(noise) => noise.measurement_cov(step),
+        }
+    }
+    fn process_variances(&self, step: &Step, out: &mut [f64]) -> bool {
+        matches!(self, Self::Each(noise) if noise.process_variances(step, out))
+    }
+    fn measurement_variances(&self, step: &Step, out: &mut [f64]) -> bool {
+        matches!(self, Self::Each(noise) if noise.measurement_variances(step, out))
     }
 }

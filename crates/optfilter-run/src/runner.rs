@@ -9,15 +9,15 @@ use optfilter::batch::Estimates;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{
-    Belief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief, Update,
-    WindowBarsBelief, WindowBelief,
+    Belief, EnsembleBelief, Filter, FilterError, GaussianBelief, ParticleBelief, PointBelief,
+    Update, WindowBarsBelief, WindowBelief,
 };
 use optfilter::model::Step;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -243,7 +243,7 @@ pub trait Live: Send + Sync {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
     /// The states of the rows in a window, oldest first (n numbers each); empty without one.
     fn path(&self) -> Vec<f64>;
-    /// Particles (count x n, row by row) and weights.
+    /// Particles or members (count x n, row by row) and weights.
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)>;
 }
 
@@ -339,6 +339,28 @@ where
     }
 }
 
+impl<N: Dim> Begin<N> for EnsembleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync,
+{
+    /// The number of members and the seed.
+    type Settings = (usize, u64);
+    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+        let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "ensemble"));
+        if let crate::Covariance::Dense(_) = start.cov {
+            return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
+        }
+        let variances: Vec<f64> = (0..n.value()).map(|i| start.cov.variance(i)).collect();
+        Self::independent(&mean, &variances, count, stream)
+    }
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (n, count) = (self.mean().nrows(), self.count());
+        let values = (0..count).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
+        Some((values.collect(), vec![1.0 / count as f64; count]))
+    }
+}
+
 /// A filter of the library with what its beliefs need.
 pub(crate) struct Engine<F: Filter>
 where
@@ -350,7 +372,7 @@ where
     pub(crate) start: Start,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
-    /// Whether the time since the last measurement belongs to what a belief must remember.
+    /// Whether the filter takes more steps after a gap.
     pub(crate) widens: bool,
     /// Whether irregular times are an error.
     pub(crate) even: bool,
@@ -404,6 +426,11 @@ where
         out.observed = update.observed;
     }
 
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
     /// An error where a raised flag has made a result worthless.
     #[inline(always)]
     fn check_stop(&self) -> Result<(), FilterError> {
@@ -435,7 +462,7 @@ where
     }
 
     fn has_cov(&self) -> bool {
-        F::Belief::HAS_COV
+        F::Belief::has_cov(self.0.filter.dims().0.value())
     }
 
     fn lag(&self) -> Option<usize> {
@@ -470,12 +497,7 @@ where
         watch: &Watch<'_>,
     ) -> Result<(), FilterError> {
         let engine = &*self.0;
-        if engine.even {
-            let mut pace = Rhythm::default();
-            for k in 1..series.len() {
-                pace.check(&series.step(k))?;
-            }
-        }
+        let mut rhythm = Rhythm::default();
         let (n, m, _) = engine.filter.dims();
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
@@ -502,6 +524,9 @@ where
                     .copy_from_slice(&engine.path(belief)[..size]);
             }
             done = k + 1;
+            if engine.even && done < series.len() {
+                rhythm.check(&series.step(done))?;
+            }
             left -= 1;
             if left == 0 {
                 left = watch.stride;
@@ -536,8 +561,8 @@ where
 const UNEVEN: f64 = 0.25;
 
 /// When rows come, and when the last one was measured.
-#[derive(Clone, Copy, Debug)]
-struct Rhythm {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rhythm {
     /// The first step between two rows of different times.
     usual: f64,
     /// The time of the first row; NaN before it.
@@ -559,7 +584,7 @@ impl Default for Rhythm {
 
 impl Rhythm {
     /// An error where a step is unlike the first.
-    fn check(&mut self, step: &Step) -> Result<(), FilterError> {
+    pub(crate) fn check(&mut self, step: &Step) -> Result<(), FilterError> {
         // The first row has no step of its own; rows of one time have none between them.
         if step.index < 2 || step.dt == 0.0 {
             return Ok(());
@@ -666,20 +691,16 @@ where
     }
 
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        if !self.engine.widens {
-            return checkpoint::save(&self.engine.kind, &self.belief);
+        match self.engine.keeps_time() {
+            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
+            false => checkpoint::save(&self.engine.kind, &self.belief),
         }
-        let Rhythm { first, seen_at, missed, waiting, .. } = self.rhythm;
-        checkpoint::save(&self.engine.kind, &(&self.belief, first, seen_at, missed, waiting))
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (belief, rhythm): (F::Belief, _) = if self.engine.widens {
-            let (belief, first, seen_at, missed, waiting) =
-                checkpoint::load(&self.engine.kind, bytes)?;
-            (belief, Rhythm { first, seen_at, missed, waiting, ..Rhythm::default() })
-        } else {
-            (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default())
+        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
+            true => checkpoint::load(&self.engine.kind, bytes)?,
+            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
         };
         let n = self.engine.filter.dims().0.value();
         belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;

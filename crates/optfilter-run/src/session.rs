@@ -46,14 +46,14 @@ impl Clock {
                 (time, if first { self.dt } else { time - self.last })
             }
             None => {
-                let steps = self.rows + u64::from(self.predict_first);
+                let steps = self.rows.saturating_add(u64::from(self.predict_first));
                 (steps as f64 * self.dt, self.dt)
             }
         };
         if !(dt >= 0.0 && dt.is_finite() && time.is_finite()) {
             return Err((self.last + self.origin, time + self.origin));
         }
-        self.rows += 1;
+        self.rows = self.rows.saturating_add(1);
         self.last = time;
         Ok((!first || self.predict_first, Step { time, ..Step::even(self.rows, dt) }))
     }
@@ -101,6 +101,7 @@ impl Session {
             .next(time, calendar)
             .map_err(|(before, after)| SessionError::Backwards(before, after))?;
         self.live.step(predict, &step, u, y, &mut self.estimate).map_err(SessionError::Filter)?;
+        // Only now: a row that fails has not been.
         self.clock = clock;
         Ok(step)
     }

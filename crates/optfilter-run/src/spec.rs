@@ -36,15 +36,29 @@ pub enum Method {
     Kf,
     /// Variational Kalman filter: an optimizer with an explicit prior.
     Vkf,
+    /// Ensemble transform Kalman filter.
+    Etkf,
+    /// Local ensemble transform Kalman filter.
+    Letkf,
 }
 
 impl Method {
     /// Every method.
-    pub const ALL: [Self; 7] =
-        [Self::Imap, Self::Ekf, Self::Iekf, Self::Ukf, Self::Pf, Self::Kf, Self::Vkf];
+    pub const ALL: [Self; 9] = [
+        Self::Imap,
+        Self::Ekf,
+        Self::Iekf,
+        Self::Ukf,
+        Self::Pf,
+        Self::Kf,
+        Self::Vkf,
+        Self::Etkf,
+        Self::Letkf,
+    ];
 
     /// Their names.
-    pub const NAMES: [&'static str; 7] = ["imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf"];
+    pub const NAMES: [&'static str; 9] =
+        ["imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf", "etkf", "letkf"];
 
     /// The method of that name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -61,7 +75,14 @@ impl Method {
             Self::Pf => "pf",
             Self::Kf => "kf",
             Self::Vkf => "vkf",
+            Self::Etkf => "etkf",
+            Self::Letkf => "letkf",
         }
+    }
+
+    /// Whether it is an ensemble.
+    pub fn is_ensemble(self) -> bool {
+        matches!(self, Self::Etkf | Self::Letkf)
     }
 
     /// Whether it is driven by an optimizer.
@@ -168,7 +189,8 @@ impl From<FilterError> for SpecError {
 
 impl std::fmt::Display for SpecError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if !self.key.is_empty() {
+        // What a filter refuses begins with the name of it.
+        if !self.message.starts_with(self.key) {
             write!(f, "{}: ", self.key)?;
         }
         f.write_str(&self.message)
@@ -201,7 +223,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// imap, ekf, iekf, ukf, pf, kf or vkf.
+    /// imap, ekf, iekf, ukf, pf, kf, vkf, etkf or letkf.
     method: Method,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop, adam or cg.
     optimizer: String,
@@ -247,7 +269,17 @@ settings! {
     measurement_scale: f64,
     /// Particles of the particle filter.
     particles: u32,
-    /// Seed of the particle filter.
+    /// Members of an ensemble.
+    members: u32,
+    /// Factor on the members' deviations after each update.
+    inflation: f64,
+    /// Whether members are rotated at random after each update, which keeps their mean and covariance.
+    rotate: bool,
+    /// How far letkf lets measurements reach: at this distance, in states, they count for two thirds.
+    radius: f64,
+    /// Whether the last state is the first one's neighbour.
+    periodic: bool,
+    /// Seed of the particle filter and of ensembles.
     seed: u64,
     /// How particles are resampled.
     resampling: Scheme,
@@ -359,7 +391,32 @@ impl FilterSpec {
         self.particles.unwrap_or(1000)
     }
 
-    /// The seed of the particle filter.
+    /// The number of members of an ensemble.
+    pub fn members(&self) -> u32 {
+        self.members.unwrap_or(40)
+    }
+
+    /// The factor on the members' deviations: a little, since every finite ensemble is too sure of itself.
+    pub fn inflation(&self) -> f64 {
+        self.inflation.unwrap_or(1.02)
+    }
+
+    /// Whether members are rotated.
+    pub fn rotate(&self) -> bool {
+        self.rotate.unwrap_or(false)
+    }
+
+    /// The radius of localisation, in states.
+    pub fn radius(&self) -> f64 {
+        self.radius.unwrap_or(4.0)
+    }
+
+    /// Whether the states are a circle.
+    pub fn periodic(&self) -> bool {
+        self.periodic.unwrap_or(false)
+    }
+
+    /// The seed of the particle filter and of ensembles.
     pub fn seed(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
@@ -421,7 +478,7 @@ impl FilterSpec {
         let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
         let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
         let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
-        let checks: [Check; 15] = [
+        let checks: [Check; 17] = [
             ("lr", self.lr, positive.0, positive.1),
             ("decay", self.decay, fraction.0, fraction.1),
             ("beta1", self.beta1, fraction.0, fraction.1),
@@ -431,6 +488,8 @@ impl FilterSpec {
             ("prior_var", self.prior_var, positive.0, positive.1),
             ("process_scale", self.process_scale, positive.0, positive.1),
             ("measurement_scale", self.measurement_scale, positive.0, positive.1),
+            ("inflation", self.inflation, positive.0, positive.1),
+            ("radius", self.radius, |v| v > 0.0, "positive"),
             ("threshold", self.threshold, share.0, share.1),
             ("alpha", self.alpha, positive.0, positive.1),
             ("beta", self.beta, finite.0, finite.1),
@@ -448,6 +507,9 @@ impl FilterSpec {
         }
         if self.particles == Some(0) {
             return Err(SpecError::of("particles", "must be at least 1"));
+        }
+        if self.members.is_some_and(|members| members < 2) {
+            return Err(SpecError::of("members", "must be at least 2"));
         }
         if let Some(name) = &self.optimizer
             && name != CG
@@ -495,7 +557,12 @@ impl FilterSpec {
             carry: (method == Method::Imap).then(|| self.carry()),
             process_scale: scaled.then(|| self.process_scale()),
             particles: (method == Method::Pf).then(|| self.particles()),
-            seed: (method == Method::Pf).then(|| self.seed()),
+            members: method.is_ensemble().then(|| self.members()),
+            inflation: method.is_ensemble().then(|| self.inflation()),
+            rotate: method.is_ensemble().then(|| self.rotate()),
+            radius: (method == Method::Letkf).then(|| self.radius()),
+            periodic: (method == Method::Letkf).then(|| self.periodic()),
+            seed: (method == Method::Pf || method.is_ensemble()).then(|| self.seed()),
             predict_first: Some(self.predict_first()),
             ..self.clone()
         }
@@ -515,6 +582,8 @@ impl FilterSpec {
             carry: filled.carry.filter(|on| *on),
             process_scale: filled.process_scale.filter(|s| *s != 1.0),
             measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
+            rotate: filled.rotate.filter(|on| *on),
+            periodic: filled.periodic.filter(|on| *on),
             seed: self.seed.filter(|s| *s != 0),
             predict_first: self.predict_first.filter(|on| *on),
             gaps: self.gaps.filter(|_| self.method() == Method::Imap),
@@ -546,6 +615,8 @@ impl FilterSpec {
             ("prior_var", self.prior_var),
             ("process_scale", self.process_scale),
             ("measurement_scale", self.measurement_scale),
+            ("inflation", self.inflation),
+            ("radius", self.radius),
             ("threshold", self.threshold),
             ("alpha", self.alpha),
             ("beta", self.beta),
@@ -558,11 +629,14 @@ impl FilterSpec {
             ("carry", self.carry),
             ("error_bars", self.error_bars),
             ("strict", self.strict),
+            ("rotate", self.rotate),
+            ("periodic", self.periodic),
             ("predict_first", self.predict_first),
         ] {
             put(key, value.map(|v| v.to_string()));
         }
         put("particles", self.particles.map(|v| v.to_string()));
+        put("members", self.members.map(|v| v.to_string()));
         put("seed", self.seed.map(|v| v.to_string()));
         put("resampling", self.resampling.map(|s| quoted(s.name())));
         put("gaps", self.gaps.map(|g| quoted(Gaps::NAMES[g as usize])));

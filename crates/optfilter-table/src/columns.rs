@@ -72,6 +72,8 @@ pub struct Rows {
     pub time_text: Vec<u8>,
     /// Where each of them ends.
     pub time_ends: Vec<usize>,
+    /// The line of each row in its table, from 1 (of a Parquet file its number).
+    pub lines: Vec<u64>,
     /// Whether times were calendar times.
     pub calendar: bool,
     /// The names in columns of labels, in the order in which they were first met.
@@ -84,6 +86,7 @@ impl Rows {
     pub fn clear(&mut self) {
         self.values.clear();
         self.rows = 0;
+        self.lines.clear();
         self.time_text.clear();
         self.time_ends.clear();
     }
@@ -98,6 +101,7 @@ impl Rows {
     /// Takes away what a torn row of so many columns has left.
     pub(crate) fn trim(&mut self, columns: usize) {
         self.values.truncate(self.rows * columns);
+        self.lines.truncate(self.rows);
         self.time_ends.truncate(self.rows);
         self.time_text.truncate(self.time_ends.last().copied().unwrap_or(0));
     }

@@ -94,6 +94,7 @@ impl CsvReader {
                 let text = cell(&self.text, &self.ends, self.count, *index);
                 self.cells.text(rows, wanted, text, line)?;
             }
+            rows.lines.push(line);
             rows.rows += 1;
         }
         Ok(true)

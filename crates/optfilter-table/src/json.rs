@@ -85,6 +85,7 @@ impl JsonReader {
                 };
                 self.cells.text(rows, wanted, text.as_bytes(), self.line)?;
             }
+            rows.lines.push(self.line);
             rows.rows += 1;
         }
         Ok(true)

@@ -66,6 +66,13 @@ impl Array {
     }
 }
 
+/// Reads a `.npy` file: one array of numbers.
+pub fn read_npy(path: &Path) -> Result<Array, NpzError> {
+    let bytes = std::fs::read(path).map_err(|source| NpzError::Io { path: path.into(), source })?;
+    let damaged = |reason| NpzError::Damaged { path: path.into(), reason };
+    Header::of(&bytes).and_then(|header| numbers(&header)).map_err(damaged)
+}
+
 /// An npz file in memory.
 #[derive(Clone, Debug)]
 pub struct Npz {

@@ -244,6 +244,16 @@ impl Estimates {
         }
     }
 
+    /// Makes an error of trajectory `b`.
+    pub fn refuse(&mut self, b: usize, error: FilterError) {
+        let group = self.firsts.partition_point(|&first| first <= b).checked_sub(1);
+        if let Some(group) = group
+            && let Some(lane) = self.blocks[group].singles.get_mut(b - self.firsts[group])
+        {
+            *lane = Some(Err(error));
+        }
+    }
+
     /// The root mean squared error of trajectory `b` against the truth (T x n); NaN if it diverged.
     pub fn rmse(&self, b: usize, truth: &[f64]) -> f64 {
         match self.trajectory(b) {
@@ -347,8 +357,8 @@ where
     block
 }
 
-/// Predicts and updates `W` trajectories side by side; `None` if a carried optimizer state overflows in one of
-/// them, which ends that one alone: single runs find it.
+/// Predicts and updates `W` trajectories side by side; `None` if a carried optimizer state or a predicted
+/// measurement leaves the numbers in one of them, which ends that one alone: single runs find it.
 fn run_lanes<M, L, O, const W: usize>(
     filter: &ImplicitMap<M, L, impl Sized>,
     optimizer: &O,
@@ -392,6 +402,7 @@ where
             let mut state = optimizer.init(&x);
             let mut y =
                 OVector::<Lanes<W>, M::Output>::from_element_generic(m, U1, Lanes([0.0; W]));
+            let mut eta = y.clone();
             let mut next = x.clone();
             for (k, mask) in mask.chunks_exact(rows).enumerate() {
                 let (step, u) = (clock.step(k), clock.input(k));
@@ -413,6 +424,7 @@ where
                         state = optimizer.init(&x);
                     }
                     next.copy_from(&x);
+                    model.observe(x.as_slice(), u, &step, eta.as_mut_slice());
                     let loss = MeasurementLoss {
                         model,
                         likelihood,
@@ -423,7 +435,8 @@ where
                     };
                     refine(optimizer, (steps, false), bounds, loss, &mut x, &mut state);
                     flag(&mut block, &x, Some((step.index, "estimate", &next)));
-                    if carry && !optimizer.is_sound(&state) {
+                    let sound = !carry || optimizer.is_sound(&state);
+                    if !sound || !is_known(&block, y.as_slice(), eta.as_slice(), mask) {
                         return false;
                     }
                 }
@@ -442,6 +455,23 @@ where
 fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
     let largest = Lanes([LARGEST; W]);
     x.iter().all(|v| Scalar::all_lt(v.abs(), largest))
+}
+
+/// Whether every lane that has not failed yet predicted a number wherever something was measured.
+#[inline(always)]
+fn is_known<const W: usize>(
+    block: &Block,
+    y: &[Lanes<W>],
+    eta: &[Lanes<W>],
+    mask: &[bool],
+) -> bool {
+    let infinity = Lanes([f64::INFINITY; W]);
+    let seen = || (0..y.len()).filter(|&i| mask[i]);
+    if seen().all(|i| Scalar::all_lt((y[i] - eta[i]).abs(), infinity)) {
+        return true;
+    }
+    let mut running = block.singles.iter().enumerate().filter(|(_, single)| single.is_none());
+    running.all(|(lane, _)| seen().all(|i| (y[i] - eta[i]).0[lane].is_finite()))
 }
 
 /// Records the first failure of every lane that is not sane: a divergence at a time, or (without one) a

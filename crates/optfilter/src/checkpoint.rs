@@ -23,6 +23,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![deny(clippy::indexing_slicing, clippy::string_slice)] // whatever the bytes are, they are looked at with care
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde::Serialize;
@@ -113,7 +115,8 @@ pub fn load<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<T, Checkpoi
     if rest.len() as u64 != u64::from_le_bytes(*body_len).saturating_add(8) {
         return Err(damaged("its body has another length than stated"));
     }
-    let (value, left) = postcard::take_from_bytes(&rest[..rest.len() - 8])
+    let (body, _) = rest.split_last_chunk::<8>().ok_or(damaged("it ends in the body"))?;
+    let (value, left) = postcard::take_from_bytes(body)
         .map_err(|e| CheckpointError::Body { message: e.to_string() })?;
     // A larger type's bytes would otherwise load as a smaller one's.
     if !left.is_empty() {

@@ -58,8 +58,7 @@
 //!
 //! # Who should look elsewhere
 //!
-//! Smoothing, model learning by expectation maximisation and factor graphs are not here. For very large
-//! covariances (thousands of states) use an ensemble method.
+//! Smoothing, model learning by expectation maximisation and factor graphs are not here.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -68,6 +67,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod derivative;
 pub mod drive;
+mod eigen;
 pub mod equivalence;
 mod error;
 pub mod filter;

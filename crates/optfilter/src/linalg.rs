@@ -221,6 +221,7 @@ where
     pub(crate) fn ln_det(&self) -> S {
         let (mut product, mut sum) = (S::ONE, S::ZERO);
         for i in 0..self.pivots.nrows() {
+            let before = product;
             product *= self.pivots[i];
             // Lane by lane: what is taken out as a logarithm leaves one behind.
             let (low, high) = (S::from_f64(1e-100), S::from_f64(1e100));
@@ -231,8 +232,11 @@ where
                     S::select_lt(product, high, S::ONE, product),
                     product,
                 );
-                sum += taken.ln();
-                product /= taken;
+                // A product beyond the numbers: what was there before is taken out instead.
+                let top = S::select_lt(product, S::from_f64(f64::INFINITY), product, S::ZERO);
+                let left = S::select_lt(S::ZERO, top, product / taken, self.pivots[i]);
+                sum += S::select_lt(S::ZERO, top, taken, before).ln();
+                product = left;
             }
         }
         sum + product.ln()
@@ -476,6 +480,24 @@ where
 mod tests {
     use super::*;
     use nalgebra::matrix;
+
+    #[test]
+    fn a_determinant_beyond_the_numbers_has_a_logarithm() {
+        for variances in [
+            [1e90, 1e280, 1e290, 4.0],
+            [1e-90, 1e-280, 1e-290, 4.0],
+            [1e300, 1e300, 1e-300, 1e-300],
+        ] {
+            let matrix =
+                nalgebra::DMatrix::from_diagonal(&nalgebra::DVector::from_row_slice(&variances));
+            let expected: f64 = variances.iter().map(|v: &f64| v.ln()).sum();
+            let found = Factor::new(&matrix).unwrap().ln_det();
+            assert!(
+                (found - expected).abs() < 1e-12 * (1.0 + expected.abs()),
+                "{found} {expected}"
+            );
+        }
+    }
 
     #[test]
     fn a_small_variance_beside_a_large_one_is_kept() {

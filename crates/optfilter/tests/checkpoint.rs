@@ -12,9 +12,9 @@ use nalgebra::{Const, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::checkpoint::{CheckpointError, VERSION, load, save};
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated,
-    Memory, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented,
-    Variational,
+    Belief, Ensemble, EnsembleBelief, ErrorBars, Extended, Filter, FilterError, GaussianBelief,
+    ImplicitMap, Iterated, Localization, Memory, Particle, ParticleBelief, PointBelief, Resampling,
+    Scheme, SigmaPoints, Unscented, Variational,
 };
 use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{GaussianNoise, Growth, Lorenz63, Lorenz96, Step};
@@ -120,6 +120,12 @@ fn every_filter_resumes_where_it_stopped() {
         Variational::new(lorenz, SquaredError, unit, GradientDescent::new(0.1).unwrap(), 9)
             .unwrap();
     resumes(&variational, &PointBelief::new(start.mean).unwrap(), &ys, 3, "variational");
+
+    let members = EnsembleBelief::new(&start, 7, Stream::new(6, 1, "members")).unwrap();
+    let ensemble = Ensemble::new(lorenz, noise.clone(), 1.1).unwrap().rotated();
+    resumes(&ensemble, &members, &ys, 3, "ensemble");
+    let near = Localization::index(1.0, true).unwrap();
+    resumes(&ensemble.local(near).unwrap(), &members, &ys, 3, "local ensemble");
 
     for scheme in [Scheme::Multinomial, Scheme::Residual, Scheme::Stratified, Scheme::Systematic] {
         for resampling in [Resampling::Always(scheme), Resampling::Below(scheme, 0.5)] {

@@ -1,4 +1,5 @@
 //! Bounds, equal times and gaps, for every filter.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::{Const, SVector, Vector1, matrix, vector};
 use optfilter::Series;
@@ -105,7 +106,7 @@ fn bounds_hold_through_missing_rows_and_error_bars_stay_honest() {
     });
     // Several trajectories side by side are kept inside as single ones are.
     let filter = implicit().with_bounds(positive()).unwrap();
-    let batch = Batch::new(vec![series; 3]).run(&filter, &vec![Vector1::new(-0.5); 3]).unwrap();
+    let batch = Batch::new(vec![series; 3]).run(&filter, &[Vector1::new(-0.5); 3]).unwrap();
     let mut alone = PointBelief::new(vector![-0.5]).unwrap();
     let alone = filter.run(&mut alone, &series).unwrap().means;
     assert_eq!(batch.trajectory(2), Some(Ok(alone)));
@@ -223,10 +224,10 @@ fn continuous_time_does_not_care_how_a_step_is_cut() {
     }
     kalman.predict(&mut whole, &[0.7], &Step::even(1, 2.0)).unwrap();
     extended.predict(&mut linearized, &[0.7], &Step::even(1, 2.0)).unwrap();
-    assert!((&pieces.mean - &whole.mean).norm() < 1e-13, "{pieces:?} {whole:?}");
-    assert!((&pieces.cov - &whole.cov).norm() < 1e-13, "{pieces:?} {whole:?}");
-    assert!((&linearized.cov - &whole.cov).norm() < 1e-15, "{linearized:?} {whole:?}");
-    assert!((&linearized.mean - &whole.mean).norm() < 1e-15, "{linearized:?} {whole:?}");
+    assert!((pieces.mean - whole.mean).norm() < 1e-13, "{pieces:?} {whole:?}");
+    assert!((pieces.cov - whole.cov).norm() < 1e-13, "{pieces:?} {whole:?}");
+    assert!((linearized.cov - whole.cov).norm() < 1e-15, "{linearized:?} {whole:?}");
+    assert!((linearized.mean - whole.mean).norm() < 1e-15, "{linearized:?} {whole:?}");
 }
 
 /// Root mean square errors at the first row after 60 missing ones of a random walk, over 400 walks.

@@ -16,8 +16,8 @@ use optfilter::filter::{
     Unscented, Variational,
 };
 use optfilter::model::likelihood::{
-    AnyLikelihood, Component, Independent, Likelihood, Link, Observed, Poisson, SquaredError,
-    StudentT,
+    AnyLikelihood, Component, Huber, Independent, Likelihood, Link, Observed, Poisson,
+    SquaredError, StudentT,
 };
 use optfilter::model::{Dynamics, GaussianNoise, Linear, Noise, Observation, Step};
 use optfilter::optim::{Adam, AnyOptimizer, GradientDescent};
@@ -72,6 +72,31 @@ impl Observation for Trap {
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], step: &Step, out: &mut [S]) {
         out[0] = x[0] + x[1].square().scale(0.1);
         out[1] = x[1] + S::from_f64(trap(step).1);
+    }
+}
+
+/// A state that stands still, seen through a function that is infinite from the second row on, and flat.
+#[derive(Clone, Debug)]
+struct Ceiling;
+
+impl Dynamics for Ceiling {
+    type State = Const<2>;
+    fn state_dim(&self) -> Const<2> {
+        Const
+    }
+    fn transition<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
+        out.copy_from_slice(x);
+    }
+}
+
+impl Observation for Ceiling {
+    type Output = Const<2>;
+    fn output_dim(&self) -> Const<2> {
+        Const
+    }
+    fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], step: &Step, out: &mut [S]) {
+        out[0] = x[0];
+        out[1] = if step.index == 1 { x[1] } else { S::from_f64(f64::INFINITY) };
     }
 }
 
@@ -196,6 +221,23 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
         let counts = Poisson { link: Link::Canonical };
         let filter = ImplicitMap::new(Trap, counts, adam, 5).unwrap().with_memory(memory);
         assert_eq!(survived(&filter, &point), ["nothing", "Q", "R"], "{memory:?}, counts");
+    }
+    // Huber's loss bounds its gradient: h may be infinite and the estimate a number, which is of no use.
+    let huber = Huber::new(1.0, 1.0).unwrap();
+    for memory in [Memory::Restart, Memory::Carry] {
+        let filter = ImplicitMap::new(Trap, huber, adam, 5).unwrap().with_memory(memory);
+        assert_eq!(survived(&filter, &point), ["nothing", "Q", "R", "half a count"], "huber");
+        // The same beside others: lanes give it up where a single run does.
+        let series = [vec![1.0, 2.0, 1.0, 1.0], vec![1.0, 2.0, 1.0, 3.0]];
+        let rows: Vec<_> = series.iter().map(|y| Series::new(y, 2).unwrap()).collect();
+        let trapped = ImplicitMap::new(Ceiling, huber, adam, 5).unwrap().with_memory(memory);
+        let lanes = Batch::new(rows.clone()).run(&trapped, &[start.mean; 2]).unwrap();
+        for (b, rows) in rows.iter().enumerate() {
+            let mut belief = PointBelief::new(start.mean).unwrap();
+            let alone = trapped.run(&mut belief, rows).map(|trace| trace.means);
+            assert!(alone.is_err());
+            assert_eq!(lanes.trajectory(b).unwrap(), alone);
+        }
     }
     let unit = Square::identity();
     let point = PointBelief::new(start.mean).unwrap();

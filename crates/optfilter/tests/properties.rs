@@ -23,8 +23,9 @@ use optfilter::equivalence::{
     compensated_cov, implied_prior, implied_prior_of_rate, largest_rate, learning_rate_matrix,
 };
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
-    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
+    Belief, Ensemble, EnsembleBelief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap,
+    Iterated, Kalman, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints,
+    Unscented, Variational,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, Observed, StudentT};
 use optfilter::model::{
@@ -405,6 +406,12 @@ proptest! {
             let resampling = Resampling::Below(Scheme::Systematic, 0.5);
             Particle::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
         });
+        let members = |s: &System| {
+            EnsembleBelief::new(&s.start, 11, Stream::new(seed, 1, "members")).unwrap()
+        };
+        same!("ensemble", members, |s: &System| {
+            Ensemble::new(s.model(), s.noise(), 1.05).unwrap().rotated()
+        });
         // An optimizer has a unit too: that of its learning-rate matrix.
         let descent = |s: &System| Preconditioned::new(&s.q * 0.05).unwrap();
         let implicit =
@@ -473,6 +480,13 @@ proptest! {
             Particle::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
         };
         let particles = ParticleBelief::new(start, 40, Stream::new(seed, 1, "particles")).unwrap();
+        let ensemble = |s: &System| Ensemble::new(s.model(), s.noise(), 1.0).unwrap().rotated();
+        let members = EnsembleBelief::new(start, 9, Stream::new(seed, 1, "members")).unwrap();
+        alike(
+            &run(&ensemble(&system), &members, &ys),
+            &run(&ensemble(&reduced), &members, &few),
+            "ensemble",
+        );
         alike(
             &run(&particle(&system), &particles, &ys),
             &run(&particle(&reduced), &particles, &few),

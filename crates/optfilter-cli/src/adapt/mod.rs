@@ -12,8 +12,8 @@ use crate::files;
 use crate::plot::PlotFlags;
 use clap::ValueEnum;
 use optfilter_nn::adapt::{
-    AdaptError, CsvOptions, Follower, Labels, Score, Setup, Stream, WeightMethod, prequential,
-    read_csv, read_npz, tune,
+    AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, WeightMethod,
+    prequential, read_csv, read_npz, tune,
 };
 use optfilter_nn::filter::Memory;
 use optfilter_nn::safetensors;
@@ -29,40 +29,41 @@ use std::path::PathBuf;
 pub struct Args {
     /// The stream: .npz (x, y, time) or .csv with a head.
     data: PathBuf,
-    /// cnn, linear or mlp:64,64.
-    #[arg(long, default_value = "mlp:64,64")]
-    network: String,
-    /// How the weights are kept up to date.
-    #[arg(long, value_enum, default_value = "imap")]
-    method: MethodName,
-    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam.
-    #[arg(long, default_value = "adam")]
-    optimizer: String,
-    /// Optimizer steps per time step (K).
-    #[arg(long, default_value_t = 50)]
-    steps: u32,
-    /// Learning rate; acts on the loss summed over the samples of a time step.
-    #[arg(long, default_value_t = 1e-3)]
-    lr: f64,
+    /// cnn, linear or mlp:64,64 [default: mlp:64,64].
+    #[arg(long)]
+    network: Option<String>,
+    /// How the weights are kept up to date [default: imap].
+    #[arg(long, value_enum)]
+    method: Option<MethodName>,
+    /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam].
+    #[arg(long)]
+    optimizer: Option<String>,
+    /// Optimizer steps per time step (K) [default: 50].
+    #[arg(long)]
+    steps: Option<u32>,
+    /// Learning rate; acts on the loss summed over the samples of a time step [default: 0.001].
+    #[arg(long)]
+    lr: Option<f64>,
     /// Carry the optimizer's memory from one time step to the next instead of restarting it.
     #[arg(long)]
     carry: bool,
-    /// Share of the way back to the initial weights at each time step.
-    #[arg(long, default_value_t = 0.0)]
-    decay: f64,
-    /// Variance of the weights' random walk per time step (vkf, pf).
-    #[arg(long, default_value_t = 0.01)]
-    sigma2: f64,
-    /// Number of particles (pf).
-    #[arg(long, default_value_t = 1000)]
-    particles: usize,
-    /// Time steps at the beginning to fit the network to before it is judged.
-    #[arg(long, default_value_t = 1)]
-    pretrain: usize,
-    /// Start from these weights instead of fitting (Flax or PyTorch layout).
+    /// Share of the way back to the initial weights at each time step [default: 0].
+    #[arg(long)]
+    decay: Option<f64>,
+    /// Variance of the weights' random walk per time step (vkf, pf) [default: 0.01].
+    #[arg(long)]
+    sigma2: Option<f64>,
+    /// Number of particles (pf) [default: 1000].
+    #[arg(long)]
+    particles: Option<usize>,
+    /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
+    #[arg(long)]
+    pretrain: Option<usize>,
+    /// Start from these weights instead of fitting (Flax or PyTorch layout). Those of --save bring their settings, scaling
+    /// of features and classes; flags come before them.
     #[arg(long)]
     weights: Option<PathBuf>,
-    /// Save the final weights here (safetensors).
+    /// Save the final weights here (safetensors), with settings, scaling of features and classes.
     #[arg(long)]
     save: Option<PathBuf>,
     /// Run static weights and direct fit as well.
@@ -94,9 +95,9 @@ pub struct Args {
     csv: Option<PathBuf>,
     #[command(flatten)]
     plot: PlotFlags,
-    /// For initial weights and particles.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// For initial weights and particles [default: 0].
+    #[arg(long)]
+    seed: Option<u64>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -143,28 +144,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let outputs: Vec<_> = outputs.iter().filter_map(|(f, p)| Some((*f, p.as_deref()?))).collect();
     files::check_outputs(&[&args.data], &outputs)?;
     args.plot.check()?;
-    let stream = read(&args)?;
-    let method = match args.method {
-        MethodName::Imap => WeightMethod::ImplicitMap { steps: args.steps },
-        MethodName::Vkf => {
-            WeightMethod::Variational { steps: args.steps, transition_var: args.sigma2 }
-        }
-        MethodName::Pf => {
-            WeightMethod::Particle { count: args.particles, transition_var: args.sigma2 }
-        }
-        MethodName::Direct => WeightMethod::DirectFit,
-        MethodName::Static => WeightMethod::Static,
-    };
-    let mut setup = Setup {
-        network: args.network.clone(),
-        method,
-        optimizer: args.optimizer.clone(),
-        lr: args.lr,
-        memory: if args.carry { Memory::Carry } else { Memory::Restart },
-        decay: args.decay,
-        pretrain: args.pretrain,
-        seed: args.seed,
-    };
+    let saved = args.weights.as_deref().map(Saved::read).transpose()?.flatten();
+    let stream = read(&args, saved.as_ref())?;
+    let mut setup = setup(&args, saved.map(|s| s.setup).unwrap_or_default());
     let weights = match &args.weights {
         Some(path) => {
             let probe = Follower::new(
@@ -181,9 +163,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     describe(&stream);
 
-    let mut first = args.pretrain;
+    let mut first = setup.pretrain;
     if args.tune {
-        if !matches!(args.method, MethodName::Imap) {
+        if !matches!(setup.method, WeightMethod::ImplicitMap { .. }) {
             return Err(Failure::usage("--tune chooses K and the learning rate of --method imap"));
         }
         let end = first + ((stream.steps().saturating_sub(first)) * 3 / 10).max(1);
@@ -231,22 +213,53 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (samples, steps) = (stream.len(), stream.steps());
     let note =
         format!("{samples} samples in {steps} time steps; predicted first, learnt afterwards.");
-    args.plot.write(&note, || show::figure(&runs, stream.labels(), title(&args)))?;
+    args.plot.write(&note, || show::figure(&runs, stream.labels(), title(&args, &setup)))?;
     if let Some(path) = &args.save {
-        safetensors::save(follower.network(), follower.weights(), path).map_err(Failure::other)?;
+        Saved::write(&follower, &setup, stream.labels(), path).map_err(Failure::other)?;
     }
     if args.follow {
         serve::serve(&mut follower, &stream)?;
         if let Some(path) = &args.save {
-            safetensors::save(follower.network(), follower.weights(), path)
-                .map_err(Failure::other)?;
+            Saved::write(&follower, &setup, stream.labels(), path).map_err(Failure::other)?;
         }
     }
     Ok(())
 }
 
-fn read(args: &Args) -> Result<Stream, Failure> {
-    let regress = args.task.map(|t| matches!(t, Task::Regress));
+/// The flags over what came with the weights, or over the defaults.
+fn setup(args: &Args, base: Setup) -> Setup {
+    let (name, steps, var, count) = base.method.parts();
+    let told = args.method.and_then(|m| m.to_possible_value());
+    let method = WeightMethod::of_parts(
+        told.as_ref().map_or(name, |t| t.get_name()),
+        args.steps.or(steps),
+        args.sigma2.or(var),
+        args.particles.or(count),
+    );
+    Setup {
+        network: args.network.clone().unwrap_or(base.network),
+        method: method.unwrap_or(base.method),
+        optimizer: args.optimizer.clone().unwrap_or(base.optimizer),
+        lr: args.lr.unwrap_or(base.lr),
+        memory: if args.carry { Memory::Carry } else { base.memory },
+        decay: args.decay.unwrap_or(base.decay),
+        pretrain: args.pretrain.unwrap_or(base.pretrain),
+        seed: args.seed.unwrap_or(base.seed),
+        scaling: base.scaling,
+    }
+}
+
+/// The stream, with the classes that the weights know.
+fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, Failure> {
+    let stream = read_file(args, saved.map(|s| s.classes.is_none()))?;
+    match saved.and_then(|s| s.classes.as_ref()) {
+        Some(known) => Ok(stream.with_classes(known)?),
+        None => Ok(stream),
+    }
+}
+
+fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
+    let regress = args.task.map(|t| matches!(t, Task::Regress)).or(usual);
     if args.every == Some(0) {
         return Err(Failure::usage("--every needs at least one row"));
     }
@@ -268,15 +281,11 @@ fn describe(stream: &Stream) {
         Labels::Classes { names, .. } => format!("classes {}", names.join(", ")),
         Labels::Values(_) => "numbers to predict".into(),
     };
-    eprintln!(
-        "{} samples of {} in {} time steps; {labels}",
-        stream.len(),
-        stream.shape(),
-        stream.steps()
-    );
+    let (samples, shape, steps) = (stream.len(), stream.shape(), stream.steps());
+    files::remark(&format!("{samples} samples of {shape} in {steps} time steps; {labels}"));
 }
 
-fn title(args: &Args) -> String {
+fn title(args: &Args, setup: &Setup) -> String {
     let file = args.data.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
-    format!("{file}: {}", args.network)
+    format!("{file}: {}", setup.network)
 }

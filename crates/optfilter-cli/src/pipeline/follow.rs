@@ -5,17 +5,16 @@
 
 use super::job::{IN_FLIGHT, Job};
 use super::sink::Sink;
-use super::stream::read_all;
+use super::stream::{GLANCE, ended, read_all};
 use super::worker::Worker;
 use crate::failure::Failure;
-use crate::interrupt;
 use optfilter_model::table::TableReader;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::spawn;
 use std::time::{Duration, Instant};
 
-/// How often to look whether the run should end, and how old a checkpoint may get.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How old a checkpoint may get.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(super) fn run(
@@ -24,12 +23,11 @@ pub(super) fn run(
     reader: TableReader,
     mut sink: Sink,
 ) -> Result<(), Failure> {
-    let stop = interrupt::flag();
     let (rows_to, rows_from) = sync_channel(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
     let name = worker.data_name.clone();
     // Not joined: it may be waiting for input that never comes.
-    std::thread::spawn(move || read_all(reader, &name, 1, &rows_to, &spare_from));
+    let mut reading = Some(spawn(move || read_all(reader, &name, 1, &rows_to, &spare_from)));
     let (mut saved_rows, mut saved_at) = (worker.session.rows(), Instant::now());
     let mut results = Vec::new();
     sink.flush()?; // the header goes out before the first row arrives
@@ -40,15 +38,15 @@ pub(super) fn run(
                 let taken = worker.take(&batch, &mut results);
                 sink.rows(&batch, &results)?;
                 sink.flush()?;
-                taken?;
                 let _ = spare_to.try_send(batch);
-                None
+                taken.err().map(Err)
             }
             Ok(Err(failure)) => Some(Err(failure)),
-            Err(RecvTimeoutError::Disconnected) => Some(Ok(())),
+            Err(RecvTimeoutError::Disconnected) => Some(ended(reading.take())),
             Err(RecvTimeoutError::Timeout) => None,
         };
-        let end = end.or_else(|| stop.load(Ordering::Relaxed).then(|| Err(Failure::interrupted())));
+        let asked = worker.stop.load(Ordering::Relaxed);
+        let end = end.or_else(|| asked.then(|| Err(Failure::interrupted(""))));
         let rows = worker.session.rows() - saved_rows;
         let due = rows >= job.checkpoint_every || rows > 0 && saved_at.elapsed() >= FRESH;
         if sink.checkpoint.is_some() && (end.is_some() || due) {

@@ -47,6 +47,8 @@ pub struct Job<'a> {
     pub checkpoint_every: u64,
     pub skip_done: bool,
     pub plot: bool,
+    /// Whether to show on a terminal how far it is.
+    pub progress: bool,
 }
 
 /// Everything that must be the same for a checkpoint to make sense, as one number.

@@ -11,12 +11,14 @@
 
 mod follow;
 mod job;
+mod progress;
 mod sink;
 mod stream;
 mod tally;
 mod worker;
 
 pub use job::Job;
+pub use progress::is_wanted as progress_is_wanted;
 pub use tally::Tally;
 
 use crate::failure::Failure;
@@ -95,4 +97,68 @@ fn skip(reader: &mut TableReader, rows: u64, name: &str) -> Result<(), Failure> 
         left -= scratch.rows;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optfilter_model::ModelSpec;
+    use optfilter_model::run::Layout;
+    use optfilter_model::table::{Format, Source};
+    use optfilter_run::FilterSpec;
+
+    /// A table that ends with a panic.
+    struct Torn(io::Cursor<Vec<u8>>);
+
+    impl io::Read for Torn {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(into)? {
+                0 => panic!("the table is torn"),
+                bytes => Ok(bytes),
+            }
+        }
+    }
+
+    /// The rows that were answered before a thread of the program broke are there, and the run is a failure.
+    #[test]
+    fn a_panic_while_reading_leaves_whole_rows_and_a_failure() {
+        let spec = ModelSpec::parse("m.toml", "system = \"local-level\"\n").unwrap();
+        let filter = FilterSpec::of("kf").unwrap();
+        let layout = Layout::new(&spec, None);
+        for follow in [false, true] {
+            let name = format!("optfilter-torn-{}-{follow}.csv", std::process::id());
+            let out = std::env::temp_dir().join(name);
+            let job = Job {
+                spec: &spec,
+                filter: &filter,
+                layout: layout.clone(),
+                data: std::path::Path::new("torn.csv"),
+                format: None,
+                out: &out,
+                out_format: Format::Csv,
+                full: false,
+                follow,
+                lagged: false,
+                checkpoint: None,
+                checkpoint_every: 1,
+                skip_done: false,
+                plot: false,
+                progress: false,
+            };
+            let text = format!("y\n{}", "1\n".repeat(2 * BATCH));
+            let source = Source::Stream(Box::new(Torn(io::Cursor::new(text.into_bytes()))));
+            let wanted = layout.wanted(&spec);
+            let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
+            let mut worker = Worker::new(&job).unwrap();
+            let (sink, _) = Sink::open(&job, None).unwrap();
+            let run = if follow { follow::run } else { stream::run };
+            let failure = run(&job, &mut worker, reader, sink).unwrap_err();
+            assert_eq!((failure.code, failure.message.as_str()), (1, ""));
+            let written = std::fs::read_to_string(&out).unwrap();
+            let _ = std::fs::remove_file(&out);
+            let rows = written.lines().count() - 1;
+            assert!(rows >= BATCH && written.ends_with(",ok\n"), "{rows} rows");
+            assert_eq!(rows as u64, worker.tally.rows);
+        }
+    }
 }

@@ -1,11 +1,19 @@
 //! A table from end to end: reader, filter and writer side by side.
 
 use super::job::{BATCH, IN_FLIGHT, Job, Saved};
+use super::progress::Progress;
 use super::sink::Sink;
 use super::worker::Worker;
+use crate::defect::caught;
 use crate::failure::Failure;
 use optfilter_model::table::{Rows, TableReader};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+/// How often to look whether the run should end while nothing arrives.
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
 
 /// What goes from the filter to the writer.
 enum Message {
@@ -26,21 +34,25 @@ pub(super) fn run(
     let (result_to, result_from) = sync_channel::<Message>(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel::<(Rows, Vec<f64>)>(2 * IN_FLIGHT);
     let name = worker.data_name.clone();
-    std::thread::scope(|scope| {
-        scope.spawn(move || read_all(reader, &name, BATCH, &full_to, &empty_from));
-        let writing = scope.spawn(move || write_all(sink, &result_from, &spare_to));
-        let filtered = filter_all(job, worker, &full_from, &empty_to, &result_to, &spare_from);
-        // Ends the writer, and the reader if the filter stopped early.
-        drop(result_to);
-        drop(full_from);
-        drop(empty_to);
-        let written = match writing.join() {
-            Ok(done) => done,
-            Err(_) => Err(Failure::other("the writer stopped unexpectedly")),
-        };
-        // A failed write also makes the filter stop, so the writer's reason comes first.
-        written.and(filtered)
-    })
+    // Joined only when it has ended: it may be waiting for input that never comes.
+    let reading = spawn(move || read_all(reader, &name, BATCH, &full_to, &empty_from));
+    let writing = spawn(move || write_all(sink, &result_from, &spare_to));
+    // Whatever happens to the filter, what it has answered is written.
+    let filtered =
+        caught(|| filter_all(job, worker, &full_from, &empty_to, &result_to, &spare_from));
+    // Ends the writer, and the reader if the filter stopped early.
+    drop(result_to);
+    drop(full_from);
+    drop(empty_to);
+    let written = writing.join().unwrap_or_else(|_| Err(Failure::defect()));
+    let read = filtered.is_ok().then_some(reading);
+    // A failed write also makes the filter stop, so the writer's reason comes first.
+    written.and(filtered).and_then(|()| ended(read))
+}
+
+/// How the reader ended.
+pub(super) fn ended(reading: Option<JoinHandle<()>>) -> Result<(), Failure> {
+    reading.map_or(Ok(()), |r| r.join().map_err(|_| Failure::defect()))
 }
 
 /// Hands on batches of up to `rows` rows until the table ends.
@@ -99,11 +111,18 @@ fn filter_all(
     let mut marked = worker.session.rows();
     let stopped = || Failure::other("the writer stopped");
     let mut end = Ok(());
-    for batch in batches {
-        let batch = match batch {
-            Ok(batch) => batch,
-            Err(failure) => {
+    let mut progress = job.progress.then(Progress::new);
+    loop {
+        let batch = match batches.recv_timeout(GLANCE) {
+            Ok(Ok(batch)) => batch,
+            Ok(Err(failure)) => {
                 end = Err(failure);
+                break;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if !worker.stop.load(Ordering::Relaxed) => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                end = Err(Failure::interrupted(""));
                 break;
             }
         };
@@ -120,6 +139,9 @@ fn filter_all(
         if let Err(failure) = taken {
             end = Err(failure);
             break;
+        }
+        if let Some(progress) = &mut progress {
+            progress.rows(worker.session.rows());
         }
         if job.checkpoint.is_some() && worker.session.rows() >= marked + job.checkpoint_every {
             let saved = Box::new(worker.save()?);

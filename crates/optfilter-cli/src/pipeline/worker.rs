@@ -2,17 +2,20 @@
 
 use super::job::{Job, Saved, Waiting, fingerprint};
 use super::tally::Tally;
-use crate::failure::Failure;
-use crate::files;
+use crate::failure::{Failure, Place};
 use crate::plot::StripChart;
+use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Rows;
-use optfilter_run::{Session, SessionError};
+use optfilter_run::{FilterSpec, Session, SessionError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The filter with all that it keeps from row to row.
 pub(super) struct Worker<'a> {
     spec: &'a ModelSpec,
+    filter: &'a FilterSpec,
     layout: Layout,
     pub(super) session: Session,
     pub(super) tally: Tally,
@@ -23,6 +26,10 @@ pub(super) struct Worker<'a> {
     pub(super) plot: Option<StripChart>,
     pub(super) data_name: String,
     pub(super) fingerprint: u64,
+    /// The table's first time; of a run that goes on from a checkpoint unknown.
+    first_time: f64,
+    /// Whether the run should end.
+    pub(super) stop: Arc<AtomicBool>,
     row: Vec<f64>,
 }
 
@@ -31,6 +38,7 @@ impl<'a> Worker<'a> {
         let spec = job.spec;
         Ok(Self {
             spec,
+            filter: job.filter,
             layout: job.layout.clone(),
             session: Session::new(&*spec.runner(job.filter)?, job.filter, spec.dt)
                 .map_err(Failure::other)?,
@@ -41,6 +49,8 @@ impl<'a> Worker<'a> {
             plot: job.plot.then(|| StripChart::new(spec)),
             data_name: files::display(job.data),
             fingerprint: fingerprint(job),
+            first_time: f64::NEG_INFINITY,
+            stop: interrupt::flag(),
             row: Vec::new(),
         })
     }
@@ -48,15 +58,20 @@ impl<'a> Worker<'a> {
     /// Filters a batch and appends its results; those before a failure are there as well.
     pub(super) fn take(&mut self, batch: &Rows, results: &mut Vec<f64>) -> Result<(), Failure> {
         for row in 0..batch.rows {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Failure::interrupted(""));
+            }
             let (time, u, y) = self.layout.split(batch, row);
             let step = match self.session.take(time, batch.calendar, u, y) {
                 Ok(step) => step,
-                Err(SessionError::Backwards(before, after)) => {
-                    let row = self.session.rows() + 1;
-                    return Err(files::backwards(&self.data_name, row, before, after));
+                Err(error) => {
+                    let line = batch.lines.get(row).copied().unwrap_or(0);
+                    return Err(self.failure(line, error, batch.calendar));
                 }
-                Err(SessionError::Filter(e)) => return Err(Failure::filter(&self.data_name, &e)),
             };
+            if step.index == 1 {
+                self.first_time = time.unwrap_or(f64::NEG_INFINITY);
+            }
             let estimate = &self.session.estimate;
             self.tally.add(y, estimate);
             let flag = self.flag(y.len());
@@ -75,6 +90,20 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
+    }
+
+    fn failure(&self, line: u64, error: SessionError, calendar: bool) -> Failure {
+        let file = self.data_name.as_str();
+        match error {
+            SessionError::Backwards(before, after) => {
+                let unit = calendar.then_some(self.spec.seconds_per_unit);
+                files::backwards(file, line, [self.first_time, before, after], unit)
+            }
+            SessionError::Filter(error) => {
+                let place = Place { file, line, spec: self.spec, filter: self.filter };
+                Failure::filter(&place, &error)
+            }
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! How far a run is: a bar on a terminal, plain lines elsewhere.
 
+use crate::files::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use optfilter_paper::control::Event;
 use optfilter_paper::yearbook::Progress;
@@ -44,10 +45,10 @@ impl Bar {
             (Some(bar), Event::Note { text }) => bar.println(text),
             (Some(_), Event::End { .. }) => {}
             (None, Event::End { name, time: Some(time) }) => {
-                eprintln!("{name}: {:.1} s", time.as_secs_f64());
+                remark(&format!("{name}: {:.1} s", time.as_secs_f64()));
             }
-            (None, Event::End { name, time: None }) => eprintln!("{name}: taken over"),
-            (None, Event::Note { text }) => eprintln!("{text}"),
+            (None, Event::End { name, time: None }) => remark(&format!("{name}: taken over")),
+            (None, Event::Note { text }) => remark(&text),
             (None, _) => {}
         }
     }
@@ -65,9 +66,17 @@ impl Bar {
                 let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
                 if last.elapsed() > Duration::from_secs(10) {
                     *last = Instant::now();
-                    eprintln!("{text}");
+                    remark(&text);
                 }
             }
+        }
+    }
+
+    /// Of what has no plan: a plain line for each piece.
+    pub fn doing(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text.to_owned()),
+            None => eprintln!("{text}"),
         }
     }
 

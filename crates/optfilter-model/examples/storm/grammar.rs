@@ -266,9 +266,18 @@ fn filter(dice: &mut Dice, out: &mut String) {
             let _ = writeln!(out, "{key} = {value}");
         }
     };
-    put(dice, 0.8, "optimizer", &|d| {
-        let names = [&AnyOptimizer::NAMES[..], &["cg"]].concat();
-        format!("{:?}", d.pick(&names))
+    // A window and conjugate gradients, with what they go with.
+    let kind = dice.whole(12);
+    match kind {
+        0 => put(dice, 1.0, "window", &|_| "2\ncarry = true".into()),
+        1 => put(dice, 1.0, "window", &|_| "3\nconstraint = \"weak\"".into()),
+        2 | 3 => put(dice, 1.0, "window", &|d| (1 + d.whole(4)).to_string()),
+        4 => put(dice, 1.0, "window", &|d| format!("{}\noptimizer = \"cg\"", d.whole(3))),
+        _ => put(dice, 0.4, "carry", &|_| "true".into()),
+    }
+    put(dice, 0.15, "discount", &|d| plain(d.between(0.01, 1.0)));
+    put(dice, if kind == 4 { 0.0 } else { 0.8 }, "optimizer", &|d| {
+        format!("{:?}", AnyOptimizer::NAMES[d.whole(AnyOptimizer::NAMES.len())])
     });
     put(dice, 0.7, "lr", &|d| plain(d.size()));
     put(dice, 0.2, "decay", &|d| plain(d.between(0.0, 1.0)));
@@ -278,12 +287,7 @@ fn filter(dice: &mut Dice, out: &mut String) {
     for key in ["eps", "accumulator"] {
         put(dice, 0.1, key, &|d| if d.chance(0.3) { "0".into() } else { plain(d.size()) });
     }
-    put(dice, 0.3, "window", &|d| d.whole(4).to_string());
-    put(dice, 0.15, "discount", &|d| plain(d.between(0.01, 1.0)));
-    put(dice, 0.15, "constraint", &|d| format!("{:?}", d.pick(&["strong", "weak"])));
-    for (key, share) in
-        [("eps_in_sqrt", 0.1), ("carry", 0.3), ("strict", 0.1), ("predict_first", 0.3)]
-    {
+    for (key, share) in [("eps_in_sqrt", 0.1), ("strict", 0.1), ("predict_first", 0.3)] {
         put(dice, share, key, &|d| d.chance(0.8).to_string());
     }
     put(dice, 0.2, "error_bars", &|_| "false".into());

@@ -40,12 +40,49 @@ fn bind(ast: &Ast, id: usize) -> Bind {
     }
 }
 
-fn write_node(ast: &Ast, id: usize, least: Bind, out: &mut String) {
-    let own = bind(ast, id);
-    let open = own < least;
+fn write_node(ast: &Ast, mut id: usize, mut least: Bind, out: &mut String) {
+    // A sum of many terms leans to the left; a loop goes down there, however many there are.
+    let mut spine = Vec::new();
+    let mut open = opened(ast, id, least, out);
+    while let AstNode::Binary(op, a, b) = ast.nodes[id].0 {
+        let (sign, left, right) = written(ast, op, b);
+        spine.push((sign, b, right, open));
+        (id, least) = (a, left);
+        open = opened(ast, id, least, out);
+    }
+    write_operand(ast, id, out);
+    if open {
+        out.push(')');
+    }
+    while let Some((sign, b, right, open)) = spine.pop() {
+        match sign {
+            Some(sign) => {
+                out.push_str(sign);
+                write_node(ast, b, right, out);
+            }
+            None => {
+                if let AstNode::Number(n) = ast.nodes[b].0 {
+                    out.extend(format!("{n}").chars().map(superscript));
+                }
+            }
+        }
+        if open {
+            out.push(')');
+        }
+    }
+}
+
+/// Opens a parenthesis where one is needed.
+fn opened(ast: &Ast, id: usize, least: Bind, out: &mut String) -> bool {
+    let open = bind(ast, id) < least;
     if open {
         out.push('(');
     }
+    open
+}
+
+/// What is no operation on two.
+fn write_operand(ast: &Ast, id: usize, out: &mut String) {
     match &ast.nodes[id].0 {
         AstNode::Number(value) => {
             let _ = write!(out, "{value}");
@@ -63,7 +100,7 @@ fn write_node(ast: &Ast, id: usize, least: Bind, out: &mut String) {
             out.push_str("not ");
             write_node(ast, *a, Bind::Order, out);
         }
-        AstNode::Binary(op, a, b) => write_binary(ast, *op, *a, *b, out),
+        AstNode::Binary(..) => {}
         AstNode::Call(Function::Sqrt, arguments) => {
             out.push('√');
             write_node(ast, arguments[0], Bind::Atom, out);
@@ -80,9 +117,6 @@ fn write_node(ast: &Ast, id: usize, least: Bind, out: &mut String) {
             write_list(ast, open, arguments, close, out);
         }
     }
-    if open {
-        out.push(')');
-    }
 }
 
 fn write_list(ast: &Ast, open: &str, items: &[usize], close: &str, out: &mut String) {
@@ -96,18 +130,16 @@ fn write_list(ast: &Ast, open: &str, items: &[usize], close: &str, out: &mut Str
     out.push_str(close);
 }
 
-fn write_binary(ast: &Ast, op: BinaryOp, a: usize, b: usize, out: &mut String) {
+/// How an operation is written: its sign, none where the second operand is a superscript, and how tightly its operands
+/// must hold together.
+fn written(ast: &Ast, op: BinaryOp, b: usize) -> (Option<&'static str>, Bind, Bind) {
     if op == BinaryOp::Pow
         && let AstNode::Number(n) = ast.nodes[b].0
         && n >= 0.0
         && n == n.floor()
         && n < 1e6
     {
-        write_node(ast, a, Bind::Atom, out);
-        for digit in format!("{n}").chars() {
-            out.push(superscript(digit));
-        }
-        return;
+        return (None, Bind::Atom, Bind::Atom);
     }
     let (sign, left, right) = match op {
         BinaryOp::Add => (" + ", Bind::Sum, Bind::Product),
@@ -124,9 +156,7 @@ fn write_binary(ast: &Ast, op: BinaryOp, a: usize, b: usize, out: &mut String) {
         BinaryOp::And => (" and ", Bind::Order, Bind::Order),
         BinaryOp::Or => (" or ", Bind::Order, Bind::Order),
     };
-    write_node(ast, a, left, out);
-    out.push_str(sign);
-    write_node(ast, b, right, out);
+    (Some(sign), left, right)
 }
 
 fn superscript(digit: char) -> char {

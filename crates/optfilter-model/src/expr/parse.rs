@@ -4,6 +4,8 @@
 //! it (or drops it) needs the call stack; nesting is limited to [`MAX_DEPTH`] all the same, since the
 //! parser itself recurses.
 
+#![deny(clippy::indexing_slicing)] // a place outside of a text is an error, never a panic
+
 use crate::diagnostic::closest;
 use std::ops::Range;
 
@@ -197,22 +199,23 @@ const OPERATORS: [&str; 22] = [
 fn tokenize(text: &str) -> Result<Vec<(Token, Range<usize>)>, SyntaxError> {
     let mut tokens = Vec::new();
     let mut at = 0;
-    while let Some(c) = text[at..].chars().next() {
-        let rest = &text[at..];
+    while let Some(rest) = text.get(at..)
+        && let Some(c) = rest.chars().next()
+    {
         if c.is_whitespace() {
             at += c.len_utf8();
         } else if c.is_ascii_digit() || c == '.' {
             let length = number_length(rest);
             let span = at..at + length;
-            let value = rest[..length].parse().map_err(|_| {
-                error(span.clone(), format!("`{}` is not a number", &rest[..length]))
-            })?;
+            let digits = rest.get(..length).unwrap_or_default();
+            let wrong = |_| error(span.clone(), format!("`{digits}` is not a number"));
+            let value = digits.parse().map_err(wrong)?;
             tokens.push((Token::Number(value), span));
             at += length;
         } else if c.is_alphabetic() || c == '_' {
             let length =
                 rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            let token = match &rest[..length] {
+            let token = match rest.get(..length).unwrap_or_default() {
                 "and" => Token::Op("&&"),
                 "or" => Token::Op("||"),
                 "not" => Token::Op("!"),
@@ -302,8 +305,8 @@ const SIGN_STRENGTH: u8 = 13;
 
 impl Parser {
     fn peek(&self) -> &(Token, Range<usize>) {
-        // The last token is End and is never passed, so the index is always valid.
-        &self.tokens[self.at.min(self.tokens.len() - 1)]
+        static END: (Token, Range<usize>) = (Token::End, 0..0);
+        self.tokens.get(self.at).or(self.tokens.last()).unwrap_or(&END)
     }
 
     fn next(&mut self) -> (Token, Range<usize>) {
@@ -315,10 +318,11 @@ impl Parser {
     fn push(&mut self, node: AstNode, span: Range<usize>) -> Result<usize, SyntaxError> {
         let depth = 1 + match &node {
             AstNode::Number(_) | AstNode::Name(_) => 0,
-            AstNode::Negate(a) | AstNode::Not(a) => self.depths[*a],
-            AstNode::Binary(_, a, b) => self.depths[*a].max(self.depths[*b]),
+            AstNode::Negate(a) | AstNode::Not(a) => self.depth(*a),
+            // A sum of many terms leans to the left, and is not deep for it.
+            AstNode::Binary(_, a, b) => self.depth(*a).saturating_sub(1).max(self.depth(*b)),
             AstNode::Call(_, args) | AstNode::Element(_, args) => {
-                args.iter().map(|a| self.depths[*a]).max().unwrap_or(0)
+                args.iter().map(|a| self.depth(*a)).max().unwrap_or(0)
             }
         };
         if depth > MAX_DEPTH {
@@ -327,6 +331,14 @@ impl Parser {
         self.nodes.push((node, span));
         self.depths.push(depth);
         Ok(self.nodes.len() - 1)
+    }
+
+    fn depth(&self, id: usize) -> usize {
+        self.depths.get(id).copied().unwrap_or(0)
+    }
+
+    fn span(&self, id: usize) -> Range<usize> {
+        self.nodes.get(id).map_or(0..0, |(_, span)| span.clone())
     }
 
     fn expression(&mut self, floor: u8) -> Result<usize, SyntaxError> {
@@ -341,7 +353,7 @@ impl Parser {
         {
             self.next();
             let right = self.expression(bind_right)?;
-            let span = self.nodes[left].1.start..self.nodes[right].1.end;
+            let span = self.span(left).start..self.span(right).end;
             left = self.push(AstNode::Binary(op, left, right), span)?;
         }
         self.nesting -= 1;
@@ -374,13 +386,13 @@ impl Parser {
             }
             Token::Op("-") => {
                 let inner = self.expression(SIGN_STRENGTH)?;
-                let span = span.start..self.nodes[inner].1.end;
+                let span = span.start..self.span(inner).end;
                 self.push(AstNode::Negate(inner), span)
             }
             Token::Op("+") => self.expression(SIGN_STRENGTH),
             Token::Op("!") => {
                 let inner = self.expression(NOT_STRENGTH)?;
-                let span = span.start..self.nodes[inner].1.end;
+                let span = span.start..self.span(inner).end;
                 self.push(AstNode::Not(inner), span)
             }
             Token::Op(op) => Err(error(span, format!("a value is missing before `{op}`"))),
@@ -404,11 +416,12 @@ impl Parser {
                 match self.next().0 {
                     Token::Op(",") => {}
                     Token::Op(op) if op == close => break,
-                    _ => return Err(error(open, unclosed)),
+                    _ => return Err(error(open.clone(), unclosed)),
                 }
             }
         }
-        Ok((arguments, self.tokens[self.at - 1].1.end))
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        Ok((arguments, last.map_or(open.end, |(_, span)| span.end)))
     }
 
     fn call(&mut self, name: &str, span: Range<usize>) -> Result<usize, SyntaxError> {
@@ -417,7 +430,9 @@ impl Parser {
             let mut e = error(span, format!("there is no function `{name}`"));
             e.help = match name {
                 "pow" => Some("write `a^b`".into()),
-                "arctan" | "arcsin" | "arccos" => Some(format!("write `a{}`", &name[3..])),
+                "arctan" | "arcsin" | "arccos" => {
+                    Some(format!("write `{}`", name.replace("arc", "a")))
+                }
                 "arctan2" => Some("write `atan2`".into()),
                 "log2" => Some("write `ln(a)/ln(2)`".into()),
                 _ => closest(name, Function::TABLE.iter().map(|row| row.0))

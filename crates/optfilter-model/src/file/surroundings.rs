@@ -6,7 +6,19 @@ use super::read::Reader;
 use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
+use optfilter_run::spec::CG;
 use optfilter_run::{Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
+
+/// Every optimizer of a `[filter]` table.
+const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
+    let mut names = [CG; AnyOptimizer::NAMES.len() + 1];
+    let mut i = 0;
+    while i < AnyOptimizer::NAMES.len() {
+        names[i] = AnyOptimizer::NAMES[i];
+        i += 1;
+    }
+    names
+};
 
 impl Reader {
     pub(super) fn read_process_noise(
@@ -153,7 +165,8 @@ impl Reader {
             // One setting at a time, so that an error stands where it was made.
             let known: &[&str] = match entry.key.as_str() {
                 "method" => &Method::NAMES,
-                "optimizer" => &AnyOptimizer::NAMES,
+                "optimizer" => &OPTIMIZERS,
+                "constraint" => &["strong", "weak"],
                 "loss" => &["likelihood", "squared"],
                 "gaps" => &Gaps::NAMES,
                 "irregular" => &Irregular::NAMES,
@@ -176,9 +189,16 @@ impl Reader {
             let one = toml::Table::from_iter([(entry.key.clone(), plain)]);
             let one: FilterSpec =
                 one.try_into().map_err(|e: toml::de::Error| wrong(e.message().into()))?;
-            one.validate().map_err(|e| wrong(e.message))?;
             spec = one.over(&spec);
         }
+        // Of all together, since some need others; the message stands at the one to change.
+        spec.validate().map_err(|e| {
+            let entry = entries.iter().find(|entry| entry.key == e.key);
+            match entry.or_else(|| self.get("filter")) {
+                Some(entry) => self.at(&entry.value.at, e.to_string()),
+                None => self.missing(e.to_string()),
+            }
+        })?;
         Ok(spec)
     }
 }

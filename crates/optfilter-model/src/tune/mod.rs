@@ -92,6 +92,15 @@ pub struct Window {
     pub diverged_at: Option<usize>,
 }
 
+/// What tuning is measured against.
+#[derive(Clone, Debug, Serialize)]
+pub struct Baseline {
+    /// The settings.
+    pub filter: FilterSpec,
+    /// The score over the windows that judged; none where the filter diverged.
+    pub score: Option<Score>,
+}
+
 /// The end of a search.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuned {
@@ -101,8 +110,8 @@ pub struct Tuned {
     pub windows: Vec<Window>,
     /// The score over all windows whose choice came through them.
     pub judged: Option<Score>,
-    /// What the model gets when nothing is chosen for it, and its score over the same windows.
-    pub default: (FilterSpec, Option<Score>),
+    /// What the model gets when nothing is chosen for it.
+    pub default: Baseline,
     /// How many settings were tried.
     pub tried: usize,
     /// How many of them diverged.

@@ -8,7 +8,7 @@
 //! (which its own run tells), and the leaders are run again at that size.
 
 use super::verdict::clearly_worse;
-use super::{Entry, Metric, Parts, Tuned, Window, space};
+use super::{Baseline, Entry, Metric, Parts, Tuned, Window, space};
 use crate::ModelSpec;
 use crate::run::{Dataset, Trace, Yardstick};
 use optfilter::rng::Stream;
@@ -134,13 +134,21 @@ pub fn tune(
     }
     let mut plans = choose(space::candidates(spec, data, &methods, end), search);
     // What the model has already takes part to the end.
-    let default = spec.fitted(&FilterSpec { error_bars: Some(false), ..FilterSpec::default() })?;
+    let default = spec.fitted(&FilterSpec {
+        error_bars: Some(false),
+        predict_first: spec.filter.predict_first,
+        ..FilterSpec::default()
+    })?;
     let own = spec.fitted(&FilterSpec { error_bars: Some(false), ..spec.filter.clone() })?;
-    let own = methods.contains(&own.method()).then_some(own);
+    let own = Some(own).filter(|own| methods.contains(&own.method()) && spec.runner(own).is_ok());
     plans.extend(own.clone().filter(|own| !plans.contains(own)));
     if plans.is_empty() {
         let why: Vec<String> = left_out.iter().map(|(_, why)| why.clone()).collect();
         let message = format!("none of these methods fits the model: {}", why.join("; "));
+        return Err(SpecError::new(message));
+    }
+    if (parts.settle..end).all(|row| data.output(row).iter().all(|y| y.is_nan())) {
+        let message = format!("nothing is measured in rows {} to {end}", parts.settle + 1);
         return Err(SpecError::new(message));
     }
     let tried = plans.len();
@@ -170,7 +178,7 @@ pub fn tune(
     if ranked.is_empty() {
         return Err(SpecError::new(format!("all {tried} settings diverged on this series")));
     }
-    let near = closer(&ranked);
+    let near = closer(spec, &ranked);
     board.new_round(near.len());
     let refined = near.len();
     ranked.extend(board.rank(near, end));
@@ -189,7 +197,7 @@ pub fn tune(
 
 /// What to look at closer: around the leader and around the best of each other method; Kalman filters with their
 /// noise at the size that suits them.
-fn closer(ranked: &[Ranked]) -> Vec<FilterSpec> {
+fn closer(spec: &ModelSpec, ranked: &[Ranked]) -> Vec<FilterSpec> {
     let mut near: Vec<FilterSpec> = Vec::new();
     for (i, leader) in ranked.iter().enumerate() {
         let method = leader.plan.method();
@@ -200,7 +208,7 @@ fn closer(ranked: &[Ranked]) -> Vec<FilterSpec> {
             false => leader.plan.clone(),
         };
         if place == 0 || i == 1 {
-            near.extend(space::neighbours(&plan));
+            near.extend(space::neighbours(spec, &plan));
         }
         if kalman && place < 3 {
             near.push(plan);
@@ -211,14 +219,18 @@ fn closer(ranked: &[Ranked]) -> Vec<FilterSpec> {
 
 /// The ten best, the best of every method, and what the model had: best first, each once.
 fn pool(ranked: impl Iterator<Item = FilterSpec>, own: Option<FilterSpec>) -> Vec<FilterSpec> {
+    // Settings are the same where they say the same, written out or left to the default.
+    let contains = |pool: &[FilterSpec], plan: &FilterSpec| {
+        pool.iter().any(|p| p.essential() == plan.essential())
+    };
     let mut pool: Vec<FilterSpec> = Vec::new();
     for plan in ranked {
         let first = !pool.iter().any(|p| p.method() == plan.method());
-        if (pool.len() < 10 || first) && !pool.contains(&plan) {
+        if (pool.len() < 10 || first) && !contains(&pool, &plan) {
             pool.push(plan);
         }
     }
-    pool.extend(own.filter(|own| !pool.contains(own)));
+    pool.extend(own.filter(|own| !contains(&pool, own)));
     pool
 }
 
@@ -299,10 +311,10 @@ fn judge(
         board: std::iter::once(winner).chain(others).map(entry).collect(),
         windows,
         judged: judged.then(|| by_choice.score(judging.clone())),
-        default: (
-            default,
-            (judged && default_trace.reaches(rows)).then(|| by_default.score(judging)),
-        ),
+        default: Baseline {
+            filter: default,
+            score: (judged && default_trace.reaches(rows)).then(|| by_default.score(judging)),
+        },
         tried: 0,
         diverged: 0,
         left_out: Vec::new(),

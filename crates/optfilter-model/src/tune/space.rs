@@ -161,7 +161,7 @@ pub(super) fn calibrated(plan: &FilterSpec, factor: f64) -> FilterSpec {
 }
 
 /// Neighbours of a setting, for a finer look.
-pub(super) fn neighbours(plan: &FilterSpec) -> Vec<FilterSpec> {
+pub(super) fn neighbours(spec: &ModelSpec, plan: &FilterSpec) -> Vec<FilterSpec> {
     let mut out = Vec::new();
     if plan.method().optimizes() {
         if plan.optimizer() != CG {
@@ -200,7 +200,9 @@ pub(super) fn neighbours(plan: &FilterSpec) -> Vec<FilterSpec> {
         let scale = round(plan.process_scale() * factor);
         out.push(FilterSpec { process_scale: Some(scale), ..plan.clone() });
     }
-    for factor in [0.6, 1.7] {
+    // A particle filter of counts knows no R.
+    let reads_r = is_kalman(plan.method()) || spec.likelihoods.iter().any(|l| l.needs_noise());
+    for factor in if reads_r { &[0.6, 1.7][..] } else { &[] } {
         let scale = round(plan.measurement_scale() * factor);
         out.push(FilterSpec { measurement_scale: Some(scale), ..plan.clone() });
     }

@@ -1,6 +1,6 @@
 //! A network with a filter, its scaling of features, and what it predicts.
 
-use super::setup::Setup;
+use super::setup::{Scaling, Setup};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::filter::{Static, WeightFilter, fit};
@@ -30,10 +30,7 @@ pub struct Follower {
     network: Network,
     evaluator: Evaluator<f32>,
     filter: Box<dyn WeightFilter<f32> + Send>,
-    /// Mean and factor of each feature.
-    scaling: Vec<(f64, f64)>,
-    /// Mean and factor of the label, when it is a number.
-    target: (f64, f64),
+    scaling: Scaling,
     classes: usize,
     pretrain: usize,
 }
@@ -55,6 +52,23 @@ fn mean_and_factor(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let largest = values.clone().fold(0.0, |a: f64, v| a.max(v.abs()));
     let std = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
     (mean, if std > 1e-3 * largest { 1.0 / std } else { 1.0 })
+}
+
+/// Scaling by some samples; images are left as they are.
+fn scaling_by(stream: &Stream, samples: Range<usize>) -> Scaling {
+    let width = stream.shape().len();
+    let features = match stream.shape() {
+        Shape::Image { .. } => vec![(0.0, 1.0); width],
+        Shape::Vector(_) => {
+            let x = stream.x(samples.clone());
+            (0..width).map(|i| mean_and_factor(x.iter().skip(i).step_by(width).copied())).collect()
+        }
+    };
+    let target = match stream.labels() {
+        Labels::Values(v) => mean_and_factor(v[samples].iter().copied()),
+        Labels::Classes { .. } => (0.0, 1.0),
+    };
+    Scaling { features, target }
 }
 
 impl Follower {
@@ -79,19 +93,16 @@ impl Follower {
         let network = Network::from_description(&setup.network, stream.shape(), outputs)?;
         let early = stream.range(0..setup.pretrain.max(1));
         let width = stream.shape().len();
-        let scaling = match stream.shape() {
-            Shape::Image { .. } => vec![(0.0, 1.0); width],
-            Shape::Vector(_) => {
-                let x = stream.x(early.clone());
-                (0..width)
-                    .map(|i| mean_and_factor(x.iter().skip(i).step_by(width).copied()))
-                    .collect()
-            }
+        let scaling = match &setup.scaling {
+            Some(given) => given.clone(),
+            None => scaling_by(stream, early.clone()),
         };
-        let target = match stream.labels() {
-            Labels::Values(v) => mean_and_factor(v[early.clone()].iter().copied()),
-            Labels::Classes { .. } => (0.0, 1.0),
-        };
+        if scaling.features.len() != width {
+            let found = scaling.features.len();
+            return Err(AdaptError::Data(format!(
+                "the weights are for samples of {found} numbers; the data have {width}"
+            )));
+        }
         let mut evaluator = Evaluator::new(&network);
         let given = weights.is_some();
         let mut start = match weights {
@@ -108,7 +119,6 @@ impl Follower {
             evaluator: evaluator.clone(),
             filter: Box::new(Static(Vec::new())),
             scaling,
-            target,
             classes,
             pretrain: setup.pretrain,
             network,
@@ -131,6 +141,10 @@ impl Follower {
     pub fn network(&self) -> &Network {
         &self.network
     }
+    /// How features and labels are scaled.
+    pub fn scaling(&self) -> &Scaling {
+        &self.scaling
+    }
     /// The weights as they are.
     pub fn weights(&self) -> &[f32] {
         self.filter.weights()
@@ -148,16 +162,19 @@ impl Follower {
             Labels::Values(v) => (
                 x,
                 Vec::new(),
-                v[samples].iter().map(|v| ((v - self.target.0) * self.target.1) as f32).collect(),
+                v[samples]
+                    .iter()
+                    .map(|v| ((v - self.scaling.target.0) * self.scaling.target.1) as f32)
+                    .collect(),
             ),
         }
     }
 
     fn scaled(&self, x: &[f64]) -> Vec<f32> {
-        x.chunks_exact(self.scaling.len().max(1))
+        x.chunks_exact(self.scaling.features.len().max(1))
             .flat_map(|row| {
                 row.iter()
-                    .zip(&self.scaling)
+                    .zip(&self.scaling.features)
                     .map(|(v, (mean, factor))| ((v - mean) * factor) as f32)
             })
             .collect()
@@ -190,11 +207,13 @@ impl Follower {
     pub fn predict(&mut self, x: &[f64]) -> Prediction {
         let x = self.scaled(x);
         let outputs = self.network.outputs();
-        let mut z = vec![0.0; x.len() / self.scaling.len().max(1) * outputs];
+        let mut z = vec![0.0; x.len() / self.scaling.features.len().max(1) * outputs];
         self.evaluator.predict(self.filter.weights(), &x, &mut z);
         match self.classes {
             0 => Prediction::Values(
-                z.iter().map(|v| f64::from(*v) / self.target.1 + self.target.0).collect(),
+                z.iter()
+                    .map(|v| f64::from(*v) / self.scaling.target.1 + self.scaling.target.0)
+                    .collect(),
             ),
             2 => Prediction::Classes(
                 z.iter()
@@ -220,7 +239,9 @@ impl Follower {
             Labels::Classes { of, .. } => (of.clone(), Vec::new()),
             Labels::Values(v) => (
                 Vec::new(),
-                v.iter().map(|v| ((v - self.target.0) * self.target.1) as f32).collect(),
+                v.iter()
+                    .map(|v| ((v - self.scaling.target.0) * self.scaling.target.1) as f32)
+                    .collect(),
             ),
         };
         let batch = self.batch(&x, &classes, &values, Reduction::Sum)?;

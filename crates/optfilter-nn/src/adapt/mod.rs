@@ -30,13 +30,15 @@
 
 mod follow;
 mod read;
+mod saved;
 mod score;
 mod setup;
 
 pub use follow::{Follower, Prediction};
 pub use read::{CsvOptions, read_csv, read_npz};
+pub use saved::Saved;
 pub use score::{Score, Tuned, level, mean_loss, most_likely, prequential, tune};
-pub use setup::{Setup, WeightMethod};
+pub use setup::{Scaling, Setup, WeightMethod};
 
 use crate::layer::Shape;
 use std::ops::Range;
@@ -212,6 +214,23 @@ impl Stream {
     /// The labels.
     pub fn labels(&self) -> &Labels {
         &self.labels
+    }
+    /// The same stream with its classes numbered as these are; each of its own must be among them.
+    pub fn with_classes(mut self, known: &[String]) -> Result<Self, AdaptError> {
+        if let Labels::Classes { of, names } = &mut self.labels {
+            let place = |name: &String| {
+                known.iter().position(|k| k == name).map(|i| i as u32).ok_or_else(|| {
+                    let known = known.join(", ");
+                    AdaptError::Data(format!(
+                        "the weights know no class {name:?}; they know {known}"
+                    ))
+                })
+            };
+            let places = names.iter().map(place).collect::<Result<Vec<u32>, _>>()?;
+            of.iter_mut().for_each(|class| *class = places[*class as usize]);
+            *names = known.to_vec();
+        }
+        Ok(self)
     }
     /// Time of a step.
     pub fn time(&self, step: usize) -> f64 {

@@ -95,7 +95,7 @@ fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, String> {
         let values: Result<Vec<f64>, _> = labels.iter().map(|r| r.parse()).collect();
         return values.map(Labels::Values).map_err(|_| "the labels are not numbers".into());
     }
-    if names.len() < 2 {
+    if names.len() < 2 && regress != Some(false) {
         return Err("all labels are the same: there is nothing to learn".into());
     }
     // Numbers in order of value, not of spelling.

@@ -32,8 +32,53 @@ pub enum WeightMethod {
     Static,
 }
 
+impl WeightMethod {
+    /// The method of a name, with what it needs and is not told set as usual.
+    pub fn of_parts(
+        name: &str,
+        steps: Option<u32>,
+        transition_var: Option<f64>,
+        count: Option<usize>,
+    ) -> Option<Self> {
+        let (steps, count) = (steps.unwrap_or(50), count.unwrap_or(1000));
+        let transition_var = transition_var.unwrap_or(0.01);
+        Some(match name {
+            "imap" => Self::ImplicitMap { steps },
+            "vkf" => Self::Variational { steps, transition_var },
+            "pf" => Self::Particle { count, transition_var },
+            "direct" => Self::DirectFit,
+            "static" => Self::Static,
+            _ => return None,
+        })
+    }
+
+    /// Its name, steps, variance and particles, as far as it has them.
+    pub fn parts(&self) -> (&'static str, Option<u32>, Option<f64>, Option<usize>) {
+        match *self {
+            Self::ImplicitMap { steps } => ("imap", Some(steps), None, None),
+            Self::Variational { steps, transition_var } => {
+                ("vkf", Some(steps), Some(transition_var), None)
+            }
+            Self::Particle { count, transition_var } => {
+                ("pf", None, Some(transition_var), Some(count))
+            }
+            Self::DirectFit => ("direct", None, None, None),
+            Self::Static => ("static", None, None, None),
+        }
+    }
+}
+
+/// How numbers are brought to the size that a network likes: (value - mean) * factor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Mean and factor of each feature.
+    pub features: Vec<(f64, f64)>,
+    /// Mean and factor of the label, when it is a number.
+    pub target: (f64, f64),
+}
+
 /// Everything but the data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// `cnn`, `linear` or `mlp:64,64`.
     pub network: String,
@@ -51,6 +96,8 @@ pub struct Setup {
     pub pretrain: usize,
     /// For the initial weights and the particles.
     pub seed: u64,
+    /// The scaling, where it came with the weights; else by the first time steps.
+    pub scaling: Option<Scaling>,
 }
 
 impl Default for Setup {
@@ -64,6 +111,7 @@ impl Default for Setup {
             decay: 0.0,
             pretrain: 1,
             seed: 0,
+            scaling: None,
         }
     }
 }

@@ -18,8 +18,17 @@ const TURN: f64 = 60.0;
 impl Dataset {
     /// The stand-in; always the same.
     pub fn generated() -> Self {
+        Self::striped(2010, "generated stand-in (turning stripes, not portraits)")
+    }
+
+    /// The stand-in of a demonstration, which has turned as far by another year.
+    pub fn turning(last: i32) -> Self {
+        Self::striped(last, "demonstration on generated stripes, not portraits")
+    }
+
+    fn striped(last: i32, name: &str) -> Self {
         let mut data = Self {
-            name: "generated stand-in (turning stripes, not portraits)".into(),
+            name: name.into(),
             generated: true,
             images: Vec::new(),
             year: Vec::new(),
@@ -27,20 +36,20 @@ impl Dataset {
             problems: Vec::new(),
         };
         for i in 0..EARLY {
-            data.push(1905 + (i * 26 / EARLY) as i32, i as u64);
+            data.push(1905 + (i * 26 / EARLY) as i32, i as u64, last);
         }
-        for year in 1931..=2010 {
+        for year in 1931..=last {
             for i in 0..YEARLY {
-                data.push(year, i as u64);
+                data.push(year, i as u64, last);
             }
         }
         data
     }
 
-    fn push(&mut self, year: i32, index: u64) {
+    fn push(&mut self, year: i32, index: u64, last: i32) {
         let mut stream = Stream::new(1905, year as u64 * 10_000 + index, "stand-in image");
         let label = stream.uniform() < 0.5;
-        let turned = TURN * f64::from((year - 1930).max(0)) / 80.0;
+        let turned = TURN * f64::from((year - 1930).max(0)) / f64::from(last - 1930);
         let degrees = turned + if label { 90.0 } else { 0.0 } + 12.0 * stream.normal();
         let (sin, cos) = degrees.to_radians().sin_cos();
         let frequency = 0.5 + 0.2 * stream.uniform();

@@ -5,6 +5,10 @@ use crate::protocol::Protocol;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// An optimizer step of the paper's network on a year's images, on one core of 2026.
+const STEP: Duration = Duration::from_millis(7);
 
 /// Where the arithmetic is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub enum Device {
 pub enum Size {
     /// Seconds: [`Options::quick`].
     Quick,
+    /// What the experiment is about, in less than half a minute: [`Options::demonstration`].
+    Demonstration,
     /// The paper's best configurations: [`Options::short`].
     Short,
     /// All configurations: [`Options::full`].
@@ -32,6 +38,8 @@ pub enum Size {
 pub struct Options {
     /// Archive folder or npz file; without it the generated stand-in.
     pub data: Option<PathBuf>,
+    /// Whether the stand-in turns within the years asked for, so that few of them are enough.
+    pub hurried: bool,
     /// Seeds 0 to `seeds - 1`.
     pub seeds: u64,
     /// Methods with their configurations.
@@ -55,6 +63,7 @@ impl Options {
     pub fn new(size: Size, out: PathBuf) -> Self {
         match size {
             Size::Quick => Self::quick(out),
+            Size::Demonstration => Self::demonstration(out),
             Size::Short => Self::short(out),
             Size::Full => Self::full(out),
         }
@@ -70,11 +79,34 @@ impl Options {
         Self { seeds: 1, years: (1931, 1934), particles: 50, methods, ..Self::short(out) }
     }
 
+    /// Where no photographs are there: stripes that turn in ten years, static weights, K = 50 and 100, a small particle
+    /// filter, one seed.
+    pub fn demonstration(out: PathBuf) -> Self {
+        let methods = vec![
+            YearbookMethod::Static,
+            YearbookMethod::ImplicitMap(50),
+            YearbookMethod::ImplicitMap(100),
+            YearbookMethod::Particle(0.01),
+        ];
+        let years = (1931, 1940);
+        Self { seeds: 1, years, particles: 200, methods, hurried: true, ..Self::short(out) }
+    }
+
+    /// About how long a run takes on so many cores: by its optimizer steps, [`STEP`] each.
+    pub fn estimate(&self, cores: usize) -> Duration {
+        let chains = |m: &YearbookMethod| if m.shared() { 1 } else { self.protocols.len() };
+        let years = f64::from(self.years.1 - self.years.0 + 1);
+        let work = |m: &YearbookMethod| m.work(self.particles) * years * chains(m) as f64;
+        let steps = self.methods.iter().map(work).sum::<f64>() * self.seeds as f64;
+        STEP.mul_f64(steps / cores.max(1) as f64)
+    }
+
     /// The short run: K = 50 and 100, direct fit, static weights, variational and particle filter at sigma^2 = 0.01,
     /// 3 seeds, published protocol.
     pub fn short(out: PathBuf) -> Self {
         Self {
             data: None,
+            hurried: false,
             seeds: 3,
             methods: vec![
                 YearbookMethod::Static,

@@ -24,7 +24,7 @@ pub fn add_to_report(out: &Path, outcome: &Outcome) -> Result<(), RunError> {
     save(&path, cells(&old, outcome)?.as_bytes())?;
     let path = out.join("index.html");
     let page = std::fs::read_to_string(&path).unwrap_or_else(|_| empty_page());
-    let page = with_appendix(&page, &section(outcome, &figures));
+    let page = with_appendix(&page, "yearbook", &section(outcome, &figures));
     save(&path, page.as_bytes())
 }
 

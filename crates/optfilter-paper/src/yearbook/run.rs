@@ -80,6 +80,7 @@ pub fn run(
     let backend = backend(options.device)?;
     let data = match &options.data {
         Some(path) => Dataset::load(path)?,
+        None if options.hurried => Dataset::turning(options.years.1),
         None => Dataset::generated(),
     };
     let network = Network::paper_cnn();

@@ -102,6 +102,19 @@ impl CoreFilter {
     }
 }
 
+/// What is wrong with a belief, under the names by which it is set.
+fn as_set(error: FilterError) -> FilterError {
+    match error {
+        FilterError::NotPositiveDefinite { quantity: "initial cov", index } => {
+            FilterError::NotPositiveDefinite { quantity: "P", index }
+        }
+        FilterError::NotFinite { argument: "initial mean", component, index } => {
+            FilterError::NotFinite { argument: "x", component, index }
+        }
+        other => other,
+    }
+}
+
 /// Raises a callable's exception, or the error.
 fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
     match (result, take_pending()) {
@@ -114,10 +127,13 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
 /// Roughly how many multiplications a step takes.
 fn work(spec: &FilterSpec, n: usize) -> usize {
     let (steps, particles) = (spec.steps() as usize, spec.particles() as usize);
+    let members = (spec.members() as usize).min(1 << 20);
     match spec.method() {
         Method::Imap | Method::Vkf => n.saturating_mul(n).saturating_mul(steps),
         Method::Iekf => n * n * n * steps,
         Method::Pf => n.saturating_mul(particles),
+        Method::Etkf => n.saturating_mul(members * members),
+        Method::Letkf => n.saturating_mul(members * members * members),
         _ => n * n * n,
     }
 }
@@ -295,7 +311,7 @@ impl CoreFilter {
         } else if !now.cov.is_empty() {
             start.cov = Covariance::Dense(nalgebra::DMatrix::from_column_slice(n, n, &now.cov));
         }
-        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, e, None))?;
+        guard.moving.live = runner.start(&start).map_err(|e| to_python(py, as_set(e), None))?;
         Ok(())
     }
 

@@ -1,15 +1,14 @@
 //! A Parquet file whose pages may be compressed with zstd.
 //!
 //! The parquet crate unpacks zstd with a C library and lets nobody else do it. So it is told that those columns are
-//! not compressed, and the pages that it hands out are unpacked here, by ruzstd.
+//! not compressed, and the pages that it hands out are unpacked here, by ruzstd. What pages claim is looked at before.
 
+use super::claims;
 use parquet::basic::Compression;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{
-    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
-};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::record::reader::RowIter;
@@ -26,22 +25,9 @@ pub(super) struct PackedFile<R> {
 
 impl<R: ChunkReader> PackedFile<R> {
     pub(super) fn new(reader: R) -> Result<Self> {
+        claims::footer(&reader)?;
         let metadata = ParquetMetaDataReader::new().parse_and_finish(&reader)?;
-        // The crate takes it for granted that the places of an index are in the file.
-        let inside = |column: &ColumnChunkMetaData| {
-            let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
-            let end = u64::try_from(start)
-                .ok()?
-                .checked_add(column.compressed_size().try_into().ok()?)?;
-            Some(end <= reader.len() && column.uncompressed_size() >= 0 && column.num_values() >= 0)
-        };
-        let groups = metadata.row_groups();
-        if groups
-            .iter()
-            .any(|g| g.num_rows() < 0 || !g.columns().iter().all(|c| inside(c) == Some(true)))
-        {
-            return Err(ParquetError::EOF("its index points to places outside of it".into()));
-        }
+        claims::index(&metadata, reader.len())?;
         Ok(Self { reader: Arc::new(reader), metadata })
     }
 }
@@ -82,12 +68,17 @@ impl<R: ChunkReader + 'static> RowGroupReader for Group<'_, R> {
     fn get_column_page_reader(&self, i: usize) -> Result<Box<dyn PageReader>> {
         let (column, rows) = (self.metadata.column(i), usize::try_from(self.metadata.num_rows())?);
         let reader = Arc::clone(&self.reader);
-        if !matches!(column.compression(), Compression::ZSTD(_)) {
-            return Ok(Box::new(SerializedPageReader::new(reader, column, rows, None)?));
-        }
-        let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED);
-        let pages = SerializedPageReader::new(reader, &plain.build()?, rows, None)?;
-        Ok(Box::new(Unpacked { pages, limit: u64::try_from(column.uncompressed_size())? }))
+        claims::pages(&*reader, column)?;
+        let optional = column.column_descr().max_def_level() > 0;
+        let packed = matches!(column.compression(), Compression::ZSTD(_));
+        let pages = if packed {
+            let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED);
+            SerializedPageReader::new(reader, &plain.build()?, rows, None)?
+        } else {
+            SerializedPageReader::new(reader, column, rows, None)?
+        };
+        let limit = packed.then_some(u64::try_from(column.uncompressed_size())?);
+        Ok(Box::new(Unpacked { pages, limit, optional }))
     }
 
     fn get_column_bloom_filter(&self, _: usize) -> Option<&Sbbf> {
@@ -99,26 +90,28 @@ impl<R: ChunkReader + 'static> RowGroupReader for Group<'_, R> {
     }
 }
 
-/// Pages, unpacked.
+/// Pages, unpacked and looked at.
 struct Unpacked<R: ChunkReader> {
     pages: SerializedPageReader<R>,
-    /// What the whole column may have: a page that says more is not unpacked to its end.
-    limit: u64,
+    /// Of zstd, what the whole column may have: a page that says more is not unpacked to its end.
+    limit: Option<u64>,
+    /// Whether values may be missing, so that pages begin with levels.
+    optional: bool,
 }
 
 impl<R: ChunkReader> Unpacked<R> {
     /// The first `plain` bytes of a page as they are, and the others unpacked.
-    fn unpack(&self, page: &[u8], plain: usize) -> Result<bytes::Bytes> {
+    fn unpack(page: &[u8], plain: usize, limit: u64) -> Result<bytes::Bytes> {
         let fail = |reason: String| ParquetError::General(format!("a page of zstd: {reason}"));
         let (levels, packed) =
             page.split_at_checked(plain).ok_or_else(|| fail("it is too short".into()))?;
         let mut out = levels.to_vec();
         if !packed.is_empty() {
             let decoder = StreamingDecoder::new(packed).map_err(|e| fail(e.to_string()))?;
-            let read = decoder.take(self.limit.saturating_add(1)).read_to_end(&mut out);
+            let read = decoder.take(limit.saturating_add(1)).read_to_end(&mut out);
             read.map_err(|e| fail(e.to_string()))?;
         }
-        if out.len() as u64 > self.limit {
+        if out.len() as u64 > limit {
             return Err(fail("it holds more than the column".into()));
         }
         Ok(out.into())
@@ -128,23 +121,27 @@ impl<R: ChunkReader> Unpacked<R> {
 impl<R: ChunkReader> PageReader for Unpacked<R> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
-        match &mut page {
-            Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
-                *buf = self.unpack(buf, 0)?;
-            }
-            Page::DataPageV2 {
-                buf,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                is_compressed,
-                ..
-            } => {
-                if std::mem::take(is_compressed) {
-                    let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
-                    *buf = self.unpack(buf, usize::try_from(levels)?)?;
+        if let Some(limit) = self.limit {
+            match &mut page {
+                Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. } => {
+                    *buf = Self::unpack(buf, 0, limit)?;
+                }
+                Page::DataPageV2 {
+                    buf,
+                    def_levels_byte_len,
+                    rep_levels_byte_len,
+                    is_compressed,
+                    ..
+                } => {
+                    if std::mem::take(is_compressed) {
+                        let levels =
+                            u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+                        *buf = Self::unpack(buf, usize::try_from(levels)?, limit)?;
+                    }
                 }
             }
         }
+        claims::page(&page, self.optional)?;
         Ok(Some(page))
     }
 

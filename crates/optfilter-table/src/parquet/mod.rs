@@ -6,6 +6,7 @@
 //!
 //! Plain, Snappy, gzip, LZ4 and zstd files can be read; the error of any other says what to do.
 
+mod claims;
 mod error;
 mod file;
 mod guard;

@@ -8,11 +8,11 @@ use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
 use crate::foreign;
 use crate::source::Source;
-use parquet::basic::{Compression, LogicalType, TimeUnit};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit};
 use parquet::file::reader::FileReader;
 use parquet::record::Field;
 use parquet::record::reader::RowIter;
-use parquet::schema::types::Type;
+use parquet::schema::types::{Type, TypePtr};
 use std::io::Read;
 
 /// A Parquet table being read.
@@ -87,6 +87,14 @@ impl ParquetReader {
                 });
             }
         }
+        let one_value = |field: &TypePtr| {
+            field.is_primitive() && field.get_basic_info().repetition() != Repetition::REPEATED
+        };
+        if !wanted.iter().filter_map(|(i, _)| fields.get(*i)).all(one_value) {
+            return Err(TableError::Unsupported {
+                message: "a column that is asked for holds lists or records; give each of their values a column",
+            });
+        }
         // In the order of the file, as the rows will be.
         let mut kept: Vec<usize> = wanted.iter().map(|(i, _)| *i).collect();
         kept.sort_unstable();
@@ -128,6 +136,7 @@ impl ParquetReader {
                     }
                 })?;
             }
+            into.lines.push(self.row);
             into.rows += 1;
         }
         self.rows = Some(rows);

@@ -4,7 +4,7 @@
 //!
 //! - a Gaussian gets the mean and covariance of what of it lies inside (a truncated Gaussian), so its error bar at a bound is
 //!   that of a state known to be on one side of it;
-//! - particles are reflected at the sides they went through;
+//! - particles and members of an ensemble are reflected at the sides they went through;
 //! - a point is projected.
 //!
 //! A belief that is given outside is brought in before anything is made of it. The filters that descend have bounds of their own

@@ -91,8 +91,14 @@ where
             if var > 0.0 && less < var {
                 let slope = self.cov.column(i) / var;
                 self.mean.axpy(mean - before, &slope, 1.0);
-                // slope slope' (less - var), without a temporary.
-                self.cov.ger(less - var, &slope, &slope, 1.0);
+                for j in 0..n {
+                    for k in 0..j {
+                        self.cov[(j, k)] += slope[j] * slope[k] * (less - var);
+                        self.cov[(k, j)] = self.cov[(j, k)];
+                    }
+                    let kept = self.cov[(j, j)] + slope[j] * slope[j] * (less - var);
+                    self.cov[(j, j)] = kept.max(0.0); // no less than nothing, by rounding
+                }
                 self.cov[(i, i)] = less;
             }
             self.mean[i] = mean;
@@ -271,7 +277,7 @@ where
     (nis + S::from_f64(count as f64 * LN_TAU) + factor.ln_det()).scale(-0.5)
 }
 
-const LN_TAU: f64 = 1.837_877_066_409_345_5;
+pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_5;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //! | [`Iterated`] | Gaussian | derivatives (automatic), noise |
 //! | [`Unscented`] | Gaussian | values, noise |
 //! | [`Particle`] | weighted samples | values, process noise, likelihood |
+//! | [`Ensemble`] | equally likely samples | values, measurement noise |
 //! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
 //! | [`ImplicitMap`] | point | gradient of the likelihood, an optimizer and a number of steps |
 //! | [`Window`] | point, and the rows of the window | the same, over the last rows |
@@ -30,12 +31,16 @@
 //! ```
 
 mod bounded;
+mod ensemble;
+mod ensemble_belief;
+mod ensemble_transform;
 mod error_bars;
 mod extended;
 mod gaussian;
 mod implicit_map;
 mod iterated;
 mod kalman;
+mod localization;
 mod particle;
 mod particle_belief;
 mod point;
@@ -49,12 +54,15 @@ mod window_loss;
 
 pub use crate::error::FilterError;
 pub use bounded::Bounded;
+pub use ensemble::Ensemble;
+pub use ensemble_belief::EnsembleBelief;
 pub use error_bars::ErrorBars;
 pub use extended::Extended;
 pub use gaussian::GaussianBelief;
 pub use implicit_map::{ImplicitMap, Memory};
 pub use iterated::Iterated;
 pub use kalman::Kalman;
+pub use localization::Localization;
 pub use particle::{Particle, Resampling};
 pub use particle_belief::ParticleBelief;
 pub use point::PointBelief;

@@ -276,7 +276,11 @@ where
     }
 
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
-        check_len("particles' state", n, self.dim, Some(index))
+        let lanes = self.count.div_ceil(LANES).saturating_mul(LANES);
+        check_len("particles' state", n, self.dim, Some(index))?;
+        check_len("particles' weights", lanes.max(1), self.weights.len(), Some(index))?;
+        check_len("particles' log-weights", lanes, self.log_weights.len(), Some(index))?;
+        check_len("particles' values", lanes.saturating_mul(n), self.values.len(), Some(index))
     }
 
     fn is_within(&self, bounds: &Bounds) -> bool {

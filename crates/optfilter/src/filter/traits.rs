@@ -40,6 +40,11 @@ where
 {
     /// Whether there is a covariance; a point estimate has none.
     const HAS_COV: bool;
+    /// Whether there are covariances of `size` components: an ensemble makes none that is far larger than itself.
+    #[inline(always)]
+    fn has_cov(_size: usize) -> bool {
+        Self::HAS_COV
+    }
     /// The estimate.
     fn mean(&self) -> OVector<f64, N>;
     /// Its error covariance (n x n), if the filter has one.
@@ -103,12 +108,12 @@ where
     }
 
     /// Of a measurement that is missing altogether: nothing was learnt.
-    fn nothing(m: M, has_cov: bool) -> Self {
+    fn nothing(m: M, is_spread: bool, has_cov: bool) -> Self {
         Self {
             innovation: OVector::repeat_generic(m, U1, f64::NAN),
             innovation_cov: has_cov.then(|| OMatrix::repeat_generic(m, m, f64::NAN)),
-            log_likelihood: has_cov.then_some(0.0),
-            nis: has_cov.then_some(f64::NAN),
+            log_likelihood: is_spread.then_some(0.0),
+            nis: is_spread.then_some(f64::NAN),
             observed: 0,
         }
     }
@@ -237,13 +242,8 @@ pub trait Filter {
         if step.dt == 0.0 {
             return Ok(belief.clone());
         }
-        if let Some(bounds) = self.bounds()
-            && !belief.is_within(bounds)
-        {
-            let mut inside = belief.clone();
-            self.confine(&mut inside, bounds);
-            return self.predicted(&inside, u, step);
-        }
+        let inside = self.inside(belief);
+        let belief = inside.as_ref().unwrap_or(belief);
         let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, belief.mean())),
@@ -278,24 +278,19 @@ pub trait Filter {
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        if let Some(bounds) = self.bounds()
-            && !belief.is_within(bounds)
-        {
-            let mut inside = belief.clone();
-            self.confine(&mut inside, bounds);
-            let update = self.update(&mut inside, y, u, step)?;
-            *belief = inside;
-            return Ok(update);
-        }
-        with_observed(
+        let mut inside = self.inside(belief);
+        let held = inside.as_mut().unwrap_or(&mut *belief);
+        let update = with_observed(
             m,
             y,
             #[inline(always)]
             |observed: Observed<'_>| {
+                let belief = &mut *held;
                 let count = observed.count(y.len());
                 if count == 0 {
                     self.miss(belief, u, step);
-                    return Ok(Update::nothing(m, Self::Belief::HAS_COV));
+                    let has_cov = Self::Belief::has_cov(m.value());
+                    return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
                 }
                 let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
                     Ok(done) => done,
@@ -307,6 +302,9 @@ pub trait Filter {
                 if let Some(quantity) = self.flaw(&next) {
                     return Err(diverged(belief.mean(), quantity, step.index));
                 }
+                if !is_known(&update.innovation, observed) {
+                    return Err(diverged(belief.mean(), "predicted measurement", step.index));
+                }
                 *belief = next;
                 update.observed = count;
                 if observed != Observed::All {
@@ -314,8 +312,39 @@ pub trait Filter {
                 }
                 Ok(update)
             },
-        )
+        )?;
+        if let Some(inside) = inside {
+            *belief = inside;
+        }
+        Ok(update)
     }
+
+    /// A belief from outside the box, brought into it; `None` if there is nothing to bring.
+    #[inline(always)]
+    fn inside(&self, belief: &Self::Belief) -> Option<Self::Belief>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let bounds = self.bounds().filter(|bounds| !belief.is_within(bounds))?;
+        let mut inside = belief.clone();
+        self.confine(&mut inside, bounds);
+        Some(inside)
+    }
+}
+
+/// Whether a prediction was a number wherever something was measured. A likelihood or a rule that bounds its steps
+/// may leave the estimate finite all the same.
+#[inline(always)]
+fn is_known<M: Dim>(innovation: &OVector<f64, M>, observed: Observed<'_>) -> bool
+where
+    DefaultAllocator: Allocator<M>,
+{
+    let mut known = true;
+    for i in 0..innovation.nrows() {
+        known &= innovation[i].is_finite() || !observed.has(i);
+    }
+    known
 }
 
 /// The name of a predicted quantity.

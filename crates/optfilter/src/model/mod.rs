@@ -49,7 +49,7 @@ pub use likelihood::Likelihood;
 pub use linear::Linear;
 pub use lorenz63::Lorenz63;
 pub use lorenz96::Lorenz96;
-pub use noise::{GaussianNoise, Noise, NoiseError};
+pub use noise::{DiagonalNoise, GaussianNoise, Noise, NoiseError};
 pub use random_walk::RandomWalk;
 
 use crate::derivative::{self, VectorFunction};

@@ -4,7 +4,7 @@ use super::Step;
 use super::discretize::discretize;
 use crate::linalg;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The covariances of process and measurement noise.
 pub trait Noise<N: Dim, M: Dim>
@@ -17,6 +17,14 @@ where
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N>;
     /// R of the measurement at the end of `step` (m x m).
     fn measurement_cov(&self, step: &Step) -> OMatrix<f64, M, M>;
+    /// Writes the n variances of Q and returns `true`, if Q is diagonal by its type.
+    fn process_variances(&self, _step: &Step, _out: &mut [f64]) -> bool {
+        false
+    }
+    /// Writes the m variances of R and returns `true`, if R is diagonal by its type.
+    fn measurement_variances(&self, _step: &Step, _out: &mut [f64]) -> bool {
+        false
+    }
 }
 
 /// Noise covariances that do not change, or a process covariance that depends on the step's length.
@@ -117,5 +125,65 @@ where
     #[inline(always)]
     fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
         self.measurement_cov.clone()
+    }
+}
+
+/// Noise of independent components: n and m numbers where [`GaussianNoise`] has their squares. Filters that work
+/// with matrices make them; an [`Ensemble`](crate::filter::Ensemble) never does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiagonalNoise<N: Dim, M: Dim>
+where
+    DefaultAllocator: Allocator<N> + Allocator<M>,
+{
+    process_var: OVector<f64, N>,
+    measurement_var: OVector<f64, M>,
+    per_time: bool,
+}
+
+impl<N: Dim, M: Dim> DiagonalNoise<N, M>
+where
+    DefaultAllocator: Allocator<N> + Allocator<M>,
+{
+    /// Variances of Q per step (not negative) and of R per measurement (positive).
+    pub fn new(
+        process_var: OVector<f64, N>,
+        measurement_var: OVector<f64, M>,
+    ) -> Result<Self, NoiseError> {
+        if !process_var.iter().all(|v| *v >= 0.0 && v.is_finite()) {
+            return Err(NoiseError::ProcessCov);
+        }
+        if !measurement_var.iter().all(|v| *v > 0.0 && v.is_finite()) {
+            return Err(NoiseError::MeasurementCov);
+        }
+        Ok(Self { process_var, measurement_var, per_time: false })
+    }
+
+    /// The same with Q per unit of time: a step of length dt has variances Q dt.
+    #[must_use]
+    pub fn per_time(self) -> Self {
+        Self { per_time: true, ..self }
+    }
+}
+
+impl<N: Dim, M: Dim> Noise<N, M> for DiagonalNoise<N, M>
+where
+    DefaultAllocator: Allocator<N> + Allocator<M> + Allocator<N, N> + Allocator<M, M>,
+{
+    const IS_CHECKED: bool = true;
+    fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
+        let cov = OMatrix::from_diagonal(&self.process_var);
+        if self.per_time { cov * step.dt } else { cov }
+    }
+    fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
+        OMatrix::from_diagonal(&self.measurement_var)
+    }
+    fn process_variances(&self, step: &Step, out: &mut [f64]) -> bool {
+        let per = if self.per_time { step.dt } else { 1.0 };
+        out.iter_mut().zip(self.process_var.iter()).for_each(|(o, v)| *o = v * per);
+        true
+    }
+    fn measurement_variances(&self, _step: &Step, out: &mut [f64]) -> bool {
+        out.copy_from_slice(self.measurement_var.as_slice());
+        true
     }
 }

@@ -186,7 +186,7 @@ pub(crate) fn descend_past_gap<S, V, O, F>(
     };
     project(x);
     let mut g = x.zeros_like();
-    let mut slope = (gap > 1.0).then(|| Slope { gap, first: S::ZERO, goal: S::ZERO });
+    let mut slope = (gap > 1.0).then_some(Slope { gap, first: S::ZERO, goal: S::ZERO });
     for taken in 0u64.. {
         let ordinary = taken < u64::from(steps);
         if slope.is_none() && !ordinary {

@@ -48,7 +48,7 @@ impl Stream {
     pub fn bits(&mut self) -> u64 {
         let [first, second] = self.blocks::<1>(self.position / 2);
         let word = if self.position.is_multiple_of(2) { first[0] } else { second[0] };
-        self.position += 1;
+        self.position = self.position.wrapping_add(1);
         word
     }
 
@@ -108,7 +108,7 @@ impl Stream {
                 let mut chunks = rest.chunks_exact_mut(2 * WIDTH);
                 for chunk in &mut chunks {
                     let [first, second] = self.blocks::<WIDTH>(self.position / 2);
-                    self.position += 2 * WIDTH as u64;
+                    self.position = self.position.wrapping_add(2 * WIDTH as u64);
                     for i in 0..WIDTH {
                         chunk[2 * i] = open_unit(first[i]);
                         chunk[2 * i + 1] = open_unit(second[i]);
@@ -136,7 +136,7 @@ impl Stream {
     fn normal_pairs<const L: usize>(&mut self) -> ([f64; L], [f64; L]) {
         let block = self.position.div_ceil(2);
         let [radius_bits, angle_bits] = self.blocks::<L>(block);
-        self.position = 2 * (block + L as u64);
+        self.position = block.wrapping_add(L as u64).wrapping_mul(2);
         let (mut first, mut second) = ([0.0; L], [0.0; L]);
         for i in 0..L {
             let radius = crate::scalar::Scalar::sqrt(-2.0 * fast::ln(open_unit(radius_bits[i])));

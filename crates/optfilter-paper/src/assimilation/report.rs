@@ -1,0 +1,229 @@
+//! The contest in the report: its tables, three figures and `assimilation.csv`.
+
+use super::{ITERATIONS, LARGE, Outcome, Score};
+use crate::error::RunError;
+use crate::figure::{Picture, untitled};
+use crate::files::{save, save_figure};
+use crate::report::{empty_page, with_appendix};
+use core::fmt::Write;
+use optfilter_plot::color::PALETTE;
+use optfilter_plot::{Axis, Cell, Color, Mark, Panel, Theme, escape};
+use std::path::Path;
+
+/// Where DAPPER's own numbers come from: lines of setting, method, seed and error, beside its arrays.
+const THEIRS: &str = "dapper.csv";
+
+impl Outcome {
+    /// The tables as text.
+    pub fn text(&self) -> String {
+        let mut out = String::from("\nData assimilation, Lorenz '96: mean RMSE\n");
+        for score in &self.scores {
+            let _ = writeln!(
+                out,
+                "  {:14} {:45} {:.4}   needs {}",
+                score.setting,
+                score.contender.name(),
+                score.mean(),
+                score.contender.needs()
+            );
+        }
+        let (length, iterations) = LARGE;
+        let _ = writeln!(
+            out,
+            "Cost of a cycle of a window (L={length}, cg K={iterations}), one thread"
+        );
+        for cost in &self.costs {
+            let _ = writeln!(
+                out,
+                "  D = {:6}  {:9.3} ms, {:5.0} bare model steps",
+                cost.states,
+                1e3 * cost.cycle,
+                cost.cycle / cost.step
+            );
+        }
+        out
+    }
+
+    fn csv(&self) -> String {
+        let mut out = String::from("setting,method,scene,rmse\n");
+        for score in &self.scores {
+            for (scene, error) in score.errors.iter().enumerate() {
+                let name = score.contender.name();
+                let _ = writeln!(out, "{},\"{name}\",{scene},{error:?}", score.setting);
+            }
+        }
+        out
+    }
+}
+
+/// Adds tables and figures to the folder of a run; what an earlier call added is replaced.
+pub fn add_to_report(out: &Path, arrays: Option<&Path>, outcome: &Outcome) -> Result<(), RunError> {
+    let figures = [by_length(outcome), by_size(outcome), hovmoller(outcome)];
+    for figure in &figures {
+        save_figure(out, figure)?;
+    }
+    save(&out.join("assimilation.csv"), outcome.csv().as_bytes())?;
+    let theirs = arrays.and_then(|dir| std::fs::read_to_string(dir.join(THEIRS)).ok());
+    let path = out.join("index.html");
+    let page = std::fs::read_to_string(&path).unwrap_or_else(|_| empty_page());
+    let section = section(outcome, theirs.as_deref().unwrap_or_default(), &figures);
+    save(&path, with_appendix(&page, "assimilation", &section).as_bytes())
+}
+
+/// Mean errors of DAPPER's own filters in a setting, from its lines.
+fn theirs(lines: &str, setting: &str) -> Vec<(String, f64)> {
+    let mut found: Vec<(String, Vec<f64>)> = Vec::new();
+    for line in lines.lines().skip(1) {
+        let mut cells = line.rsplitn(3, ',');
+        let (Some(error), Some(_seed), Some(rest)) = (cells.next(), cells.next(), cells.next())
+        else {
+            continue;
+        };
+        let Some((of, method)) = rest.split_once(',') else { continue };
+        let (Ok(error), true) = (error.trim().parse::<f64>(), of == setting) else { continue };
+        let method = method.trim_matches('"').to_owned();
+        match found.iter_mut().find(|(name, _)| *name == method) {
+            Some((_, errors)) => errors.push(error),
+            None => found.push((method, vec![error])),
+        }
+    }
+    found.into_iter().map(|(m, e)| (m, e.iter().sum::<f64>() / e.len() as f64)).collect()
+}
+
+fn section(outcome: &Outcome, lines: &str, figures: &[Picture]) -> String {
+    let mut out = String::from(
+        "<section id=\"assimilation\"><h2>Beyond the paper: a window on Lorenz '96</h2><p>An optimizer, a number of steps K and a number of past rows L: \
+         no covariance, no ensemble, no Q, no R. Mean over cycles of the root mean squared error over the states; measurements have an error of one \
+         unless the setting says otherwise. Settings were chosen on other seeds.</p>",
+    );
+    out.push_str(
+        "<div class=\"scroll\"><table><thead><tr><th class=\"l\">Setting</th><th class=\"l\">Method</th><th class=\"l\">Must be told</th>\
+         <th>RMSE</th><th>by scene</th></tr></thead><tbody>",
+    );
+    let row = |out: &mut String, cells: [&str; 5]| {
+        let [setting, method, needs, mean, each] = cells.map(escape);
+        let _ = write!(
+            out,
+            "<tr><td class=\"l\">{setting}</td><td class=\"l\">{method}</td><td class=\"l\">{needs}</td><td>{mean}</td><td>{each}</td></tr>"
+        );
+    };
+    let mut last = "";
+    let rest = |out: &mut String, setting: &str| {
+        for (method, mean) in theirs(lines, setting) {
+            let name = format!("DAPPER: {method}");
+            row(out, [setting, &name, "", &format!("{mean:.4}"), ""]);
+        }
+    };
+    for score @ Score { setting, contender, errors } in &outcome.scores {
+        if last != setting && !last.is_empty() {
+            rest(&mut out, last);
+        }
+        last = setting;
+        let each: Vec<String> = errors.iter().map(|e| format!("{e:.3}")).collect();
+        let mean = format!("{:.4}", score.mean());
+        row(&mut out, [setting, &contender.name(), contender.needs(), &mean, &each.join(" ")]);
+    }
+    rest(&mut out, last);
+    out.push_str("</tbody></table></div>");
+    for figure in figures {
+        let _ = write!(
+            out,
+            "<figure>{}<figcaption>{}</figcaption></figure>",
+            figure.figure.svg(Theme::Auto),
+            escape(&figure.caption)
+        );
+    }
+    out.push_str("</section>");
+    out
+}
+
+/// Error against the length of the window.
+fn by_length(outcome: &Outcome) -> Picture {
+    let mut figure = untitled("RMSE against the length of the window", 1, 260.0);
+    let mut panel =
+        Panel::new("", Axis::linear("past rows L in the window"), Axis::log("mean RMSE"));
+    for (k, color) in ITERATIONS.into_iter().zip(PALETTE) {
+        let points: Vec<(f64, f64)> =
+            outcome.sweep.iter().filter(|s| s.1 == k).map(|s| (s.0 as f64, s.2)).collect();
+        panel.marks.push(Mark::points(points.clone()).color(color).size(3.0));
+        panel.marks.push(Mark::line(points).color(color).size(1.8).named(format!("K = {k}")));
+    }
+    figure.panels.push(panel);
+    Picture {
+        name: "assimilation-rmse-by-length",
+        caption: "Lorenz '96, 40 states, all measured with unit variance: mean RMSE over 200 cycles of a window with K conjugate-gradient iterations per \
+                  measurement. Longer windows need more iterations; L = 0 with K = 1 repeats the measurement."
+            .into(),
+        figure,
+    }
+}
+
+/// Cost against size.
+fn by_size(outcome: &Outcome) -> Picture {
+    let mut figure = untitled("Cost of a cycle against the size of the state", 1, 240.0);
+    let of = |f: fn(&super::Cost) -> f64| -> Vec<(f64, f64)> {
+        outcome.costs.iter().map(|c| (c.states as f64, f(c))).collect()
+    };
+    let mut panel = Panel::new("", Axis::log("states D"), Axis::log("milliseconds"));
+    let (length, iterations) = LARGE;
+    for (points, name, color) in [
+        (of(|c| 1e3 * c.cycle), format!("a cycle, L = {length}, K = {iterations}"), PALETTE[0]),
+        (of(|c| 1e3 * c.step), "a bare model step".to_owned(), PALETTE[1]),
+    ] {
+        panel.marks.push(Mark::points(points.clone()).color(color).size(3.0));
+        panel.marks.push(Mark::line(points).color(color).size(1.8).named(name));
+    }
+    figure.panels.push(panel);
+    Picture {
+        name: "assimilation-cost-by-size",
+        caption: "A cycle of a window costs a fixed number of model steps, whatever the size of the state (one thread of the machine that made this report)."
+            .into(),
+        figure,
+    }
+}
+
+/// Truth, estimate and error over space and time.
+fn hovmoller(outcome: &Outcome) -> Picture {
+    const BEGIN: usize = 100;
+    const CYCLES: usize = 150;
+    let (scene, estimates) = &outcome.shown;
+    let n = scene.start.len();
+    let mut figure = untitled("Truth, estimate and error over space and time", 3, 300.0);
+    // From blue over white to orange.
+    let shade = |v: f64| {
+        let [cold, pale, warm] = [0x0c_4a_82, 0xf6_f6_f0, 0xd5_5e_00];
+        match v < 0.0 {
+            true => Color::mix(pale, cold, (-v).min(1.0)),
+            false => Color::mix(pale, warm, v.min(1.0)),
+        }
+    };
+    type Value<'a> = Box<dyn Fn(usize) -> f64 + 'a>;
+    let panels: [(&str, f64, Value<'_>); 3] = [
+        ("truth", 12.0, Box::new(|i| scene.truth[i])),
+        ("estimate", 12.0, Box::new(|i| estimates[i])),
+        (
+            "estimate less truth, colours ten times as strong",
+            1.2,
+            Box::new(|i| estimates[i] - scene.truth[i]),
+        ),
+    ];
+    for (name, range, value) in panels {
+        let x = Axis::linear("state").range(0.0, n as f64).without_grid();
+        let label = if figure.panels.is_empty() { "cycle" } else { "" };
+        let y = Axis::linear(label).range(0.0, CYCLES as f64).without_grid();
+        let cells = (0..CYCLES).flat_map(|t| (0..n).map(move |i| (t, i))).map(|(t, i)| Cell {
+            x: (i as f64, i as f64 + 1.0),
+            y: (t as f64, t as f64 + 1.0),
+            color: shade(value((BEGIN + t) * n + i) / range),
+            text: String::new(),
+            text_color: Color::fixed(0),
+        });
+        figure.panels.push(Panel::new(name, x, y).with(Mark::cells(cells)));
+    }
+    Picture {
+        name: "assimilation-hovmoller",
+        caption: "Lorenz '96 over space (across) and time (upwards): the truth, the estimate of a window of 56 rows, and its error, in colours ten times as strong."
+            .into(),
+        figure,
+    }
+}
