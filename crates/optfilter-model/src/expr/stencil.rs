@@ -12,6 +12,7 @@ use super::graph::{Graph, NodeId};
 use super::index::Affine;
 use super::program::{Environment, Program};
 use optfilter::scalar::Scalar;
+use std::ops::Range;
 
 /// What lies beyond the edges of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +99,7 @@ pub struct Stencil {
 }
 
 /// A block of numbers takes about this many bytes: few enough to stay near the processor.
-const BLOCK_BYTES: usize = 1024;
+const BLOCK_BYTES: usize = 2048;
 
 impl Stencil {
     /// The equation `id` of a graph whose states are `loads`.
@@ -209,23 +210,29 @@ impl Stencil {
         mut store: impl FnMut(&Block<'_>, usize, &[S]),
     ) {
         let [rows, columns] = self.size;
-        let width = (BLOCK_BYTES / size_of::<S>()).clamp(8, 128).min(columns.max(1));
-        let mut gathered = vec![S::ZERO; self.loads.len() * width];
+        let width = (BLOCK_BYTES / size_of::<S>()).max(8).min(columns.max(1));
         let mut starts = vec![None; self.loads.len()];
+        // Numbers that do not stand side by side, and where those of each load begin.
+        let (mut gathered, mut offsets) = (Vec::new(), vec![0; self.loads.len()]);
         let mut storage = vec![S::ZERO; (program.full.registers + 1) * width];
         let mut registers: Vec<&mut [S]> = storage.chunks_exact_mut(width).collect();
         for outer in 0..rows {
-            for inner in (0..columns).step_by(width) {
-                let len = width.min(columns - inner);
+            let inside = self.inside(outer);
+            let mut inner = 0;
+            while inner < columns {
+                // A block ends where the edges begin and end to matter, so that few numbers are gathered.
+                let end = [inside.start, inside.end, columns].into_iter().find(|end| *end > inner);
+                let len = width.min(end.unwrap_or(columns) - inner);
+                gathered.clear();
                 for &k in &self.read {
-                    starts[k] = self.loads[k].start(outer, inner, len);
+                    let load = &self.loads[k];
+                    starts[k] = load.start(outer, inner, len);
                     if starts[k].is_none() {
-                        for p in 0..len {
-                            gathered[k * width + p] = match self.loads[k].place(outer, inner + p) {
-                                Ok(place) => x[place],
-                                Err(value) => S::from_f64(value),
-                            };
-                        }
+                        offsets[k] = gathered.len();
+                        gathered.extend((inner..inner + len).map(|p| match load.place(outer, p) {
+                            Ok(place) => x[place],
+                            Err(value) => S::from_f64(value),
+                        }));
                     }
                 }
                 let result = self.first + outer * columns + inner;
@@ -238,13 +245,31 @@ impl Stencil {
                     |k| match starts.get(k) {
                         None => &r[result..][..len],
                         Some(Some(start)) => &x[*start..][..len],
-                        Some(None) => &gathered[k * width..][..len],
+                        Some(None) => &gathered[offsets[k]..][..len],
                     },
                     #[inline(always)]
                     |slot, values| store(&block, slot, values),
                 );
+                inner += len;
             }
         }
+    }
+
+    /// The inner indices at which no load that runs along the field leaves it.
+    fn inside(&self, outer: usize) -> Range<usize> {
+        let (mut start, mut end) = (0, self.size[1] as i64);
+        for &k in &self.read {
+            if let Load::Field(field, indices) = &self.loads[k]
+                && let (Some(last), Some(n)) = (indices.last(), field.shape.last())
+                && last.inner == 1
+            {
+                let at = last.at(outer, 0);
+                start = start.max(-at);
+                end = end.min(*n as i64 - at);
+            }
+        }
+        let start = start.clamp(0, self.size[1] as i64);
+        start as usize..end.max(start) as usize
     }
 
     /// Runs a program index by index.
