@@ -72,15 +72,14 @@ impl ConjugateGradients {
         let mut size = dot(&r, &r);
         let enough = NOTHING * size;
         for _ in 0..iterations {
-            // The negation also ends on NaN.
             let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-            if !(size > enough) || stopped {
+            if size.is_nan() || size <= enough || stopped {
                 break;
             }
             curve(&p, &mut image);
             let along = dot(&p, &image);
             // A direction in which nothing is measured has no minimum.
-            if !(along > 0.0) {
+            if along.is_nan() || along <= 0.0 {
                 break;
             }
             let far = size / along;
