@@ -33,6 +33,7 @@ pub struct TextModel {
 
 /// Compiled equations and their transposed Jacobian.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // a model has two of these
 pub(crate) enum Equations {
     /// One after the other, with shared parts.
     Listed { forward: Program, reverse: Option<Program> },
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn every_built_in_system_passes_the_adjoint_test_under_every_integrator() {
-        let step = Step { index: 7, time: 0.35, dt: 0.05 };
+        let step = Step::even(7, 0.05);
         for system in SYSTEMS {
             let mut spec = ModelSpec::parse(system.name, system.text).unwrap();
             let times = match spec.time {

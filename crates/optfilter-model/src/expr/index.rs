@@ -55,6 +55,22 @@ impl Affine {
     }
 }
 
+/// For each node of a tree, whether it is part of an index.
+pub(super) fn inside_indices(ast: &Ast) -> Vec<bool> {
+    let mut inside = vec![false; ast.nodes.len()];
+    for (id, (node, _)) in ast.nodes.iter().enumerate().rev() {
+        match node {
+            AstNode::Element(_, indices) => indices.iter().for_each(|&a| inside[a] = true),
+            _ if !inside[id] => {}
+            AstNode::Negate(a) | AstNode::Not(a) => inside[*a] = true,
+            AstNode::Binary(_, a, b) => (inside[*a], inside[*b]) = (true, true),
+            AstNode::Call(_, arguments) => arguments.iter().for_each(|&a| inside[a] = true),
+            AstNode::Number(_) | AstNode::Name(_) => {}
+        }
+    }
+    inside
+}
+
 /// Reads the expression at `id` of a tree as an index.
 pub(super) fn affine(
     graph: &mut Graph,
