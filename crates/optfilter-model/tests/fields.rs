@@ -11,7 +11,7 @@ const EXAMPLES: [&str; 4] =
 
 fn example(name: &str) -> ModelSpec {
     let path = format!("{}/../../examples/fields/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     ModelSpec::parse(name, &text).unwrap_or_else(|e| panic!("{e}"))
 }
 
