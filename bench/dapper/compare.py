@@ -1,6 +1,6 @@
 """Our ensemble filters beside DAPPER's, on DAPPER's arrays: accuracy and time.
 
-    python export.py ARRAYS && python compare.py ARRAYS > results.md
+    python export.py ARRAYS && python compare.py ARRAYS > results.md       (or: python compare.py ARRAYS ROW, for one row of RUNS)
 
 needs `pip install dapper==1.7.1` and cargo. Both start from the same ensemble; rotations are random, so that errors agree within the
 scatter between seeds, not to the bit. RMSE is over the states, averaged over the cycles after 20 units of time, as in DAPPER. Times are CPU time
@@ -25,13 +25,13 @@ from export import setup
 
 HERE = Path(__file__).resolve().parent
 BURN = 400
-# name, members, inflation, radius (0: whole), states that share an analysis in DAPPER
+# name, members, inflation, radius (0: whole), states that share an analysis in DAPPER, cycles
 RUNS = [
-    ("ETKF", 24, 1.02, 0, 0),
-    ("ETKF", 40, 1.02, 0, 0),
-    ("LETKF", 7, 1.04, 4, 2),
-    ("LETKF", 7, 1.04, 4, 1),
-    ("LETKF", 20, 1.02, 7, 2),
+    ("ETKF", 24, 1.02, 0, 0, 3000),
+    ("ETKF", 40, 1.02, 0, 0, 3000),
+    ("LETKF", 7, 1.04, 4, 2, 1000),
+    ("LETKF", 7, 1.04, 4, 1, 1000),
+    ("LETKF", 20, 1.02, 7, 2, 1000),
 ]
 
 
@@ -92,17 +92,17 @@ def main():
         subprocess.run(["cargo", "build", "-q", "--release", "--example", "dapper", "--manifest-path", manifest], check=True)
     folders = sorted(Path(sys.argv[1]).glob("sakov2008-*"))
     HMM = setup("sakov2008", 1000)
-    cycles = len(np.load(folders[0] / "truth.npy"))
+    runs = RUNS if len(sys.argv) < 3 else [RUNS[int(sys.argv[2])]]
     print("# Ensemble filters beside DAPPER 1.7.1\n")
     print("```\npython bench/dapper/export.py ARRAYS && python bench/dapper/compare.py ARRAYS > bench/dapper/results.md\n```\n")
-    print(f"Lorenz '96, `sakov2008`: 40 states, all observed. {len(folders)} seeds x {cycles} cycles; NumPy {np.__version__}, {platform.machine()}. Mean RMSE with the")
+    print(f"Lorenz '96, `sakov2008`: 40 states, all observed. {len(folders)} seeds; NumPy {np.__version__}, {platform.machine()}. Mean RMSE with the")
     print("standard error between seeds; the difference is taken seed by seed. Times are CPU microseconds a cycle, ratios how many of ours fit into one of DAPPER's.\n")
-    print("| filter | members | inflation | radius | states per analysis, DAPPER | DAPPER | ours | ours - DAPPER | DAPPER bare, us | `assimilate`, us | ours, us | ratios |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for name, members, inflation, radius, batch in RUNS:
+    print("| filter | members | inflation | radius | states per analysis, DAPPER | cycles | DAPPER | ours | ours - DAPPER | DAPPER bare, us | `assimilate`, us | ours, us | ratios |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+    for name, members, inflation, radius, batch, cycles in runs:
         pairs = []
         for folder in folders:
-            a, _ = theirs(HMM, folder, members, inflation, radius, batch)
+            a, _ = theirs(HMM, folder, members, inflation, radius, batch, cycles)
             b, _ = ours(folder, members, inflation, radius, cycles)
             pairs.append((a, b))
         pairs = np.array(pairs)
@@ -118,7 +118,7 @@ def main():
             for _ in range(3)
         ]
         bare, whole, own = 1e6 * np.array(turns).min(0)
-        cells = [name, members, inflation, radius or "", batch or ""]
+        cells = [name, members, inflation, radius or "", batch or "", cycles]
         cells += [f"{pairs[:, i].mean():.4f} +- {scatter(pairs[:, i]):.4f}" for i in (0, 1)]
         cells += [f"{apart.mean():+.4f} +- {scatter(apart):.4f}", f"{bare:.0f}", f"{whole:.0f}", f"{own:.0f}", f"{bare / own:.1f}, {whole / own:.1f}"]
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
+FLAGS: list[str]
 _Array = NDArray[np.float64]
 _Step = tuple[int, float, float]
 
 __all__ = [
+    "FLAGS",
     "CoreFilter",
     "CoreModel",
     "__version__",

@@ -487,7 +487,7 @@ class TextModel(Model):
             "Q_per_time": about.get("Q_per_time", False),
             "x0": about["x0"],
             "P0": about["P0"],
-            "likelihood": likelihoods.from_file(about["likelihoods"], R),
+            "likelihood": likelihoods.from_file(about["likelihoods"]),
             "bounds": None if bounds is None else tuple(zip(*bounds)),
             "name": about["name"],
         }

@@ -30,7 +30,11 @@ class FilterResult:
     log_likelihood : float, (B,) array or None
         Of the whole series.
     nis : (T,) array or None
-        Normalised innovations squared, NaN where missing; ``mean_nis`` leaves those out.
+        Normalised innovations squared, NaN where missing; ``mean_nis`` leaves those out. NaN for counts and binary
+        measurements, whose squares are not chi-square.
+    flags : (T,) array of str or None
+        What the command line says of each row: ok, missing, partial, outlier, bound or runaway (the measurement
+        expected of the estimate is far from all measurements so far). None for batches of implicit filters.
     lagged : (T, n) array or None
         Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
@@ -58,6 +62,7 @@ class FilterResult:
         self.innovation_covariances: Optional[Array] = arrays.get("innovation_covariances")
         self.log_likelihoods: Optional[Array] = arrays.get("log_likelihoods")
         self.nis: Optional[Array] = arrays.get("nis")
+        self._flags: Optional[Array] = arrays.get("flags")
         self.lagged: Optional[Array] = arrays.get("lagged")
         self._innovations: Optional[Array] = arrays.get("innovations")
         self._later = later
@@ -82,6 +87,13 @@ class FilterResult:
             assert self._later is not None
             self._innovations, self._later = self._later(), None
         return self._innovations
+
+    @property
+    def flags(self) -> Optional[Array]:
+        """A word for each row; empty where the filter failed before it. None for batches of implicit filters."""
+        if self._flags is None:
+            return None
+        return np.array([*_core.FLAGS, ""])[np.nan_to_num(self._flags, nan=-1.0).astype(int)]
 
     @property
     def log_likelihood(self) -> Any:

@@ -315,7 +315,8 @@ class ImplicitMAP(Filter):
         A box that the state is kept in; the model's own unless given.
     error_bars : bool, optional
         Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
-        and R are given, the optimizer can be differentiated and is restarted, and the state has at most 100 numbers.
+        and R are given, the optimizer can be differentiated and is restarted, and state and measurement have at most 100 numbers together: for each of them it costs about
+        what the estimates cost.
     strict : bool
         Whether a covariance that grows without bound is an error; otherwise it is given up (NaN), and the
         estimates go on.

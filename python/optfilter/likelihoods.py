@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _core
-from ._arrays import Array, compact
+from ._arrays import compact
 
 __all__ = [
     "Bernoulli",
@@ -162,24 +162,23 @@ class Independent(Likelihood):
         return hash(self.components)
 
 
-def from_file(parts: list[tuple[str, float]], R: Union[Array, None]) -> Union[Likelihood, None]:
+def from_file(parts: list[tuple[str, float, float]]) -> Union[Likelihood, None]:
     """The likelihood of a model file; None where all components are Gaussian.
 
     Links are compiled into the file's equations, which give rates and probabilities.
     """
-    if all(kind == "gaussian" for kind, _ in parts):
+    if all(kind == "gaussian" for kind, _, _ in parts):
         return None
-    std = np.ones(len(parts)) if R is None else np.sqrt(np.diag(R))
     made: list[Likelihood] = []
-    for (kind, shape), scale in zip(parts, std):
+    for kind, shape, scale in parts:
         if kind == "student_t":
-            made.append(StudentT(shape, float(scale)))
+            made.append(StudentT(shape, scale))
         elif kind == "huber":
-            made.append(Huber(shape, float(scale)))
+            made.append(Huber(shape, scale))
         elif kind == "poisson":
             made.append(Poisson())
         elif kind == "bernoulli":
             made.append(Bernoulli())
         else:
-            made.append(_Normal(float(scale)))
+            made.append(_Normal(scale))
     return Independent(*made)

@@ -315,7 +315,10 @@ def test_likelihoods(growth, growth_data):
         {"r": "r"}, {"c": {"equation": "r", "likelihood": "poisson"}}, Q=0.01, x0=1.0, P0=0.1
     )
     result = optfilter.ImplicitMAP(counts, optfilter.SGD(0.1), 3).filter([3.0, 4.0, 2.0])
-    assert result.means[-1, 0] > 1.0
+    assert result.means[-1, 0] > 1.0 and list(result.flags) == ["ok"] * 3
+    # A count where the rate was exactly zero: the loss is as steep as a million there.
+    wild = optfilter.ImplicitMAP(counts, optfilter.SGD(0.15), 1, x0=0.0).filter([2.0, np.nan, 2.0])
+    assert list(wild.flags) == ["runaway"] * 3
     with pytest.raises(ValueError, match="^y: 2.5 .*impossible"):
         optfilter.ImplicitMAP(counts, optfilter.SGD(0.1), 3).filter([3.0, 2.5])
     with pytest.raises(ValueError, match="^dof: "):
@@ -341,7 +344,7 @@ def test_every_filter_keeps_the_bounds_of_the_model(method):
     kept = optfilter.filters.make(model, method=method, **more).filter(ys, us=us)
     assert kept.means.min() >= 0.0
     if kept.stds is not None:
-        assert kept.stds.min() > 0.1
+        assert kept.stds.min() > 0.05
     free = optfilter.filters.make(model.replace(bounds=None), method=method, **more).filter(ys, us=us)
     assert free.means.min() < -0.5
     # A filter may have a box of its own; step by step and side by side it is the same box.

@@ -5,7 +5,7 @@ use crate::files::{self, FormatName};
 use crate::settings::{FilterFlags, positive};
 use crate::{steady, style};
 use nalgebra::DMatrix;
-use optfilter::equivalence;
+use optfilter::equivalence::{self, EquivalenceError};
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::typical_states;
@@ -69,11 +69,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let largest = 1.0 / at.curvature();
     let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap;
     let prior = plain
-        .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()).ok())
-        .flatten();
+        .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()));
     let gain = match &prior {
-        Some(prior) => at.gain(prior),
-        None => measured_gain(&spec, &filter, &at, &step, &u),
+        Some(Ok(prior)) => at.gain(prior),
+        _ => measured_gain(&spec, &filter, &at, &step, &u),
     };
     let wanted = args.gain.map(|g| rates_for_gain(g, &at));
     let page = Page {
@@ -170,7 +169,8 @@ struct Page<'a> {
     filter: &'a FilterSpec,
     at: &'a Linearized,
     largest: f64,
-    prior: Option<DMatrix<f64>>,
+    /// The prior, or why there is none; `None` for rules other than plain gradient descent.
+    prior: Option<Result<DMatrix<f64>, EquivalenceError>>,
     gain: Option<DMatrix<f64>>,
     wanted: Option<Vec<(u32, f64)>>,
     asked: Option<f64>,
@@ -178,7 +178,10 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn admissible(&self) -> Option<bool> {
-        (self.filter.optimizer() == "gd").then_some(self.filter.lr() < self.largest)
+        let too_large = |error: &EquivalenceError| {
+            matches!(error, EquivalenceError::LearningRateTooLarge { .. })
+        };
+        self.prior.as_ref().map(|prior| !prior.as_ref().is_err_and(too_large))
     }
 
     fn text(&self) -> String {
@@ -200,6 +203,13 @@ impl Page<'_> {
         writeln!(out, "Linearised at {}\n", state.join(", "))?;
         writeln!(out, "Learning rate")?;
         match self.admissible() {
+            Some(true) if filter.lr() >= self.largest => writeln!(
+                out,
+                "  {} is admissible: each step overshoots, since it is not below {}, one over the curvature of the\n  \
+                 likelihood, but an even number of steps ends on the side where it began\n",
+                filter.lr(),
+                style::short(self.largest)
+            )?,
             Some(true) => writeln!(
                 out,
                 "  {} is admissible: it is below {}, one over the curvature of the likelihood\n",
@@ -209,7 +219,8 @@ impl Page<'_> {
             Some(false) => writeln!(
                 out,
                 "  {} is not admissible: no prior implies it, since it is not below {}, one over the\n  \
-                 curvature of the likelihood; each step overshoots, and from twice that on they diverge\n",
+                 curvature of the likelihood; each step overshoots, and from twice that on they diverge\n  \
+                 (below twice that an even number of steps implies a prior)\n",
                 filter.lr(),
                 style::short(self.largest)
             )?,
@@ -220,7 +231,10 @@ impl Page<'_> {
                 style::short(self.largest)
             )?,
         }
-        if let Some(prior) = &self.prior {
+        if let Some(Err(error @ EquivalenceError::PriorTooWide { .. })) = &self.prior {
+            writeln!(out, "  {error}\n")?;
+        }
+        if let Some(Ok(prior)) = &self.prior {
             writeln!(out, "Prior covariance implied by {} steps", filter.steps())?;
             write_matrix(out, prior, &spec.states, &spec.states)?;
             writeln!(
@@ -243,7 +257,7 @@ impl Page<'_> {
                 )?;
             }
         }
-        match (&self.gain, self.prior.is_some()) {
+        match (&self.gain, matches!(self.prior, Some(Ok(_)))) {
             (Some(gain), exact) => {
                 writeln!(
                     out,
@@ -272,7 +286,7 @@ impl Page<'_> {
             "measurement_cov": rows(&self.at.r),
             "largest_rate": self.largest,
             "admissible": self.admissible(),
-            "implied_prior": self.prior.as_ref().map(rows),
+            "implied_prior": self.prior.as_ref().and_then(|p| p.as_ref().ok()).map(rows),
             "gain": self.gain.as_ref().map(rows),
             "rates_for_gain": self.wanted.as_ref().map(|w| {
                 w.iter().map(|(k, lr)| serde_json::json!({"steps": k, "lr": lr})).collect::<Vec<_>>()

@@ -26,7 +26,8 @@ Examples:
 
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
-(an innovation beyond the 99.9 % point) or bound (a state at its bound).")]
+(an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
+measurements so far).")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
@@ -123,8 +124,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&args.out)),
     };
     let unmoved = spec.unmoved(&filter);
+    let runner = spec.runner(&filter)?;
     if !args.quiet && !args.json {
         warn_of_unmoved(&unmoved, &filter);
+        if let Some(word) = runner.word() {
+            let _ = writeln!(std::io::stderr(), "note: {word}");
+        }
     }
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
@@ -162,6 +167,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         (tally.missing, "missing"),
         (tally.partial, "partly missing"),
         (tally.outliers, "outliers"),
+        (tally.runaways, "run away from every measurement"),
     ] {
         if count > 0 {
             out.push_str(&format!(", {count} {what}"));
@@ -179,8 +185,13 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             ));
         }
     }
+    // That they were left out for their cost was said before.
+    let left_out = spec.runner(filter).is_ok_and(|r| r.word().is_some() && !r.has_cov());
     if let Some(row) = tally.bars_lost.filter(|_| {
-        filter.method() == Method::Imap && !filter.carry() && filter.error_bars != Some(false)
+        !left_out
+            && filter.method() == Method::Imap
+            && !filter.carry()
+            && filter.error_bars != Some(false)
     }) {
         let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
         out.push_str(&if has_noise {
@@ -214,6 +225,7 @@ fn json(
         "missing": tally.missing,
         "partial": tally.partial,
         "outliers": tally.outliers,
+        "runaways": tally.runaways,
         "bars_lost_at": tally.bars_lost,
         "prediction_error": tally.prediction_errors(),
         "repeat_error": tally.repeat_errors(),

@@ -104,7 +104,8 @@ pub struct FilterFlags {
     /// Predict before the first row too: the initial belief is of one step before it
     #[arg(long)]
     pub predict_first: bool,
-    /// Leave out the standard deviations of imap, which cost about as much as the estimates
+    /// Leave out the standard deviations of imap, which take about as long as the estimates for each state and each
+    /// observation (beyond 100 of them together they are left out unless the file says error_bars = true)
     #[arg(long)]
     pub no_std: bool,
     /// Fail where imap's standard deviations are lost, instead of going on without them

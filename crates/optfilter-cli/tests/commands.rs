@@ -89,6 +89,19 @@ fn explain_gives_the_prior_of_the_paper() {
     close(&value["rates_for_gain"][0]["lr"], 0.25 / s);
     let steep = ok(&["explain", &model, "--optimizer", "gd", "--steps", "3", "--lr", "0.2"]);
     assert!(steep.contains("not admissible"), "{steep}");
+    // lr s = 1.5: an odd number of steps ends beyond the minimum, two of them leave a quarter of the way.
+    let odd = ok(&["explain", &model, "--optimizer", "gd", "--steps", "3", "--lr", "0.1875"]);
+    assert!(odd.contains("not admissible"), "{odd}");
+    let base = ["explain", &model, "--optimizer", "gd", "--lr", "0.1875", "--steps"];
+    let even = ok(&[&base[..], &["2"]].concat());
+    assert!(even.contains("is admissible") && even.contains("an even number"), "{even}");
+    let value: serde_json::Value =
+        serde_json::from_str(&ok(&[&base[..], &["2", "--json"]].concat())).unwrap();
+    close(&value["implied_prior"][0][0], 3.0 / s);
+    close(&value["gain"][0][0], 0.75 / 2.0);
+    // lr s = 0.9 and 320 steps: a prior beyond all numbers, and no NaN.
+    let wide = ok(&["explain", &model, "--optimizer", "gd", "--lr", "0.1125", "--steps", "320"]);
+    assert!(wide.contains("wider than any number") && !wide.contains("NaN"), "{wide}");
     let adam = ok(&["explain", &model, "--optimizer", "adam", "--steps", "3", "--lr", "0.01"]);
     assert!(adam.contains("adapts its steps"));
 }

@@ -121,6 +121,7 @@ fn results(runner: &dyn Runner, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn
     let (mut log_likelihoods, mut nis) = (vec![f64::NAN; rows], vec![f64::NAN; rows]);
     let mut into = Results {
         lagged: &mut [],
+        flags: &mut [],
         means: &mut means,
         covs: &mut covs,
         innovations: &mut innovations,

@@ -5,6 +5,7 @@ use crate::expr::{Affine, Edges, Field, Found, Graph, Load, Names, NodeId, Progr
 use crate::file::{Equation, LikelihoodKind, ModelSpec, Time};
 use crate::model::{Compiled, Equations, TextModel};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Names with a fixed meaning in expressions.
 pub(crate) const RESERVED: [&str; 6] = ["t", "dt", "k", "pi", "e", "inf"];
@@ -277,12 +278,25 @@ impl ModelSpec {
         scope.add_definitions(&self.definitions);
         let rate = scope.clone().inside_rate(self.time != Time::Discrete);
         // A link is part of the equation here, so that for every filter the observation is the expected
-        // measurement, and an innovation is what its name says.
+        // measurement, and an innovation is what its name says; likelihoods may ask for what is linked.
         let link = |graph: &mut Graph, id: NodeId, place: usize| match self.likelihoods.get(place) {
             Some(LikelihoodKind::Poisson { log_link: true }) => graph.exp(id),
             Some(LikelihoodKind::Bernoulli { logit_link: true }) => graph.logistic(id),
             _ => id,
         };
+        let linked: Vec<bool> = (self.likelihoods.iter())
+            .map(|kind| {
+                use LikelihoodKind::{Bernoulli, Poisson};
+                matches!(kind, Poisson { log_link: true } | Bernoulli { logit_link: true })
+            })
+            .collect();
+        let canonical = linked.contains(&true).then(|| {
+            let made = match self.fields.is_empty() {
+                true => self.listed(&self.observation, &scope, |_, id, _| id),
+                false => stencils(&self.observation, &scope, |_, id, _| id),
+            };
+            Arc::new((made.equations, linked))
+        });
         let (dynamics, observation) = if self.fields.is_empty() {
             (
                 self.listed(&self.dynamics, &rate, |_, id, _| id),
@@ -294,7 +308,7 @@ impl ModelSpec {
                 stencils(&self.observation, &scope, link),
             )
         };
-        TextModel::new(self, dynamics, observation)
+        TextModel::new(self, dynamics, observation, canonical)
     }
 
     /// Equations without indices, as one program.

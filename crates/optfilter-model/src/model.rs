@@ -22,6 +22,8 @@ pub struct TextModel {
     dynamics: Equations,
     time: Time,
     observation: Equations,
+    /// The observation before its links, and which components have one; `None` if none has.
+    canonical: Option<Arc<(Equations, Vec<bool>)>>,
     state_angles: Vec<bool>,
     observation_angles: Vec<bool>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
@@ -89,7 +91,12 @@ pub(crate) struct Compiled {
 const ONE_SWEEP: usize = 8;
 
 impl TextModel {
-    pub(crate) fn new(spec: &ModelSpec, dynamics: Compiled, observation: Compiled) -> Self {
+    pub(crate) fn new(
+        spec: &ModelSpec,
+        dynamics: Compiled,
+        observation: Compiled,
+        canonical: Option<Arc<(Equations, Vec<bool>)>>,
+    ) -> Self {
         let exact =
             matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
         let pace = match spec.time {
@@ -106,6 +113,7 @@ impl TextModel {
             dynamics: dynamics.equations,
             time: spec.time,
             observation: observation.equations,
+            canonical,
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
             pace,
@@ -305,6 +313,11 @@ impl RunModel for TextModel {
 
     fn is_linear(&self) -> bool {
         self.linear
+    }
+
+    fn canonical(&self) -> Option<(Self, Vec<bool>)> {
+        let (observation, linked) = &**self.canonical.as_ref()?;
+        Some((Self { observation: observation.clone(), ..self.clone() }, linked.clone()))
     }
 
     fn pace(&self) -> Pace {

@@ -50,8 +50,8 @@ fn every_filter_keeps_the_bounds_of_a_model_file() {
         assert!(lowest(&run(&free).means) < -1.0, "{}: the bounds must matter", method.name());
         let kept = run(&spec);
         assert!(lowest(&kept.means) >= 0.0, "{}: {:?}", method.name(), kept.means);
-        // No error bar is nothing, and none is wider than the walk's own spread.
-        let honest = |v: &f64| *v > 0.02 && *v < 3.0;
+        // A measurement of -0.4 +- 0.3 leaves a state above 0 a tail of about 0.13; none is wider than the walk's own spread.
+        let honest = |v: &f64| *v > 0.01 && *v < 3.0;
         assert!(kept.covs.iter().all(honest), "{}: {:?}", method.name(), kept.covs);
         // Row by row, the same.
         let runner = spec.runner(&filter).unwrap();

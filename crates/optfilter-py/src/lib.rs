@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("FLAGS", optfilter_model::table::FLAG_NAMES)?;
     module.add_class::<model::CoreModel>()?;
     module.add_class::<filter::CoreFilter>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;

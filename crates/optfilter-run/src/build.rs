@@ -1,11 +1,14 @@
 //! From a specification and a problem to a filter: the only place that chooses a type of the library.
 
+use crate::flags::Gauge;
 use crate::lanes;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
-use crate::problem::{Covariance, Problem};
+use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS, Method, SpecError};
+use crate::spec::{
+    CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS, Method, SpecError,
+};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -13,6 +16,7 @@ use optfilter::filter::{
     Particle, ProcessFactor, Responsive, Unscented, Variational, Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
+use optfilter::model::likelihood::Component;
 use optfilter::model::{Dynamics, Model, Noise, Observation, Step};
 use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
@@ -42,6 +46,12 @@ pub fn build_with<T: RunModel>(
         k => Some(problem.with_measurement_scale(k)?),
     };
     let problem = scaled.as_ref().unwrap_or(problem);
+    // Filters that read the likelihood read it where it is most precise.
+    let canonical = match named.method() {
+        Method::Imap | Method::Vkf | Method::Pf if !named.is_windowed() => problem.canonical(),
+        _ => None,
+    };
+    let problem = canonical.as_ref().unwrap_or(problem);
     let choice = Choice::new(&named, problem, rule)?;
     if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
@@ -74,6 +84,8 @@ struct Choice<'a, T> {
     method: Method,
     squared: bool,
     error_bars: bool,
+    /// What is to be said before a run.
+    word: Option<String>,
 }
 
 impl<'a, T: RunModel> Choice<'a, T> {
@@ -104,7 +116,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
         }
         let reads_r = matches!(method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf);
         if (reads_r || method.is_ensemble()) && !has_r {
-            let message = format!("{name} needs measurement noise (R); imap does not");
+            let wide = |part: &Component| part.variance().is_some_and(f64::is_infinite);
+            let message = match &problem.likelihood {
+                Some(LikelihoodSpec::Components(parts)) if parts.iter().any(wide) => format!(
+                    "{name} needs the variance of the measurements, and student-t has none where dof <= 2; use imap or pf"
+                ),
+                _ => format!("{name} needs measurement noise (R); imap does not"),
+            };
             return Err(SpecError::of("R", message));
         }
         for (key, cov, size) in [
@@ -158,9 +176,26 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 return Err(SpecError::of("error_bars", why));
             }
             Some(asked) => asked,
-            None => can && n <= MOST_STATES_WITH_BARS,
+            None if spec.is_windowed() => can && n <= MOST_STATES_WITH_BARS,
+            None => can && n + m <= MOST_DIRECTIONS,
         };
-        Ok(Self { spec, problem, rule, method, squared, error_bars })
+        let costly =
+            method == Method::Imap && can && !spec.is_windowed() && n + m > MOST_DIRECTIONS;
+        let word = (costly && spec.error_bars != Some(false)).then(|| {
+            let cost = format!(
+                "{n} states and {m} measurements take about {} times as long as the estimates",
+                n + m
+            );
+            match error_bars {
+                true => {
+                    format!("the standard deviations of {cost}; error_bars = false leaves them out")
+                }
+                false => format!(
+                    "no standard deviations: those of {cost}; error_bars = true asks for them"
+                ),
+            }
+        });
+        Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
 
     /// Any filter.
@@ -400,6 +435,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
     {
         let model = &self.problem.model;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
+        let problem = self.problem.clone();
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec);
         let even = self.problem.refuses_irregular(self.spec);
@@ -416,6 +452,10 @@ impl<'a, T: RunModel> Choice<'a, T> {
             widens,
             even,
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
+            discrete: problem.discrete(m),
+            word: self.word.clone(),
+            gauge: Gauge::new(m, problem.bounds.clone()),
+            expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             lanes: None,
             stop,
             filter,
@@ -481,4 +521,28 @@ fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFac
         Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
         cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::Dyn;
+    use optfilter::model::RandomWalk;
+
+    #[test]
+    fn costly_error_bars_are_left_out_with_a_word() {
+        let made = |n: usize, error_bars: Option<bool>| {
+            let problem = Problem::new(RandomWalk::new(Dyn(n))).noise(1.0, 1.0);
+            let spec = FilterSpec { error_bars, ..FilterSpec::of("imap").unwrap() };
+            let runner = build(&spec, &problem).unwrap();
+            (runner.has_cov(), runner.word().unwrap_or_default().to_owned())
+        };
+        assert_eq!(made(50, None), (true, String::new()));
+        assert_eq!(made(60, Some(false)), (false, String::new()));
+        let (has_cov, word) = made(60, None);
+        assert!(!has_cov && word.starts_with("no standard deviations"), "{word}");
+        assert!(word.contains("about 120 times"), "{word}");
+        let (has_cov, word) = made(60, Some(true));
+        assert!(has_cov && word.contains("error_bars = false leaves them out"), "{word}");
+    }
 }

@@ -9,7 +9,7 @@ use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};
 use optfilter::model::Model;
-use optfilter::model::likelihood::AnyLikelihood;
+use optfilter::model::likelihood::{AnyLikelihood, Likelihood};
 use optfilter::optim::{AnyOptimizer, Bounds};
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
@@ -22,6 +22,7 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     model: M,
+    likelihood: AnyLikelihood<M::Output>,
     bounds: Option<Bounds>,
     /// Whether irregular times are an error.
     even: bool,
@@ -69,6 +70,7 @@ where
                 bounds.project(&mut prediction);
             }
             self.model.observe(&prediction, u, &step, &mut seen);
+            self.likelihood.expect(&mut seen);
             for i in 0..m {
                 let difference = y[i] - seen[i];
                 out[k * m + i] =
@@ -113,8 +115,8 @@ where
 {
     let likelihood = problem.likelihood(model.output_dim(), squared)?;
     let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
-    let mut filter =
-        ImplicitMap::new(model.clone(), likelihood, rule, spec.steps()).map_err(SpecError::from)?;
+    let mut filter = ImplicitMap::new(model.clone(), likelihood.clone(), rule, spec.steps())
+        .map_err(SpecError::from)?;
     if spec.carry() {
         filter = filter.with_memory(Memory::Carry);
     }
@@ -125,5 +127,5 @@ where
         filter = filter.widening();
     }
     let (bounds, even) = (problem.bounds.clone(), problem.refuses_irregular(spec));
-    Ok(Box::new(Packed { model, bounds, even, filter }))
+    Ok(Box::new(Packed { model, likelihood, bounds, even, filter }))
 }

@@ -24,12 +24,14 @@
 //! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
 //! | `default` | the filter of a problem that names none; which states it leaves untouched |
 //! | [`runner`] | any filter of the library behind two small traits: whole series, or step by step |
+//! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
 mod build;
 mod default;
+pub mod flags;
 pub mod lanes;
 mod linearize;
 mod model;
@@ -42,6 +44,7 @@ pub mod spec;
 
 pub use build::{build, build_with};
 pub use default::unmoved;
+pub use flags::Flag;
 pub use linearize::Linearized;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};

@@ -37,6 +37,12 @@ pub trait RunModel: Model + Clone + Send + Sync + 'static {
         false
     }
 
+    /// The same model with logarithms of rates and log-odds for its measurements, where it has been given such links, and
+    /// which those are. Its likelihood keeps its precision where rates and probabilities have lost theirs.
+    fn canonical(&self) -> Option<(Self, Vec<bool>)> {
+        None
+    }
+
     /// What the dynamics make of the length of a step; unless they say otherwise, what is right.
     fn pace(&self) -> Pace {
         Pace::Time

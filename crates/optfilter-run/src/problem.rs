@@ -5,7 +5,9 @@ use crate::spec::{FilterSpec, Gaps, Irregular, SpecError};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
-use optfilter::model::likelihood::{AnyLikelihood, Component, Gaussian, Independent, SquaredError};
+use optfilter::model::likelihood::{
+    AnyLikelihood, Component, Gaussian, Independent, Link, SquaredError,
+};
 use optfilter::model::{DiagonalNoise, GaussianNoise, Noise, NoiseError, Step};
 use optfilter::optim::Bounds;
 
@@ -178,6 +180,49 @@ impl<M> Problem<M> {
             cov: self.cov.clone(),
             bounds: self.bounds.clone(),
             prior: self.prior.clone(),
+        }
+    }
+
+    /// The same problem in the canonical parameters of its counts and binary measurements, where its model has them.
+    pub(crate) fn canonical(&self) -> Option<Self>
+    where
+        M: RunModel,
+    {
+        let (model, linked) = self.model.canonical()?;
+        let Some(LikelihoodSpec::Components(parts)) = &self.likelihood else { return None };
+        let mut parts = parts.clone();
+        for (part, _) in parts.iter_mut().zip(linked).filter(|(_, linked)| *linked) {
+            match part {
+                Component::Poisson(poisson) => poisson.link = Link::Canonical,
+                Component::Bernoulli(bernoulli) => bernoulli.link = Link::Canonical,
+                // Another likelihood than the file's: the equation is what is expected.
+                _ => return None,
+            }
+        }
+        let likelihood = Some(LikelihoodSpec::Components(parts));
+        Some(Self { likelihood, ..self.with_model(model) })
+    }
+
+    /// Writes the measurement that is expected of a state.
+    pub(crate) fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64])
+    where
+        M: RunModel,
+    {
+        self.model.observe(x, u, step, out);
+        if let Some(LikelihoodSpec::Components(parts)) = &self.likelihood {
+            for (out, part) in out.iter_mut().zip(parts) {
+                *out = part.expected(*out);
+            }
+        }
+    }
+
+    /// Which of `m` components count, or tell zeros from ones.
+    pub(crate) fn discrete(&self, m: usize) -> Vec<bool> {
+        match &self.likelihood {
+            Some(LikelihoodSpec::Components(parts)) => {
+                (0..m).map(|i| parts.get(i).is_some_and(Component::is_discrete)).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! A [`Runner`] is what does not change (model, noise, settings): any number of threads may run series
 //! through it. A [`Live`] filter adds a belief that moves step by step, and can be saved.
 
+use crate::flags::Gauge;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use optfilter::batch::Estimates;
@@ -46,7 +47,8 @@ pub struct Estimate {
     pub innovation_cov: Vec<f64>,
     /// Log-likelihood of the row given those before it; NaN where the filter has none.
     pub log_likelihood: f64,
-    /// Normalised innovation squared; NaN where the filter has none.
+    /// Normalised innovation squared; NaN where the filter has none, and for counts and binary measurements, whose
+    /// squares are not chi-square.
     pub nis: f64,
     /// How many components were measured.
     pub observed: usize,
@@ -91,6 +93,8 @@ pub struct Results<'a> {
     pub log_likelihoods: &'a mut [f64],
     /// T
     pub nis: &'a mut [f64],
+    /// T, each a [`Flag`](crate::Flag) by number
+    pub flags: &'a mut [f64],
     /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
     pub lagged: &'a mut [f64],
 }
@@ -105,6 +109,7 @@ impl Results<'_> {
             &mut self.innovation_covs,
             &mut self.log_likelihoods,
             &mut self.nis,
+            &mut self.flags,
             &mut self.lagged,
         ];
         for rows in all {
@@ -169,6 +174,10 @@ pub trait Runner: Send + Sync {
         rows: &mut Results<'_>,
         watch: &Watch<'_>,
     ) -> Result<(), FilterError>;
+    /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.
+    fn word(&self) -> Option<&str>;
+    /// What the flags of a series are judged by, before its first row.
+    fn gauge(&self) -> Gauge;
     /// A flag that ends any descent at once; whoever raises it throws the result away.
     fn stop_flag(&self) -> Arc<AtomicBool>;
     /// Many series side by side, where the filter can.
@@ -199,6 +208,7 @@ pub trait Runner: Send + Sync {
             innovation_covs: &mut out.innovation_covs,
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
+            flags: &mut [],
             lagged: &mut [],
         };
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
@@ -235,6 +245,8 @@ pub trait Live: Send + Sync {
         y: &[f64],
         out: &mut Estimate,
     ) -> Result<(), FilterError>;
+    /// Writes the measurement that is expected of a state.
+    fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64]);
     /// The estimate as it stands: mean and covariance only.
     fn estimate(&self, out: &mut Estimate);
     /// The belief as bytes.
@@ -361,6 +373,9 @@ where
     }
 }
 
+/// The measurement that is expected of a state: state, inputs and step in, measurement out.
+pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
+
 /// A filter of the library with what its beliefs need.
 pub(crate) struct Engine<F: Filter>
 where
@@ -377,6 +392,11 @@ where
     /// Whether irregular times are an error.
     pub(crate) even: bool,
     pub(crate) state_angles: Vec<bool>,
+    /// Which measurements count, or tell zeros from ones.
+    pub(crate) discrete: Vec<bool>,
+    pub(crate) expected: Box<Expected>,
+    pub(crate) gauge: Gauge,
+    pub(crate) word: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -413,6 +433,13 @@ where
         }
     }
 
+    /// The normalised innovation squared, of measurements for which it is chi-square.
+    #[inline(always)]
+    fn nis(&self, update: &Update<F::Output>) -> Option<f64> {
+        let seen = |(i, discrete): (usize, &bool)| *discrete && !update.innovation[i].is_nan();
+        update.nis.filter(|_| !self.discrete.iter().enumerate().any(seen))
+    }
+
     #[inline(always)]
     fn write_update(&self, update: &Update<F::Output>, out: &mut Estimate) {
         out.innovation.clear();
@@ -422,7 +449,7 @@ where
             out.innovation_cov.extend_from_slice(s.as_slice());
         }
         out.log_likelihood = update.log_likelihood.unwrap_or(f64::NAN);
-        out.nis = update.nis.unwrap_or(f64::NAN);
+        out.nis = self.nis(update).unwrap_or(f64::NAN);
         out.observed = update.observed;
     }
 
@@ -502,7 +529,8 @@ where
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
         let (mut done, mut left) = (0, watch.stride);
-        let result = drive(&engine.filter, &mut belief, series, &mut |k, _, belief, update| {
+        let (mut gauge, mut expected) = (engine.gauge.clone(), vec![0.0; outputs]);
+        let result = drive(&engine.filter, &mut belief, series, &mut |k, step, belief, update| {
             engine.check_stop()?;
             let mean = &mut rows.means[k * size..][..size];
             mean.copy_from_slice(belief.mean().as_slice());
@@ -515,7 +543,13 @@ where
             let s = update.innovation_cov.as_ref().map(|s| s.as_slice());
             put(rows.innovation_covs, k, s, outputs * outputs);
             put(rows.log_likelihoods, k, number(&update.log_likelihood), 1);
-            put(rows.nis, k, number(&update.nis), 1);
+            let nis = engine.nis(&update);
+            put(rows.nis, k, number(&nis), 1);
+            if let Some(flag) = rows.flags.get_mut(k) {
+                (engine.expected)(mean, series.input(k), step, &mut expected);
+                let nis = nis.unwrap_or(f64::NAN);
+                *flag = f64::from(gauge.flag(series.observation(k), mean, nis, &expected) as u8);
+            }
             if let Some(lag) = engine.filter.lag()
                 && !rows.lagged.is_empty()
                 && k >= lag
@@ -546,6 +580,14 @@ where
             Ok(()) => {}
         }
         result
+    }
+
+    fn word(&self) -> Option<&str> {
+        self.0.word.as_deref()
+    }
+
+    fn gauge(&self) -> Gauge {
+        self.0.gauge.clone()
     }
 
     fn stop_flag(&self) -> Arc<AtomicBool> {
@@ -684,6 +726,10 @@ where
         self.engine.write_belief(&self.belief, out);
         self.engine.write_update(&update, out);
         Ok(())
+    }
+
+    fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64]) {
+        (self.engine.expected)(x, u, step, out);
     }
 
     fn estimate(&self, out: &mut Estimate) {

@@ -1,5 +1,6 @@
 //! Rows from a stream: a filter, its clock, and all that must be kept between two rows.
 
+use crate::flags::{Flag, Gauge, Seen};
 use crate::runner::{Estimate, Live, Runner};
 use crate::spec::FilterSpec;
 use optfilter::checkpoint::{self, CheckpointError};
@@ -72,8 +73,12 @@ pub enum SessionError {
 pub struct Session {
     live: Box<dyn Live>,
     clock: Clock,
+    gauge: Gauge,
+    expected: Vec<f64>,
     /// What is known after the last row.
     pub estimate: Estimate,
+    /// What is to be said of the last row.
+    pub flag: Flag,
 }
 
 impl Session {
@@ -82,12 +87,15 @@ impl Session {
         Ok(Self {
             live: runner.start(runner.default_start())?,
             clock: Clock::new(dt, spec.predict_first()),
+            gauge: runner.gauge(),
+            expected: vec![0.0; runner.dims().1],
             estimate: Estimate::default(),
+            flag: Flag::Ok,
         })
     }
 
-    /// Takes a row and returns its step; [`estimate`](Self::estimate) has the result. After an error clock and
-    /// belief are as they were before the row.
+    /// Takes a row and returns its step; [`estimate`](Self::estimate) and [`flag`](Self::flag) have the result. After an
+    /// error clock and belief are as they were before the row.
     #[inline]
     pub fn take(
         &mut self,
@@ -103,6 +111,9 @@ impl Session {
         self.live.step(predict, &step, u, y, &mut self.estimate).map_err(SessionError::Filter)?;
         // Only now: a row that fails has not been.
         self.clock = clock;
+        self.live.expected(&self.estimate.mean, u, &step, &mut self.expected);
+        let Estimate { mean, nis, .. } = &self.estimate;
+        self.flag = self.gauge.flag(y, mean, *nis, &self.expected);
         Ok(step)
     }
 
@@ -116,16 +127,17 @@ impl Session {
         self.live.path()
     }
 
-    /// Clock and belief as bytes.
+    /// Clock, belief and the range of the measurements as bytes.
     pub fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        checkpoint::save("session", &(&self.clock, self.live.save()?))
+        checkpoint::save("session", &(&self.clock, self.live.save()?, &self.gauge.seen))
     }
 
     /// Goes on from saved bytes.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (clock, belief): (Clock, Vec<u8>) = checkpoint::load("session", bytes)?;
+        let (clock, belief, seen): (Clock, Vec<u8>, Seen) = checkpoint::load("session", bytes)?;
         self.live.restore(&belief)?;
         self.clock = clock;
+        self.gauge.seen = seen;
         Ok(())
     }
 

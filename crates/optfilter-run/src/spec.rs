@@ -295,9 +295,12 @@ settings! {
     predict_first: bool,
 }
 
-/// States up to which an implicit filter has standard deviations without being asked: beyond, they cost far
-/// more than the estimates.
+/// States up to which a filter carries a covariance without being asked.
 pub const MOST_STATES_WITH_BARS: usize = 100;
+
+/// States and measurements, together, up to which an implicit filter has standard deviations without being asked. Each of
+/// them costs about what the estimates cost, and nobody waits a hundred times as long unasked.
+pub const MOST_DIRECTIONS: usize = 100;
 
 impl FilterSpec {
     /// The filter of that name with its defaults.

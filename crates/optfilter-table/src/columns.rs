@@ -124,7 +124,7 @@ impl Rows {
 }
 
 /// Names of the values of a flag column.
-pub const FLAG_NAMES: [&str; 5] = ["ok", "missing", "partial", "outlier", "bound"];
+pub const FLAG_NAMES: [&str; 6] = ["ok", "missing", "partial", "outlier", "bound", "runaway"];
 
 /// A column of an output table.
 #[derive(Clone, Debug, PartialEq)]

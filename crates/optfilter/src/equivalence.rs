@@ -13,8 +13,9 @@
 //! - [`learning_rate_matrix`]: Sigma, K -> M. With B such that B' Sigma^-1 B = I and
 //!   B' H' R^-1 H B = diag(r), M = B diag(lambda) B', lambda = (1 - (1 + r)^(-1/K)) / r (1 where r = 0).
 //! - [`implied_prior`]: M, K -> Sigma. With C such that C' M^-1 C = I and C' H' R^-1 H C = diag(s),
-//!   Sigma = C diag(sigma) C', sigma = ((1 - s)^-K - 1) / s (1 where s = 0). There is no such prior where
-//!   s >= 1: the step would overshoot the minimum.
+//!   Sigma = C diag(sigma) C', sigma = ((1 - s)^-K - 1) / s (1 where s = 0). A step with s > 1 overshoots the
+//!   minimum; an even number of them with s < 2 still ends on the side where it began, and implies a prior. There is none
+//!   where s > 1 and K is odd, nor where s >= 2.
 //! - [`implied_prior_of_rate`]: the same for plain gradient descent, M = rate * I.
 //! - [`compensated_cov`]: the covariance that makes up for pretending that R = I.
 //!
@@ -52,10 +53,11 @@ use nalgebra::{Cholesky, DMatrix, DVector, DefaultAllocator, Dim, OMatrix};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EquivalenceError {
-    /// No prior implies so large a learning rate: gradient descent would overshoot.
+    /// No prior implies so large a learning rate: gradient descent would end beyond the minimum, or diverge.
     #[error(
         "no prior implies this learning rate: its largest product with the curvature is {largest_s} and must \
-         stay below 1; scale the learning rate by less than {admissible_scale}{}", rate_text(.largest_rate)
+         stay below {}; scale the learning rate by less than {admissible_scale}{}",
+        (.largest_s * .admissible_scale).round(), rate_text(.largest_rate)
     )]
     LearningRateTooLarge {
         /// The largest s_i.
@@ -64,6 +66,14 @@ pub enum EquivalenceError {
         admissible_scale: f64,
         /// The largest admissible plain learning rate (exclusive), where one was given.
         largest_rate: Option<f64>,
+    },
+    /// The steps go all the way to the measurement.
+    #[error(
+        "the prior that {steps} such steps imply is wider than any number: they go all the way to the measurement"
+    )]
+    PriorTooWide {
+        /// The number of steps.
+        steps: u32,
     },
     /// K = 0: no step implies no prior.
     #[error("steps must be at least 1")]
@@ -128,9 +138,11 @@ where
     DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
 {
     let modes = Modes::new("learning-rate matrix", matrix, h, r, steps)?;
-    let largest_s = modes.values.iter().fold(0.0f64, |a, &b| a.max(b));
-    if largest_s >= 1.0 {
-        let admissible_scale = 1.0 / largest_s;
+    let largest_s = modes.values.max();
+    // |1 - s|^K is (1 - s)^K where K is even.
+    let limit = if steps % 2 == 0 { 2.0 } else { 1.0 };
+    if largest_s >= limit && largest_s != 1.0 {
+        let admissible_scale = limit / largest_s;
         return Err(EquivalenceError::LearningRateTooLarge {
             largest_s,
             admissible_scale,
@@ -139,7 +151,11 @@ where
     }
     let k = f64::from(steps);
     // ((1 - s)^-K - 1) / s without cancellation for small s.
-    let prior = modes.compose(|s| libm::expm1(-k * Scalar::ln_1p(-s)) / s);
+    let remains = |s: f64| if s < 1.0 { Scalar::ln_1p(-s) } else { Scalar::ln(s - 1.0) };
+    let prior = modes.compose(|s| libm::expm1(-k * remains(s)) / s);
+    if !prior.iter().all(|v| v.is_finite()) {
+        return Err(EquivalenceError::PriorTooWide { steps });
+    }
     Ok(shaped(matrix, &prior))
 }
 
@@ -167,8 +183,9 @@ where
     })
 }
 
-/// The largest learning rate (exclusive) that any prior implies: 1 over the largest eigenvalue of
-/// H' R^-1 H. Infinite if H is zero.
+/// The learning rate below which some prior implies any number of steps: 1 over the largest eigenvalue of H' R^-1 H.
+/// Infinite if H is zero. (An even number of steps may go up to twice that, except where a step reaches the
+/// minimum at once.)
 pub fn largest_rate<N: Dim, M: Dim>(
     h: &OMatrix<f64, M, N>,
     r: &OMatrix<f64, M, M>,
@@ -179,7 +196,7 @@ where
     let n = h.shape_generic().1;
     let identity = OMatrix::<f64, N, N>::identity_generic(n, n);
     let modes = Modes::new("identity", &identity, h, r, 1)?;
-    Ok(1.0 / modes.values.iter().fold(0.0f64, |a, &b| a.max(b)))
+    Ok(1.0 / modes.values.max())
 }
 
 /// The predictive covariance X = Sigma H' R^-1 (H')^+ that gives, under R = I, the gain that Sigma gives
@@ -240,21 +257,22 @@ impl Modes {
             return Err(EquivalenceError::NotPositiveDefinite { matrix: "r" });
         };
         // With A = G G' and W = L_R^-1 H G: W' W = G' H' R^-1 H G has the wanted eigenvalues, and its
-        // eigenvectors U give B = G U. The singular values of W are their roots, at twice the precision.
+        // eigenvectors U give B = G U. The singular values of W are their roots, at twice the precision, and U are
+        // its right singular vectors.
         let g = a_factor.unpack();
         let mut w = h * &g; // m x n
         r_factor.l_dirty().solve_lower_triangular_mut(&mut w);
-        let curvature = w.transpose() * &w;
-        // Squares of large numbers overflow, and an eigenvalue iteration on NaN has no end.
-        if !curvature.iter().all(|v| v.is_finite()) {
+        let largest = w.amax();
+        let Some((roots, u)) = right_singular(w / largest.max(f64::MIN_POSITIVE)) else {
+            return Err(EquivalenceError::NotPositiveDefinite { matrix: "H' R^-1 H" });
+        };
+        let tiny =
+            roots.max() * u.nrows().max(r_factor.l_dirty().nrows()) as f64 * 8.0 * f64::EPSILON;
+        let values = roots.map(|v| if v <= tiny { 0.0 } else { (v * largest) * (v * largest) });
+        if !values.iter().all(|v| v.is_finite()) {
             return Err(EquivalenceError::NotPositiveDefinite { matrix: "H' R^-1 H" });
         }
-        let eigen = curvature.symmetric_eigen();
-        let largest = eigen.eigenvalues.iter().fold(0.0f64, |x, &y| x.max(y));
-        let n = g.nrows();
-        let tiny = largest * n as f64 * 8.0 * f64::EPSILON;
-        let values = eigen.eigenvalues.map(|v| if v <= tiny { 0.0 } else { v });
-        Ok(Self { basis: g * eigen.eigenvectors, values })
+        Ok(Self { basis: g * u, values })
     }
 
     /// B diag(f(values)) B', with f = 1 where a value is zero.
@@ -264,6 +282,46 @@ impl Modes {
         crate::linalg::symmetrize(&mut out);
         out
     }
+}
+
+/// The singular values of `w` (m x n) and all n right singular vectors, by rotations of its columns (Hestenes 1958):
+/// each value is right relative to itself, however far apart they are. `None` if `w` is not finite.
+fn right_singular(mut w: DMatrix<f64>) -> Option<(DVector<f64>, DMatrix<f64>)> {
+    if !w.iter().all(|v| v.is_finite()) {
+        return None;
+    }
+    let n = w.ncols();
+    let mut u = DMatrix::identity(n, n);
+    // A dozen sweeps are more than enough; the bound only makes the loop end.
+    for _ in 0..60 {
+        let mut turned = false;
+        for i in 0..n {
+            for j in i + 1..n {
+                let (a, b) = (w.column(i).norm_squared(), w.column(j).norm_squared());
+                let c = w.column(i).dot(&w.column(j));
+                if c.abs() <= f64::EPSILON * Scalar::sqrt(a) * Scalar::sqrt(b) {
+                    continue;
+                }
+                turned = true;
+                // The smaller root of t^2 + 2 zeta t - 1 makes the two columns orthogonal.
+                let zeta = (b - a) / (2.0 * c);
+                let t = 1.0f64.copysign(zeta) / (zeta.abs() + libm::hypot(1.0, zeta));
+                let cos = 1.0 / libm::hypot(1.0, t);
+                for matrix in [&mut w, &mut u] {
+                    for row in 0..matrix.nrows() {
+                        let (x, y) = (matrix[(row, i)], matrix[(row, j)]);
+                        matrix[(row, i)] = cos * (x - t * y);
+                        matrix[(row, j)] = cos * (t * x + y);
+                    }
+                }
+            }
+        }
+        if !turned {
+            break;
+        }
+    }
+    let values = DVector::from_iterator(n, w.column_iter().map(|column| column.norm()));
+    Some((values, u))
 }
 
 fn check<N: Dim, M: Dim>(
@@ -302,4 +360,61 @@ where
 {
     let (rows, columns) = like.shape_generic();
     OMatrix::from_column_slice_generic(rows, columns, a.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::{dmatrix, matrix};
+
+    fn one_state(rate: f64, steps: u32) -> Result<f64, EquivalenceError> {
+        implied_prior_of_rate(rate, &matrix![1.0], &matrix![1.0], steps).map(|prior| prior[0])
+    }
+
+    #[test]
+    fn an_even_number_of_overshoots_implies_a_prior() {
+        // By hand: (1 - 1.5)^2 = 1/4 is left, so the gain is 3/4 and the prior 3.
+        let prior = one_state(1.5, 2).unwrap();
+        assert!((prior - 3.0).abs() < 1e-14 && (prior / (1.0 + prior) - 0.75).abs() < 1e-14);
+        // All of K steps, against the steps themselves.
+        for (rate, steps) in [(0.3, 7), (1.2, 4), (1.9, 40), (1.999, 2), (0.999, 9)] {
+            let left = (0..steps).fold(1.0, |left: f64, _| left - rate * left);
+            let prior = one_state(rate, steps).unwrap();
+            assert!(
+                (prior / (1.0 + prior) - (1.0 - left)).abs() < 1e-13,
+                "{rate}, {steps}: {prior}"
+            );
+        }
+        for (rate, steps) in [(1.5, 3), (2.0, 2), (2.5, 4)] {
+            let error = one_state(rate, steps).unwrap_err();
+            assert!(matches!(error, EquivalenceError::LearningRateTooLarge { .. }), "{error}");
+        }
+        assert!(one_state(2.5, 4).unwrap_err().to_string().contains("must stay below 2; "));
+    }
+
+    #[test]
+    fn a_prior_is_a_number_or_an_error() {
+        for (rate, steps) in [(0.9, 320), (0.9, u32::MAX), (1.0, 2), (1.0, 1), (1.1, 320)] {
+            assert_eq!(one_state(rate, steps), Err(EquivalenceError::PriorTooWide { steps }));
+        }
+        // 0.1^-300 is a number, and so is its prior; 300 powers enlarge the rounding of 1 - 0.9.
+        assert!((one_state(0.9, 300).unwrap() / 1e300 - 1.0).abs() < 300.0 * 1e-15);
+        assert!((one_state(1e-300, 5).unwrap() / 5e-300 - 1.0).abs() < 1e-15);
+    }
+
+    /// Curvatures twenty orders apart, of which a product W' W would have lost one, are both seen.
+    #[test]
+    fn modes_of_any_size_are_seen() {
+        let h = dmatrix![1e6, 0.0; 0.0, 1e-4];
+        let rate = 0.5e-12;
+        let prior = implied_prior_of_rate(rate, &h, &DMatrix::identity(2, 2), 4).unwrap();
+        // By hand: (0.5^-4 - 1) / 0.5 = 30 in the first, 4 steps of next to nothing in the second.
+        let expected = dmatrix![30.0, 0.0; 0.0, 4.0] * rate;
+        assert!((prior - expected).amax() < 1e-13 * rate);
+        let (roots, u) = right_singular(dmatrix![1e8, 1.0; 0.0, 1e-9]).unwrap();
+        // The product of the singular values is the determinant, 0.1; the large one is 1e8 (1 + 5e-17).
+        assert!((roots.max() / 1e8 - 1.0).abs() < 1e-15);
+        assert!((roots.min() / 1e-9 - 1.0).abs() < 1e-15, "{roots}");
+        assert!((&u.transpose() * &u - DMatrix::identity(2, 2)).amax() < 1e-15);
+    }
 }

@@ -134,8 +134,9 @@ where
             for k in 0..j {
                 pivot -= l[(j, k)] * l[(k, j)];
             }
-            // Also false for NaN.
-            positive &= S::all_lt(S::ZERO, pivot) && S::all_lt(pivot, S::from_f64(f64::INFINITY));
+            // Also false for NaN, and for what has no inverse among the numbers.
+            let (least, most) = (S::from_f64(f64::MIN_POSITIVE), S::from_f64(f64::INFINITY));
+            positive &= S::all_lt(least, pivot) && S::all_lt(pivot, most);
             pivots[j] = pivot;
             inverse[j] = S::ONE / pivot;
             for i in j + 1..m {
@@ -268,12 +269,13 @@ where
     #[inline(always)]
     pub(crate) fn new(s: &OMatrix<S, M, M>) -> Option<Self> {
         let size = s.shape_generic().0;
-        let infinity = S::from_f64(f64::INFINITY);
+        let (least, infinity) = (S::from_f64(f64::MIN_POSITIVE), S::from_f64(f64::INFINITY));
         match size.value() {
             2 => {
                 let (s00, s10, s11) = (s[(0, 0)], s[(1, 0)], s[(1, 1)]);
                 let det = s00 * s11 - s10 * s10;
-                let conditions = [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (det, infinity)];
+                let conditions =
+                    [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (least, det), (det, infinity)];
                 if lanes_agree(conditions)? {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
@@ -298,6 +300,7 @@ where
                     (S::ZERO, s00),
                     (S::ZERO, c[2][2]),
                     ((s00 * s11 * s22).scale(0.01), det),
+                    (least, det),
                     (det, infinity),
                 ];
                 if lanes_agree(conditions)? {
@@ -480,6 +483,15 @@ where
 mod tests {
     use super::*;
     use nalgebra::matrix;
+
+    #[test]
+    fn what_has_no_inverse_among_the_numbers_is_not_solved_with() {
+        let solve = |a: f64, b: f64| Solver::new(&nalgebra::matrix![a, 0.0; 0.0, b]);
+        let v = nalgebra::vector![0.0, 2.0];
+        // The determinant alone is too small: through the factor.
+        assert_eq!(solve(1e-300, 1e-20).unwrap().quadratic_form(&v), 4.0 / 1e-20);
+        assert!(solve(1e-310, 1.0).is_none() && solve(0.0, 1.0).is_none());
+    }
 
     #[test]
     fn a_determinant_beyond_the_numbers_has_a_logarithm() {

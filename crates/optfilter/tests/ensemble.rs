@@ -11,7 +11,7 @@ use optfilter::filter::{
 use optfilter::model::{DiagonalNoise, GaussianNoise, Linear, Lorenz96, Noise, RandomWalk, Step};
 use optfilter::rng::Stream;
 
-const STEP: Step = Step { index: 1, time: 1.0, dt: 1.0 };
+const STEP: Step = Step { index: 1, time: 1.0, dt: 1.0, since: 1.0, usual: 1.0 };
 
 fn members<N: nalgebra::Dim>(belief: &EnsembleBelief<N>, n: usize) -> Vec<f64>
 where

@@ -97,6 +97,21 @@ fn counts_give_back_their_rate() {
     assert!(rates.iter().all(|&r| r > 0.0));
 }
 
+/// A rate that strayed below zero while nothing was counted comes back; the count after it is no catastrophe.
+#[test]
+fn a_stray_rate_comes_back() {
+    let ys = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 1.0];
+    for (start, lr, steps) in [(0.03, 0.1, 1), (-0.25, 0.1, 3), (-5.0, 0.05, 50), (0.5, 0.3, 10)] {
+        let rates = follow(Poisson { link: Link::Identity }, lr, steps, start, &ys);
+        // A step is at most lr long while nothing is counted.
+        let low = start.min(0.0) - lr;
+        assert!(rates[..6].iter().all(|r| (low..=0.5).contains(r)), "{start}: {rates:?}");
+        assert!(rates.iter().all(|r| *r < 50.0), "{start}: {rates:?}");
+        let strayed = follow(Bernoulli { link: Link::Identity }, 1e-3, steps, 1.2, &[1.0; 300]);
+        assert!(strayed[299] < 1.1 && strayed[299] > 0.8, "{strayed:?}");
+    }
+}
+
 #[test]
 fn zeros_and_ones_give_back_their_probability() {
     let (p, count) = (0.3, 4000);

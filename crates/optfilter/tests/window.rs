@@ -7,8 +7,7 @@ use optfilter::drive::Run;
 use optfilter::filter::{
     Filter, ImplicitMap, Memory, PointBelief, ProcessFactor, Window, WindowBelief,
 };
-use optfilter::model::likelihood::{Bernoulli, Link, Observed};
-use optfilter::model::likelihood::{Gaussian, Huber, Likelihood, Poisson, SquaredError, StudentT};
+use optfilter::model::likelihood::{Gaussian, Likelihood, SquaredError, StudentT};
 use optfilter::model::{Dynamics, Linear, Lorenz96, Model, Step};
 use optfilter::optim::{AnyOptimizer, Bounds, ConjugateGradients, GradientDescent};
 use optfilter::rng::Stream;

@@ -10,6 +10,7 @@ pub struct Tally {
     pub missing: u64,
     pub partial: u64,
     pub outliers: u64,
+    pub runaways: u64,
     /// The row at which an implicit filter's error bars were lost.
     pub bars_lost: Option<u64>,
     pub log_likelihood: f64,

@@ -8,7 +8,7 @@ use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Rows;
-use optfilter_run::{FilterSpec, Session, SessionError};
+use optfilter_run::{FilterSpec, Flag, Session, SessionError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,8 +19,6 @@ pub(super) struct Worker<'a> {
     layout: Layout,
     pub(super) session: Session,
     pub(super) tally: Tally,
-    /// NIS above this, by observed components, is an outlier.
-    gates: Vec<f64>,
     full: bool,
     lagged: bool,
     pub(super) plot: Option<StripChart>,
@@ -43,7 +41,6 @@ impl<'a> Worker<'a> {
             session: Session::new(&*spec.runner(job.filter)?, job.filter, spec.dt)
                 .map_err(Failure::other)?,
             tally: Tally::new(spec.observations.len()),
-            gates: (0..=spec.observations.len()).map(chi_square_999).collect(),
             full: job.full,
             lagged: job.lagged,
             plot: job.plot.then(|| StripChart::new(spec)),
@@ -74,10 +71,17 @@ impl<'a> Worker<'a> {
             }
             let estimate = &self.session.estimate;
             self.tally.add(y, estimate);
-            let flag = self.flag(y.len());
-            self.tally.outliers += u64::from(flag == 3);
+            let flag = self.session.flag;
+            self.tally.outliers += u64::from(flag == Flag::Outlier);
+            self.tally.runaways += u64::from(flag == Flag::Runaway);
             let time = time.unwrap_or(step.time);
-            self.layout.result(time, &self.session.estimate, flag, self.full, &mut self.row);
+            self.layout.result(
+                time,
+                &self.session.estimate,
+                flag as usize,
+                self.full,
+                &mut self.row,
+            );
             if self.lagged {
                 // Of the oldest row in the window; the writer knows which that is.
                 let states = self.spec.states.len();
@@ -86,7 +90,7 @@ impl<'a> Worker<'a> {
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
-                plot.push(time, y, &self.session.estimate, flag == 3);
+                plot.push(time, y, &self.session.estimate, flag == Flag::Outlier);
             }
         }
         Ok(())
@@ -106,19 +110,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    #[inline]
-    fn flag(&self, outputs: usize) -> usize {
-        let estimate = &self.session.estimate;
-        match estimate.observed {
-            0 => return 1,
-            k if estimate.nis > self.gates[k] => return 3,
-            k if k < outputs => return 2,
-            _ => {}
-        }
-        let at_bound = self.spec.bounds.iter().flatten().zip(&estimate.mean);
-        4 * usize::from(at_bound.into_iter().any(|((low, high), x)| x <= low || x >= high))
-    }
-
     /// What a checkpoint at this row holds; the writer adds how much has been written.
     pub(super) fn save(&self) -> Result<Saved, Failure> {
         Ok(Saved {
@@ -129,11 +120,4 @@ impl<'a> Worker<'a> {
             session: self.session.save().map_err(Failure::other)?,
         })
     }
-}
-
-/// The 99.9 % point of chi-square with `dof` degrees of freedom (Wilson and Hilferty 1931).
-fn chi_square_999(dof: usize) -> f64 {
-    let d = dof as f64;
-    let c = 2.0 / (9.0 * d);
-    d * (1.0 - c + 3.090_232 * c.sqrt()).powi(3)
 }

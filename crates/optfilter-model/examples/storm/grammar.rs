@@ -275,6 +275,8 @@ fn filter(dice: &mut Dice, out: &mut String) {
         4 => put(dice, 1.0, "window", &|d| format!("{}\noptimizer = \"cg\"", d.whole(3))),
         _ => put(dice, 0.4, "carry", &|_| "true".into()),
     }
+    put(dice, 0.6, "irregular", &|_| "\"per_row\"".into());
+    put(dice, 0.2, "gaps", &|d| format!("{:?}", d.pick(&["widen", "ignore"])));
     put(dice, 0.15, "discount", &|d| plain(d.between(0.01, 1.0)));
     put(dice, if kind == 4 { 0.0 } else { 0.8 }, "optimizer", &|d| {
         format!("{:?}", AnyOptimizer::NAMES[d.whole(AnyOptimizer::NAMES.len())])

@@ -2,14 +2,15 @@
 
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::model::TextModel;
+use nalgebra::Dyn;
 use optfilter::model::Step;
 use optfilter::model::likelihood::{
     Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
 };
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule, build_with,
-    simulate, unmoved,
+    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
+    build_with, simulate, unmoved,
 };
 use std::sync::Arc;
 
@@ -27,13 +28,37 @@ impl ModelSpec {
             model: self.compile(),
             dt: self.dt,
             process: self.process_noise.clone(),
-            measurement: self.measurement_cov.clone(),
+            measurement: self.measurement_variances()?,
             likelihood: self.likelihood()?,
             mean: self.initial_mean.clone(),
             cov: self.initial_cov.clone(),
             bounds,
             prior: None,
         })
+    }
+
+    /// R: the covariance of the measurements, which under Student's t and Huber's law is wider than the scale that the
+    /// file states. `None` where it is not given, or infinite.
+    pub fn measurement_variances(&self) -> Result<Option<Covariance>, SpecError> {
+        let (Some(cov), Some(LikelihoodSpec::Components(parts))) =
+            (&self.measurement_cov, self.likelihood()?)
+        else {
+            return Ok(self.measurement_cov.clone());
+        };
+        let wider = |part: &Component| matches!(part, Component::StudentT(_) | Component::Huber(_));
+        if !parts.iter().any(wider) {
+            return Ok(Some(cov.clone()));
+        }
+        let mut cov = cov.dense(Dyn(parts.len()));
+        for (i, part) in parts.iter().enumerate().filter(|(_, part)| wider(part)) {
+            if let Some(variance) = part.variance() {
+                let widening = (variance / cov[(i, i)]).sqrt();
+                cov.row_mut(i).scale_mut(widening);
+                cov.column_mut(i).scale_mut(widening);
+                cov[(i, i)] = variance;
+            }
+        }
+        Ok(cov.iter().all(|v| v.is_finite()).then_some(Covariance::Dense(cov)))
     }
 
     /// How measurements scatter, where not by a Gaussian.

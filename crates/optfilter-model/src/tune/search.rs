@@ -134,11 +134,7 @@ pub fn tune(
     }
     let mut plans = choose(space::candidates(spec, data, &methods, end), search);
     // What the model has already takes part to the end.
-    let default = spec.fitted(&FilterSpec {
-        error_bars: Some(false),
-        predict_first: spec.filter.predict_first,
-        ..FilterSpec::default()
-    })?;
+    let default = spec.fitted(&FilterSpec { method: None, ..space::base(spec, Method::Kf) })?;
     let own = spec.fitted(&FilterSpec { error_bars: Some(false), ..spec.filter.clone() })?;
     let own = Some(own).filter(|own| methods.contains(&own.method()) && spec.runner(own).is_ok());
     plans.extend(own.clone().filter(|own| !plans.contains(own)));

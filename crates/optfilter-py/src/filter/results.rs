@@ -30,10 +30,10 @@ impl<'py> ResultArrays<'py> {
         let (n, m, _) = runner.dims();
         let (count, len) = many.shape();
         let lead = if many.single { vec![len] } else { vec![count, len] };
-        let mut quantities = Vec::with_capacity(6);
+        let mut quantities = Vec::with_capacity(7);
         // All of them at once, since each alone may fit.
         let spreads = if covariances { n * n + m * m } else { 0 };
-        check_memory(&[count, len, n + m + 2 + if runner.has_cov() { spreads } else { 0 }])?;
+        check_memory(&[count, len, n + m + 3 + if runner.has_cov() { spreads } else { 0 }])?;
         let mut add = |name, tail: &[usize]| -> PyResult<()> {
             let shape = [lead.as_slice(), tail].concat();
             quantities.push((name, PyArray::zeros(py, IxDyn(&shape), false)));
@@ -42,6 +42,7 @@ impl<'py> ResultArrays<'py> {
         add("means", &[n])?;
         if innovations {
             add("innovations", &[m])?;
+            add("flags", &[])?;
         }
         if runner.has_cov() {
             if covariances {
@@ -75,6 +76,7 @@ impl<'py> ResultArrays<'py> {
                     "covariances" => rows.covs = own,
                     "innovation_covariances" => rows.innovation_covs = own,
                     "log_likelihoods" => rows.log_likelihoods = own,
+                    "flags" => rows.flags = own,
                     "lagged" => rows.lagged = own,
                     _ => rows.nis = own,
                 }

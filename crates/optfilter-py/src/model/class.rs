@@ -244,10 +244,12 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
         about.set_item("Q", array_of_matrix(py, &noise.cov.dense(Dyn(spec.states.len())))?)?;
         about.set_item("Q_per_time", noise.per_time)?;
     }
-    if let Some(r) = &spec.measurement_cov {
+    if let Ok(Some(r)) = spec.measurement_variances() {
         let r = r.dense(Dyn(spec.observations.len()));
         about.set_item("R", array_of_matrix(py, &r)?)?;
     }
+    // What the file calls the noise's deviation is the scale of other laws.
+    let scale = |i| spec.measurement_cov.as_ref().map_or(1.0, |cov| cov.variance(i).sqrt());
     if let Some(bounds) = &spec.bounds {
         about.set_item("bounds", bounds.clone())?;
     }
@@ -261,15 +263,16 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     let columns: Vec<(&str, &str)> = named.map(|n| (n.as_str(), spec.column(n))).collect();
     about.set_item("columns", columns)?;
     // Links are compiled into the equations.
-    let likelihoods: Vec<(&str, f64)> = spec
+    let likelihoods: Vec<(&str, f64, f64)> = spec
         .likelihoods
         .iter()
-        .map(|kind| match *kind {
-            LikelihoodKind::Gaussian => ("gaussian", 0.0),
-            LikelihoodKind::StudentT { dof } => ("student_t", dof),
-            LikelihoodKind::Huber { delta } => ("huber", delta),
-            LikelihoodKind::Poisson { .. } => ("poisson", 0.0),
-            LikelihoodKind::Bernoulli { .. } => ("bernoulli", 0.0),
+        .enumerate()
+        .map(|(i, kind)| match *kind {
+            LikelihoodKind::Gaussian => ("gaussian", 0.0, scale(i)),
+            LikelihoodKind::StudentT { dof } => ("student_t", dof, scale(i)),
+            LikelihoodKind::Huber { delta } => ("huber", delta, scale(i)),
+            LikelihoodKind::Poisson { .. } => ("poisson", 0.0, 1.0),
+            LikelihoodKind::Bernoulli { .. } => ("bernoulli", 0.0, 1.0),
         })
         .collect();
     about.set_item("likelihoods", likelihoods)?;

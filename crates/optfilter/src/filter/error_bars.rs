@@ -278,7 +278,13 @@ where
             return Err(not_positive_definite("belief covariance", step.index));
         }
         let prediction = &belief.mean;
-        let (_, mut h) = linearize_observation(model, n, prediction.as_slice(), u, step);
+        let (eta, mut h) = linearize_observation(model, n, prediction.as_slice(), u, step);
+        // Innovations are in units of the measurement, so H is the derivative of what is expected at eta.
+        let mut expected = eta.map(|v| Dual::<f64, 1>::variable(v, 0));
+        self.filter.likelihood.expect(expected.as_mut_slice());
+        for i in 0..m.value() {
+            h.row_mut(i).scale_mut(expected[i].eps[0]);
+        }
         if observed != Observed::All {
             r = masked_cov(&r, observed);
             for i in 0..m.value() {
@@ -306,5 +312,70 @@ where
         let nis = factor.quadratic_form(innovation);
         let log_likelihood = log_density(nis, &factor, observed.count(y.len()));
         Ok((cov, Update::spread(innovation.clone(), s, log_likelihood, nis)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::likelihood::SquaredError;
+    use crate::model::{Dynamics, GaussianNoise, Observation, PullBack};
+    use crate::optim::GradientDescent;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use nalgebra::{DMatrix, DVector, Dyn};
+
+    /// As many states as measurements, each measured by itself; counts how often it is asked.
+    struct Counted {
+        size: usize,
+        passes: AtomicUsize,
+    }
+
+    impl Dynamics for Counted {
+        type State = Dyn;
+        fn state_dim(&self) -> Dyn {
+            Dyn(self.size)
+        }
+        fn transition<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
+            out.copy_from_slice(x);
+        }
+    }
+
+    impl Observation for Counted {
+        type Output = Dyn;
+        fn output_dim(&self) -> Dyn {
+            Dyn(self.size)
+        }
+        fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
+            self.passes.fetch_add(1, Ordering::Relaxed);
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = x.square();
+            }
+        }
+        fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+            Some(|model, x, _, _, r, out| {
+                model.passes.fetch_add(1, Ordering::Relaxed);
+                for i in 0..x.len() {
+                    out[i] = (x[i] * r[i]).scale(2.0);
+                }
+            })
+        }
+    }
+
+    #[test]
+    fn every_lane_of_directions_costs_one_more_run() {
+        let (size, steps) = (20, 7);
+        let model = Counted { size, passes: AtomicUsize::new(0) };
+        let descent = GradientDescent::new(0.01).unwrap();
+        let filter = ImplicitMap::new(model, SquaredError, descent, steps).unwrap();
+        let unit = DMatrix::identity(size, size);
+        let bars = ErrorBars::new(filter, GaussianNoise::new(unit.clone(), unit.clone()).unwrap())
+            .unwrap();
+        let mut belief = GaussianBelief::new(DVector::repeat(size, 0.5), unit).unwrap();
+        bars.update(&mut belief, &[1.0; 20], &[], &Step::even(1, 1.0)).unwrap();
+        // An observation and a pull-back per step; the run itself and one for each lane of directions; then the
+        // innovation, and H in chunks of eight states.
+        let runs = 1 + (2 * size).div_ceil(WIDTH);
+        let expected = 2 * steps as usize * runs + 1 + size.div_ceil(8);
+        assert_eq!(bars.filter.model.passes.load(Ordering::Relaxed), expected);
     }
 }

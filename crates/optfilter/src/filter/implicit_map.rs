@@ -151,14 +151,14 @@ where
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
         check_possible(&self.likelihood, y, observed, step)?;
-        let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
-        let innovation = residual(&self.model, y, &predicted, observed);
+        let (model, likelihood) = (&self.model, &self.likelihood);
+        let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);
+        let innovation = residual(model, y, &predicted, observed);
         let mut x = belief.mean.clone();
         let mut state = match (self.memory, &belief.optimizer_state) {
             (Memory::Carry, Some(state)) => state.clone(),
             _ => self.optimizer.init(&x),
         };
-        let (model, likelihood) = (&self.model, &self.likelihood);
         let loss = MeasurementLoss { model, likelihood, y, u, step, observed };
         let steps = (self.steps, self.widens);
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);

@@ -175,13 +175,15 @@ where
     }
 }
 
-/// First and second moments of h over the weighted particles.
+/// First and second moments of the expected measurement over the weighted particles, and the mean of the variances
+/// that the likelihood has of its own.
 struct SeenMoments<M: Dim>
 where
     DefaultAllocator: Allocator<M> + Allocator<M, M>,
 {
     mean: OVector<f64, M>,
     cov: OMatrix<f64, M, M>,
+    own: Option<OVector<f64, M>>,
 }
 
 impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
@@ -258,7 +260,8 @@ where
         let zero = Lanes([0.0; LANES]);
         let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
         let mut eta = OVector::<Lanes<LANES>, M::Output>::from_element_generic(m, U1, zero);
-        let mut measured = eta.clone();
+        let (mut measured, mut expected) = (eta.clone(), eta.clone());
+        let (mut variances, mut own_sums, mut own) = (eta.clone(), eta.clone(), false);
         // Deviations from the first particle's h keep the second moments free of cancellation.
         let mut origin = OVector::<f64, M::Output>::zeros_generic(m, U1);
         let mut sums = eta.clone();
@@ -277,27 +280,37 @@ where
                 Some(many) => fill_lanes(many, g, eta.as_mut_slice()),
                 None => self.model.observe(x.as_slice(), u, step, eta.as_mut_slice()),
             }
+            expected.copy_from(&eta);
+            self.likelihood.expect(expected.as_mut_slice());
             let mut weights = load(&belief.weights, g);
-            if !eta.iter().all(|v| v.is_finite()) {
+            if !eta.iter().chain(expected.iter()).all(|v| v.is_finite()) {
                 let marks = &mut log_weights[g * LANES..(g + 1) * LANES];
-                lost += set_aside(&mut weights, marks, eta.as_mut_slice());
+                lost += set_aside(
+                    &mut weights,
+                    marks,
+                    [&mut eta, &mut expected].map(|v| v.as_mut_slice()),
+                );
             }
+            own = self.likelihood.variances(expected.as_slice(), variances.as_mut_slice());
             for i in 0..m.value() {
                 if g == 0 {
-                    origin[i] = eta[i].0[0];
+                    origin[i] = expected[i].0[0];
                 }
                 measured[i] = Lanes([y[i]; LANES]);
                 if self.model.is_angle(i) {
                     measured[i] = eta[i] + (measured[i] - eta[i]).wrap_angle();
                 }
-                let mut deviation = eta[i] - Lanes([origin[i]; LANES]);
+                let mut deviation = expected[i] - Lanes([origin[i]; LANES]);
                 if self.model.is_angle(i) {
                     deviation = deviation.wrap_angle();
                 }
                 let weighted = weights * deviation;
                 sums[i] += weighted;
+                if own {
+                    own_sums[i] += weights * variances[i];
+                }
                 for j in 0..=i {
-                    let mut other = eta[j] - Lanes([origin[j]; LANES]);
+                    let mut other = expected[j] - Lanes([origin[j]; LANES]);
                     if self.model.is_angle(j) {
                         other = other.wrap_angle();
                     }
@@ -322,10 +335,11 @@ where
                 cov[(j, i)] = cov[(i, j)];
             }
         }
-        (SeenMoments { mean, cov }, all_sane)
+        let own = own.then(|| own_sums.map(|v| total(&v)));
+        (SeenMoments { mean, cov, own }, all_sane)
     }
 
-    /// The innovation with its covariance Cov(h) + R.
+    /// The innovation with its covariance Cov(h) + R, where R is the likelihood's own if it has one.
     fn report(
         &self,
         y: &[f64],
@@ -336,14 +350,18 @@ where
         log_likelihood: f64,
     ) -> Result<Update<M::Output>, FilterError> {
         let innovation = residual(&self.model, y, &seen.mean, observed);
-        let mut s = seen.cov + r;
+        let own = seen.own.map(|variances| OMatrix::from_diagonal(&variances));
+        let has_own = own.is_some();
+        let mut s = seen.cov + own.unwrap_or(r);
         if observed != Observed::All {
             s = masked_cov(&s, observed);
         }
-        let Some(factor) = Solver::new(&s) else {
-            return Err(not_positive_definite("innovation covariance", step.index));
+        // A law without a variance, or a sure thing, has no normalised innovation.
+        let nis = match Solver::new(&s).filter(|_| s.iter().all(|v| v.is_finite())) {
+            Some(factor) => factor.quadratic_form(&innovation),
+            None if has_own => f64::NAN,
+            None => return Err(not_positive_definite("innovation covariance", step.index)),
         };
-        let nis = factor.quadratic_form(&innovation);
         Ok(Update::spread(innovation, s, log_likelihood, nis))
     }
 }
@@ -362,16 +380,25 @@ fn fill_lanes(rows: &[f64], g: usize, out: &mut [Lanes<LANES>]) {
     }
 }
 
-/// Gives particles whose h is not finite no weight and an h that disturbs nothing; returns the weight they had.
+/// Gives particles whose eta or expected measurement is not finite no weight, and values that disturb nothing;
+/// returns the weight they had.
 #[cold]
-fn set_aside(weights: &mut Lanes<LANES>, log_weights: &mut [f64], eta: &mut [Lanes<LANES>]) -> f64 {
+fn set_aside(
+    weights: &mut Lanes<LANES>,
+    log_weights: &mut [f64],
+    seen: [&mut [Lanes<LANES>]; 2],
+) -> f64 {
     let mut lost = 0.0;
     for lane in 0..LANES {
-        if eta.iter().any(|v| !v.0[lane].is_finite()) {
+        if seen.iter().flat_map(|v| v.iter()).any(|v| !v.0[lane].is_finite()) {
             lost += core::mem::take(&mut weights.0[lane]);
             log_weights[lane] = f64::NEG_INFINITY;
-            for v in eta.iter_mut() {
-                v.0[lane] = 0.0;
+        }
+    }
+    for v in seen.into_iter().flatten() {
+        for (v, mark) in v.0.iter_mut().zip(&*log_weights) {
+            if *mark == f64::NEG_INFINITY {
+                *v = 0.0;
             }
         }
     }

@@ -229,10 +229,11 @@ pub(crate) fn refine<S, M, L, O>(
     descend_past_gap(optimizer, &mut loss, x, state, steps, bounds, gap);
 }
 
-/// h at the current estimate.
+/// The measurement expected at the current estimate.
 #[inline(always)]
-pub(crate) fn predicted_measurement<O: Observation>(
+pub(crate) fn predicted_measurement<O: Observation, L: Likelihood>(
     observation: &O,
+    likelihood: &L,
     x: &[f64],
     u: &[f64],
     step: &Step,
@@ -242,5 +243,6 @@ where
 {
     let mut predicted = OVector::zeros_generic(observation.output_dim(), U1);
     observation.observe(x, u, step, predicted.as_mut_slice());
+    likelihood.expect(predicted.as_mut_slice());
     predicted
 }

@@ -157,9 +157,9 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         check_possible(&self.likelihood, y, observed, step)?;
-        let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
-        let innovation = residual(&self.model, y, &predicted, observed);
         let (model, likelihood) = (&self.model, &self.likelihood);
+        let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);
+        let innovation = residual(model, y, &predicted, observed);
         let mut objective = Penalized {
             loss: MeasurementLoss { model, likelihood, y, u, step, observed },
             prior: &self.prior,

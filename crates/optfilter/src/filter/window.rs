@@ -418,7 +418,8 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         check_possible(&self.likelihood, y, observed, step)?;
-        let predicted = predicted_measurement(&self.model, belief.mean.as_slice(), u, step);
+        let at = belief.mean.as_slice();
+        let predicted = predicted_measurement(&self.model, &self.likelihood, at, u, step);
         let innovation = residual(&self.model, y, &predicted, observed);
         let mut next = belief.clone();
         self.place(&mut next, u, step, Some(y.into()));

@@ -36,6 +36,12 @@ impl Bounds {
         self.lower.len()
     }
 
+    /// Whether a component is at its bound, or beyond.
+    pub fn touched(&self, x: &[f64]) -> bool {
+        let pairs = self.lower.iter().zip(&self.upper);
+        x.iter().zip(pairs).any(|(x, (low, high))| x <= low || x >= high)
+    }
+
     /// The nearest point of the box.
     #[inline]
     pub fn project<S: Scalar>(&self, x: &mut [S]) {

@@ -57,6 +57,14 @@ where
             Self::Independent(l) => independent_score(l, y, eta, observed, out),
         }
     }
+    #[inline(always)]
+    fn expect<S: Scalar>(&self, eta: &mut [S]) {
+        each!(self, l => l.expect(eta));
+    }
+    #[inline(always)]
+    fn variances<S: Scalar>(&self, mean: &[S], out: &mut [S]) -> bool {
+        each!(self, l => l.variances(mean, out))
+    }
     fn curvature(
         &self,
         y: &[f64],

@@ -11,7 +11,7 @@
 //! References: Marsaglia and Tsang 2000 (gamma); Ahrens and Dieter 1974 (Poisson); Huber 1964.
 
 use super::any::AnyLikelihood;
-use super::component::{Component, Link};
+use super::component::Component;
 use crate::linalg::psd_factor;
 use crate::rng::Stream;
 use crate::scalar::Scalar;
@@ -75,16 +75,15 @@ impl Component {
                 eta + l.scale * stream.normal() / Scalar::sqrt(chi_square / l.dof)
             }
             Self::Huber(l) => eta + l.scale * huber(l.delta, stream),
-            Self::Poisson(l) => {
-                let rate = if l.link == Link::Canonical { Scalar::exp(eta) } else { eta };
+            Self::Poisson(_) => {
+                let rate = self.expected(eta);
                 if rate.is_nan() || rate > LARGEST_RATE {
                     return None;
                 }
                 poisson(Scalar::max(rate, 0.0), stream)
             }
-            Self::Bernoulli(l) => {
-                let canonical = l.link == Link::Canonical;
-                let p = if canonical { 1.0 / (1.0 + Scalar::exp(-eta)) } else { eta };
+            Self::Bernoulli(_) => {
+                let p = self.expected(eta);
                 if p.is_nan() {
                     return None;
                 }

@@ -95,6 +95,17 @@ pub trait Likelihood {
         }
     }
 
+    /// Turns eta into the measurement that is expected there, component by component: itself, where there is no link.
+    #[inline(always)]
+    fn expect<S: Scalar>(&self, _eta: &mut [S]) {}
+
+    /// Writes the variance of each component that is expected to be `mean` and returns `true`, if the likelihood has
+    /// variances of its own; otherwise they are those of R.
+    #[inline(always)]
+    fn variances<S: Scalar>(&self, _mean: &[S], _out: &mut [S]) -> bool {
+        false
+    }
+
     /// Writes W v for a curvature W of the loss at eta that is never negative (zero where unobserved): what a
     /// Gauss-Newton method takes for the second derivative. Without a form of its own a likelihood has the
     /// second derivative by each component, or zero where that is negative.

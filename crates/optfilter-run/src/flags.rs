@@ -1,0 +1,107 @@
+//! A word for each row: what a reader of the results should look at twice.
+//!
+//! | flag | when |
+//! |---|---|
+//! | `runaway` | the measurement expected of the estimate lies further from all measurements so far than [`RUNAWAY`] times their largest magnitude |
+//! | `missing` | nothing was measured |
+//! | `outlier` | the normalised innovation squared is beyond the 99.9 % point of chi-square; never where it has none |
+//! | `partial` | some components were not measured |
+//! | `bound` | a state is at its bound |
+//! | `ok` | none of these |
+//!
+//! The first that holds is the row's.
+
+use optfilter::optim::Bounds;
+use serde::{Deserialize, Serialize};
+
+/// Times the largest measurement so far: no estimate that is of use expects a measurement so far from all others.
+pub const RUNAWAY: f64 = 1e4;
+
+/// What a row is flagged as, in the order in which tables number their flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// Nothing to be said.
+    Ok,
+    /// Nothing was measured.
+    Missing,
+    /// Some components were not measured.
+    Partial,
+    /// The measurement is far from its prediction.
+    Outlier,
+    /// A state is at its bound.
+    Bound,
+    /// The estimate has left any range that the measurements speak of.
+    Runaway,
+}
+
+/// What flags are judged by: limits, and the measurements so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gauge {
+    /// NIS above this, by observed components, is an outlier.
+    gates: Vec<f64>,
+    bounds: Option<Bounds>,
+    pub(crate) seen: Seen,
+}
+
+/// Lowest and highest measurement so far, by component.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Seen(Vec<(f64, f64)>);
+
+impl Gauge {
+    pub(crate) fn new(outputs: usize, bounds: Option<Bounds>) -> Self {
+        let gates = (0..=outputs).map(chi_square_999).collect();
+        Self { gates, bounds, seen: Seen(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]) }
+    }
+
+    /// The flag of the next row: its measurement, what is known after it, and the measurement expected of that.
+    #[inline]
+    pub(crate) fn flag(&mut self, y: &[f64], mean: &[f64], nis: f64, expected: &[f64]) -> Flag {
+        let mut observed = 0;
+        let mut runaway = false;
+        for ((&y, &expected), (low, high)) in y.iter().zip(expected).zip(&mut self.seen.0) {
+            if !y.is_nan() {
+                observed += 1;
+                (*low, *high) = (low.min(y), high.max(y));
+            }
+            let largest = low.abs().max(high.abs());
+            let distance = (*low - expected).max(expected - *high);
+            // Nothing but zeros, or nothing at all, is no scale.
+            runaway |= largest > 0.0 && largest.is_finite() && !(distance <= RUNAWAY * largest);
+        }
+        match observed {
+            _ if runaway => Flag::Runaway,
+            0 => Flag::Missing,
+            k if nis > self.gates[k] => Flag::Outlier,
+            k if k < y.len() => Flag::Partial,
+            _ if self.bounds.as_ref().is_some_and(|b| b.touched(mean)) => Flag::Bound,
+            _ => Flag::Ok,
+        }
+    }
+}
+
+/// The 99.9 % point of chi-square with `dof` degrees of freedom (Wilson and Hilferty 1931).
+fn chi_square_999(dof: usize) -> f64 {
+    let d = dof as f64;
+    let c = 2.0 / (9.0 * d);
+    d * (1.0 - c + 3.090_232 * c.sqrt()).powi(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gravest_flag_is_said() {
+        let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY]).ok();
+        let mut gauge = Gauge::new(1, bounds);
+        let mut flag = |y: f64, x: f64, nis: f64| gauge.flag(&[y], &[x], nis, &[x]);
+        assert_eq!(flag(f64::NAN, 1e9, f64::NAN), Flag::Missing); // nothing to compare with
+        assert_eq!(flag(0.0, 1e9, f64::NAN), Flag::Ok); // zeros have no scale
+        assert_eq!(flag(2.0, 1e4, f64::NAN), Flag::Ok);
+        assert_eq!(flag(2.0, 2e11, f64::NAN), Flag::Runaway);
+        assert_eq!(flag(f64::NAN, -2e11, f64::NAN), Flag::Runaway);
+        assert_eq!(flag(1.0, 1.0, 11.0), Flag::Outlier); // scipy.stats.chi2.ppf(0.999, 1) = 10.83
+        assert_eq!(flag(1.0, 1.0, 10.5), Flag::Ok);
+        assert_eq!(flag(1.0, 0.0, 1.0), Flag::Bound);
+    }
+}
