@@ -35,6 +35,7 @@ pub struct TextModel {
 
 /// Compiled equations and their transposed Jacobian.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // a model has two of these
 pub(crate) enum Equations {
     /// One after the other, with shared parts.
     Listed { forward: Program, reverse: Option<Program> },

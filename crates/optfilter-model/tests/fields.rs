@@ -11,7 +11,7 @@ const EXAMPLES: [&str; 4] =
 
 fn example(name: &str) -> ModelSpec {
     let path = format!("{}/../../examples/fields/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     ModelSpec::parse(name, &text).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -224,6 +224,9 @@ fn mistakes_with_indices_are_shown_where_they_are() {
         assert!(error.message.contains(message), "{to}: {error}");
         assert_eq!((error.line, error.column), place, "{to}: {error}");
     }
+    // A sum of twenty thousand terms is no index, and no overflow of the stack.
+    let long = good.replace("\"x[i]\"", &format!("\"x[i{}]\"", " + 0".repeat(20_000)));
+    assert!(ModelSpec::parse("long", &long).unwrap_err().message.contains("not an index"));
     // Without fields, brackets say so.
     let plain = "states = [\"x\"]\n[dynamics]\nx = \"x[1]\"\n[observation]\ny = \"x\"\n[initial]\nmean = 0\nstd = 1\n";
     let error = ModelSpec::parse("plain", plain).unwrap_err();

@@ -4,7 +4,7 @@
 //! rewrites that keep every bit of the result are made: constants are folded with the functions that
 //! would run later, `a + b` and `b + a` are one, and whole powers become products.
 
-use super::index::{Affine, affine};
+use super::index::{Affine, affine, inside_indices};
 use super::parse::{Ast, AstNode, BinaryOp, Function, SyntaxError};
 use optfilter::scalar::Scalar;
 use std::collections::HashMap;
@@ -395,7 +395,7 @@ impl Graph {
     /// Adds an expression. `names` gives the node of a name, or what is wrong with it.
     pub fn lower(&mut self, ast: &Ast, names: &mut dyn Names) -> Result<NodeId, SyntaxError> {
         let mut ids: Vec<NodeId> = Vec::with_capacity(ast.nodes.len());
-        let in_index = ast.inside_indices();
+        let in_index = inside_indices(ast);
         for (position, (node, span)) in ast.nodes.iter().enumerate() {
             let id = match node {
                 // Read as a whole number below, where the field is met.

@@ -55,12 +55,39 @@ impl Affine {
     }
 }
 
+/// For each node of a tree, whether it is part of an index.
+pub(super) fn inside_indices(ast: &Ast) -> Vec<bool> {
+    let mut inside = vec![false; ast.nodes.len()];
+    for (id, (node, _)) in ast.nodes.iter().enumerate().rev() {
+        match node {
+            AstNode::Element(_, indices) => indices.iter().for_each(|&a| inside[a] = true),
+            _ if !inside[id] => {}
+            AstNode::Negate(a) | AstNode::Not(a) => inside[*a] = true,
+            AstNode::Binary(_, a, b) => (inside[*a], inside[*b]) = (true, true),
+            AstNode::Call(_, arguments) => arguments.iter().for_each(|&a| inside[a] = true),
+            AstNode::Number(_) | AstNode::Name(_) => {}
+        }
+    }
+    inside
+}
+
 /// Reads the expression at `id` of a tree as an index.
 pub(super) fn affine(
     graph: &mut Graph,
     ast: &Ast,
     id: usize,
     names: &mut dyn Names,
+) -> Result<Affine, SyntaxError> {
+    affine_within(graph, ast, id, names, 100)
+}
+
+/// The same, for an index of so many levels at most: a long sum is as deep as it is long.
+fn affine_within(
+    graph: &mut Graph,
+    ast: &Ast,
+    id: usize,
+    names: &mut dyn Names,
+    levels: usize,
 ) -> Result<Affine, SyntaxError> {
     let (node, span) = &ast.nodes[id];
     let wrong = |message: &str, help: &str| SyntaxError {
@@ -75,6 +102,10 @@ pub(super) fn affine(
         _ => Err(wrong("an index is a whole number", "write x[i + 1] or x[2*i], say")),
     };
     let other = || wrong("this is not an index", "an index is i plus or times whole numbers");
+    let part = |graph: &mut Graph, a: usize, names: &mut dyn Names| match levels {
+        0 => Err(other()),
+        _ => affine_within(graph, ast, a, names, levels - 1),
+    };
     let result = match node {
         AstNode::Number(value) => whole(*value)?,
         AstNode::Name(name) => match names.index(name) {
@@ -86,9 +117,9 @@ pub(super) fn affine(
                 whole(graph.value(value).ok_or_else(other)?)?
             }
         },
-        AstNode::Negate(a) => affine(graph, ast, *a, names)?.times(-1),
+        AstNode::Negate(a) => part(graph, *a, names)?.times(-1),
         AstNode::Binary(op, a, b) => {
-            let (a, b) = (affine(graph, ast, *a, names)?, affine(graph, ast, *b, names)?);
+            let (a, b) = (part(graph, *a, names)?, part(graph, *b, names)?);
             match (op, a.number(), b.number()) {
                 (BinaryOp::Add, ..) => a.combine(b, 1),
                 (BinaryOp::Sub, ..) => a.combine(b, -1),

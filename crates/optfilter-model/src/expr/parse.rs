@@ -129,22 +129,6 @@ impl Ast {
         self.nodes.len() - 1
     }
 
-    /// For each node, whether it is part of an index.
-    pub(super) fn inside_indices(&self) -> Vec<bool> {
-        let mut inside = vec![false; self.nodes.len()];
-        for (id, (node, _)) in self.nodes.iter().enumerate().rev() {
-            match node {
-                AstNode::Element(_, indices) => indices.iter().for_each(|&a| inside[a] = true),
-                _ if !inside[id] => {}
-                AstNode::Negate(a) | AstNode::Not(a) => inside[*a] = true,
-                AstNode::Binary(_, a, b) => (inside[*a], inside[*b]) = (true, true),
-                AstNode::Call(_, arguments) => arguments.iter().for_each(|&a| inside[a] = true),
-                AstNode::Number(_) | AstNode::Name(_) => {}
-            }
-        }
-        inside
-    }
-
     /// The names that occur, in order of first appearance.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
