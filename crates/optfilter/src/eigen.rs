@@ -231,11 +231,8 @@ pub(crate) fn iterate<S: Scalar>(
             return false;
         }
         let mut left = 60;
-        while end > l {
+        while end > l && !S::all_lt(counts(e[l]), half) {
             let active = counts(e[l]);
-            if S::all_lt(active, half) {
-                break;
-            }
             left -= 1;
             if left == 0 {
                 return false;

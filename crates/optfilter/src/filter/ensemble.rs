@@ -294,7 +294,7 @@ where
                 for i in 0..m {
                     (0..m).for_each(|j| eigen.row_mut(i)[j] = r[(i, j)]);
                 }
-                if !eigen.solve() || eigen.values.iter().any(|v| !(*v > 0.0)) {
+                if !eigen.solve() || !eigen.values.iter().all(|v| *v > 0.0) {
                     return None;
                 }
                 let (from, before) = (rows.to_vec(), innovation.to_vec());

@@ -73,7 +73,7 @@ impl Localization {
         }
         if let Some(period) = period {
             check_len("period", dims, period.len(), None)?;
-            if let Some(&value) = period.iter().find(|v| !(**v > 0.0)) {
+            if let Some(&value) = period.iter().find(|v| v.is_nan() || **v <= 0.0) {
                 let (argument, requirement) = ("period", "positive");
                 return Err(FilterError::Setting { argument, value, requirement });
             }
