@@ -3,6 +3,7 @@
 //!
 //! Statistical tests allow four standard errors, found from the spread over runs (or rows, where the values are
 //! independent) of a fixed seed.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter_model::{FilterSpec, Method, ModelSpec};
 use optfilter_run::{Estimate, Flag, Linearized, Session};

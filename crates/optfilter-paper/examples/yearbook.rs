@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // Written over on a terminal; elsewhere a line for every tenth.
             match std::io::stderr().is_terminal() {
                 true => eprint!("\r{line}   "),
-                false if percent % 10 == 0 => eprintln!("{line}"),
+                false if percent.is_multiple_of(10) => eprintln!("{line}"),
                 false => {}
             }
         }

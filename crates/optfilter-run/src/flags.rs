@@ -66,7 +66,9 @@ impl Gauge {
             let largest = low.abs().max(high.abs());
             let distance = (*low - expected).max(expected - *high);
             // Nothing but zeros, or nothing at all, is no scale.
-            runaway |= largest > 0.0 && largest.is_finite() && !(distance <= RUNAWAY * largest);
+            runaway |= largest > 0.0
+                && largest.is_finite()
+                && (distance.is_nan() || distance > RUNAWAY * largest);
         }
         match observed {
             _ if runaway => Flag::Runaway,

@@ -140,7 +140,7 @@ where
     let modes = Modes::new("learning-rate matrix", matrix, h, r, steps)?;
     let largest_s = modes.values.max();
     // |1 - s|^K is (1 - s)^K where K is even.
-    let limit = if steps % 2 == 0 { 2.0 } else { 1.0 };
+    let limit = if steps.is_multiple_of(2) { 2.0 } else { 1.0 };
     if largest_s >= limit && largest_s != 1.0 {
         let admissible_scale = limit / largest_s;
         return Err(EquivalenceError::LearningRateTooLarge {

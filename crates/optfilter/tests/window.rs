@@ -1,4 +1,5 @@
 //! The windowed filter against the windowless one, against batch least squares, and on Lorenz '96.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::{Const, DMatrix, DVector, Dyn, OVector, matrix, vector};
 use optfilter::Series;
@@ -44,10 +45,9 @@ fn no_past_is_the_windowless_filter() {
                 (Memory::Restart, true, true),
             ] {
                 let rule = AnyOptimizer::from_name(name, 0.03, None).unwrap();
-                let mut plain =
-                    ImplicitMap::new(model.clone(), likelihood.clone(), rule.clone(), 4)
-                        .unwrap()
-                        .with_memory(memory);
+                let mut plain = ImplicitMap::new(model.clone(), likelihood.clone(), rule, 4)
+                    .unwrap()
+                    .with_memory(memory);
                 let mut window = Window::new(model.clone(), likelihood.clone(), rule, 4, 0)
                     .unwrap()
                     .with_memory(memory)
