@@ -457,7 +457,7 @@ fn messages_say_what_where_and_what_to_do() {
     // A count that is none is in a column, of a line.
     let counts = folder.write("counts.csv", "# of a day\n\ncount\n3\n\n-1\n");
     fails(
-        &["filter", "logistic-counts", &counts, "-q", "-o", &out],
+        &["filter", "logistic-counts", &counts, "--method", "imap", "-q", "-o", &out],
         3,
         "counts.csv: line 6, column \"count\": -1 is not a count: a whole number of at least 0; mend the cell",
     );
