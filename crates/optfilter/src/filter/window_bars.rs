@@ -1,9 +1,10 @@
 //! Error bars of a windowed filter.
 //!
 //! Each measurement is used by L + 1 updates, so the error of the window's first state s is correlated with the
-//! noises that are still inside the window, and P <- A (F P F' + Q) A' + B R B' would be wrong. What is carried is
-//! the covariance C of that error e with itself, with every measurement noise v_j and with every process noise
-//! q_j in the window. An update is to first order
+//! noises that are still inside the window, and P <- A (F P F' + Q) A' + B R B' would be wrong. What is carried are
+//! the derivatives of that error e by every measurement noise v_j and every process noise q_j in the window, and the
+//! covariance of what is left of older ones; from those every covariance is a sum of squares. An update is to first
+//! order
 //!
 //! ```text
 //! e <- A e + sum_j B_j v_j + sum_j K_j q_j,     B_j = D (g^(t-j) W_j J_j)',  A = I - D sum_j J_j' (g^(t-j) W_j) J_j
@@ -178,14 +179,14 @@ where
     errors: Errors,
 }
 
-/// Covariances of the error e of the window's first state, as n x n and n x m numbers, column by column.
+/// What the error e of the window's first state is made of: matrices column by column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Errors {
-    /// Of e with itself.
-    own: Vec<f64>,
-    /// Of e with the measurement noise of each row.
+    /// The covariance (n x n) of what does not come from noises inside the window.
+    rest: Vec<f64>,
+    /// The derivative of e by the measurement noise of each row (n x m).
     measured: VecDeque<Vec<f64>>,
-    /// Of e with the process noise on the way to each row.
+    /// The derivative of e by the process noise on the way to each row (n x n).
     moved: VecDeque<Vec<f64>>,
 }
 
@@ -243,12 +244,6 @@ where
     DMatrix::from_column_slice(a.nrows(), a.ncols(), a.as_slice())
 }
 
-/// a + b + b'
-fn add_both(a: &mut DMatrix<f64>, b: &DMatrix<f64>) {
-    *a += b;
-    *a += b.transpose();
-}
-
 impl<M, L, R, Q> WindowBars<M, L, R, Q>
 where
     M: Model,
@@ -292,28 +287,32 @@ where
         (dense(&f), dense(&self.noise.process_cov(&row.step)))
     }
 
-    /// The window moves on by a row: e <- F e - q, and the first noises are forgotten.
+    /// The window moves on by a row: e <- F e - q, and what is known of the first noises goes into the rest.
     fn shift(&self, belief: &WindowBelief<M::State, R::Memory>, errors: &mut Errors) {
         let n = belief.mean.nrows();
-        errors.measured.pop_front();
+        let measured = errors.measured.pop_front();
         errors.moved.pop_front();
-        let Some(second) = belief.rows.get(1) else { return };
-        if !second.moves {
-            return;
+        let (Some(first), Some(second)) = (belief.rows.front(), belief.rows.get(1)) else { return };
+        let identity = DMatrix::<f64>::identity(n, n);
+        let (f, q) = match second.moves {
+            true => self.moves(second, &belief.start[..n]),
+            false => (identity.clone(), DMatrix::zeros(n, n)),
+        };
+        let mut rest = sandwich(&f, &matrix(n, &errors.rest));
+        if let (Some(to), true) = (measured, first.y.is_some()) {
+            let r = dense(&self.noise.measurement_cov(&first.step));
+            rest += sandwich(&(&f * matrix(n, &to)), &r);
         }
-        let (f, q) = self.moves(second, &belief.start[..n]);
-        let of = matrix(n, &errors.own);
-        let mut own = &f * of * f.transpose() + q;
-        if let Some(with) = errors.moved.front() {
-            add_both(&mut own, &(-(&f * matrix(n, with))));
+        if let (Some(to), true) = (errors.moved.front(), second.moves) {
+            rest += sandwich(&(&f * matrix(n, to) - identity), &q);
         }
-        errors.own = own.as_slice().to_vec();
-        for with in errors.measured.iter_mut().chain(errors.moved.iter_mut().skip(1)) {
-            *with = (&f * matrix(n, with)).as_slice().to_vec();
+        errors.rest = rest.as_slice().to_vec();
+        for to in errors.measured.iter_mut().chain(errors.moved.iter_mut().skip(1)) {
+            *to = (&f * matrix(n, to)).as_slice().to_vec();
         }
-        // What is absorbed into e is no longer a noise of its own.
-        if let Some(with) = errors.moved.front_mut() {
-            with.fill(0.0);
+        // What has gone into the rest is no longer a noise of its own.
+        if let Some(to) = errors.moved.front_mut() {
+            to.fill(0.0);
         }
     }
 
@@ -366,49 +365,41 @@ where
         let d = R::response(&self.window, before, &curvature);
         let a = &identity - &d * &curvature;
         // Backwards: B_j, K_j, and the way from row j to the newest.
-        let mut own = &a * matrix(size, &errors.own) * a.transpose();
-        let (mut measured, mut moved) = (VecDeque::new(), VecDeque::new());
+        let rest = sandwich(&a, &matrix(size, &errors.rest));
+        let (mut measured, mut moved, mut ways) =
+            (VecDeque::new(), VecDeque::new(), VecDeque::new());
         let mut k = DMatrix::zeros(size, size);
-        let mut way = identity.clone();
-        let mut cov = DMatrix::zeros(size, size);
+        let mut way = identity;
         for j in (0..rows).rev() {
-            let row = &before.rows[j];
+            let moves = before.rows[j].moves && j > 0;
             let b = &d * weighed[j].transpose();
-            let mut with = &a * matrix(size, &errors.measured[j]);
-            if let Some(y) = &row.y {
-                let r = dense(&self.noise.measurement_cov(&row.step));
-                let mask: Vec<bool> = y.iter().map(|v| !v.is_nan()).collect();
-                let br = &b * masked_cov(&r, Observed::Some(&mask));
-                add_both(&mut own, &(&with * b.transpose()));
-                own += &br * b.transpose();
-                with += br;
-            }
-            measured.push_front(with.as_slice().to_vec());
             k += &b * &h[j];
-            let mut with = &a * matrix(size, &errors.moved[j]);
-            if row.moves && j > 0 {
-                let kq = &k * &q[j];
-                add_both(&mut own, &(&with * k.transpose()));
-                own += &kq * k.transpose();
-                with += kq;
-                cov += &way * &q[j] * way.transpose();
-            }
-            moved.push_front(with.as_slice().to_vec());
-            if j > 0 {
+            measured.push_front(&a * matrix(size, &errors.measured[j]) + b);
+            let to = &a * matrix(size, &errors.moved[j]);
+            moved.push_front(if moves { to + &k } else { to });
+            ways.push_front(way.clone());
+            if moves {
                 k *= &f[j];
                 way *= &f[j];
             }
         }
-        // `way` now leads from the first row to the newest.
-        cov += &way * &own * way.transpose();
-        let mut rest = identity;
-        for j in (1..rows).rev() {
-            if before.rows[j].moves {
-                add_both(&mut cov, &(-(&way * matrix(size, &moved[j]) * rest.transpose())));
+        // `way` now leads from the first row to the newest, whose error is that of the first carried there, less the
+        // process noise on the way.
+        let mut cov = sandwich(&way, &rest);
+        for (j, row) in before.rows.iter().enumerate() {
+            if row.y.is_some() {
+                let r = dense(&self.noise.measurement_cov(&row.step));
+                cov += sandwich(&(&way * &measured[j]), &r);
             }
-            rest *= &f[j];
+            if row.moves && j > 0 {
+                cov += sandwich(&(&way * &moved[j] - &ways[j]), &q[j]);
+            }
         }
-        (Errors { own: own.as_slice().to_vec(), measured, moved }, cov)
+        let flat = |all: VecDeque<DMatrix<f64>>| -> VecDeque<Vec<f64>> {
+            all.iter().map(|m| m.as_slice().to_vec()).collect()
+        };
+        let rest = rest.as_slice().to_vec();
+        (Errors { rest, measured: flat(measured), moved: flat(moved) }, cov)
     }
 }
 
@@ -419,7 +410,7 @@ where
     /// From a finite estimate and its covariance, before any row.
     pub fn new(mean: OVector<f64, N>, cov: OMatrix<f64, N, N>) -> Result<Self, FilterError> {
         let GaussianBelief { mean, cov } = GaussianBelief::new(mean, cov)?;
-        let errors = Errors { own: cov.as_slice().to_vec(), ..Errors::default() };
+        let errors = Errors { rest: cov.as_slice().to_vec(), ..Errors::default() };
         Ok(Self { window: WindowBelief::new(mean)?, cov, errors })
     }
 
@@ -466,7 +457,7 @@ where
         let mut errors = belief.errors.clone();
         let window = self.window.propagate(&belief.window, u, step)?;
         if belief.window.rows.is_empty() {
-            errors.own = cov.as_slice().to_vec();
+            errors.rest = cov.as_slice().to_vec();
         }
         self.append(&belief.window, &window, true, &mut errors);
         let next = WindowBarsBelief { window, cov, errors };
