@@ -28,7 +28,12 @@ phase "wheel and environment"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target}"
 "$python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9.4,<2"
 (cd "$root" && "$work/venv/bin/maturin" sdist --out "$work/sdist" 2>"$work/sdist.log") || { cat "$work/sdist.log"; exit 1; }
-package=$(ls "$work"/sdist/optfilter-*.tar.gz)
+tar -xzf "$work"/sdist/optfilter-*.tar.gz -C "$work/sdist"
+package=$(ls -d "$work"/sdist/optfilter-*/)
+# Packed files have no times of their own; with those of the sources, cargo knows what is compiled already and what is old.
+(cd "$package" && find . -type f | while read -r file; do
+    if [ -e "$root/$file" ]; then touch -r "$root/$file" "$file"; fi
+done)
 "$python" -m pip install --quiet --disable-pip-version-check \
     --config-settings=build-args="--profile=$profile" "optfilter[test] @ file://$package"
 if [ "${PEERS:-1}" != 0 ]; then
