@@ -136,7 +136,7 @@ def test_times_that_callables_see_are_those_of_the_result():
         return x
 
     model = optfilter.Model(lambda x: x, h, n=1, m=1, h_jacobian=lambda x: [[1.0]], Q=1.0, R=1.0, dt=0.5)
-    f = optfilter.ExtendedKalmanFilter(model)
+    f = optfilter.ExtendedKalmanFilter(model, irregular="per_row")
     for settings in ({}, {"predict_first": True}, {"t0": -3.0}, {"ts": np.array([2.0, 2.5, 7.0])}):
         seen.clear()
         result = f.filter(np.zeros(3), **settings)
