@@ -269,7 +269,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 if let Some(bounds) = &self.problem.bounds {
                     filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
                 }
-                if !explicit && self.problem.process.as_ref().is_some_and(|q| q.per_time) {
+                if self.paced() {
                     filter = filter.with_cadence(self.problem.dt);
                 }
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
@@ -437,7 +437,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let problem = self.problem.clone();
         let point = self.method == Method::Imap && !self.spec.is_windowed();
-        let widens = point && self.problem.widens(self.spec);
+        let widens = point && self.problem.widens(self.spec) || self.paced();
         let even = self.problem.refuses_irregular(self.spec);
         let start =
             Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
@@ -464,6 +464,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
         F::Belief::begin(&engine.settings, engine.filter.dims().0, &engine.start)
             .map_err(SpecError::from)?;
         Ok(engine)
+    }
+
+    /// Whether the prior of vkf is Q over the time since the last measurement.
+    fn paced(&self) -> bool {
+        let explicit = self.spec.prior_var.is_some() || self.problem.prior.is_some();
+        let per_time = self.problem.process.as_ref().is_some_and(|q| q.per_time);
+        self.method == Method::Vkf && !explicit && per_time
     }
 
     fn noise<N: Dim, D: Dim>(

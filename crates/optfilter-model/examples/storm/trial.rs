@@ -2,7 +2,7 @@
 
 use crate::data::{Data, ROWS};
 use optfilter_model::run::build_text;
-use optfilter_model::{FilterSpec, Method, ModelSpec};
+use optfilter_model::{FilterSpec, LikelihoodKind, Method, ModelSpec};
 use optfilter_run::{Estimate, Results, Session, Watch};
 
 /// How a filter ended where nothing was wrong.
@@ -86,7 +86,7 @@ fn stream(
         let (u, y) = (&data.inputs[row * p..(row + 1) * p], &data.outputs[row * m..(row + 1) * m]);
         match session.take(time, false, u, y) {
             Ok(_) => {
-                check(&session.estimate, y, method)
+                check(&session.estimate, y, spec, method)
                     .map_err(|what| format!("{what} at row {}", row + 1))?;
                 if !failed {
                     taken.push(session.estimate.clone());
@@ -109,7 +109,7 @@ fn stream(
 }
 
 /// Whether an estimate is one: numbers where there must be some, NaN only where something is missing or given up.
-fn check(estimate: &Estimate, y: &[f64], method: Method) -> Result<(), String> {
+fn check(estimate: &Estimate, y: &[f64], spec: &ModelSpec, method: Method) -> Result<(), String> {
     let finite = |values: &[f64]| values.iter().all(|v| v.is_finite());
     if !finite(&estimate.mean) {
         return Err(format!("`Ok` with the estimate {:?}", estimate.mean));
@@ -132,7 +132,17 @@ fn check(estimate: &Estimate, y: &[f64], method: Method) -> Result<(), String> {
         return Err(format!("{} components count as observed, not {observed}", estimate.observed));
     }
     let spreads = !estimate.innovation_cov.is_empty() && !given_up;
-    if spreads && observed > 0 && (estimate.log_likelihood.is_nan() || estimate.nis.is_nan()) {
+    // Counts and zeros and ones have no normalised innovation, no square of theirs being chi-square; nor has what has
+    // no variance.
+    let has_none = |kind: &LikelihoodKind| match kind {
+        LikelihoodKind::Poisson { .. } | LikelihoodKind::Bernoulli { .. } => true,
+        LikelihoodKind::StudentT { dof } => *dof <= 2.0,
+        _ => false,
+    };
+    // Particles weigh by the likelihood and go on where the covariance of their innovations has no inverse.
+    let may_lack = method == Method::Pf || spec.likelihoods.iter().any(has_none);
+    let lost = estimate.nis.is_nan() && !may_lack;
+    if spreads && observed > 0 && (estimate.log_likelihood.is_nan() || lost) {
         return Err(format!(
             "`Ok` with log-likelihood {} and NIS {}",
             estimate.log_likelihood, estimate.nis

@@ -12,7 +12,7 @@
 //! | four windows of a tenth | each is predicted by whichever of the pool did best on all rows before it |
 //!
 //! The choice is the one made before the last window. Nothing of a window touches the choice that is judged on
-//! it. Settings that cannot be told from the best are said to be so ([`verdict`]).
+//! it. Settings that cannot be told from the best are said to be so ([`clearly_worse`]).
 
 mod search;
 mod space;

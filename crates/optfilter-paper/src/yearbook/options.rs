@@ -92,7 +92,7 @@ impl Options {
         Self { seeds: 1, years, particles: 200, methods, hurried: true, ..Self::short(out) }
     }
 
-    /// About how long a run takes on so many cores: by its optimizer steps, [`STEP`] each.
+    /// About how long a run takes on so many cores: by its optimizer steps.
     pub fn estimate(&self, cores: usize) -> Duration {
         let chains = |m: &YearbookMethod| if m.shared() { 1 } else { self.protocols.len() };
         let years = f64::from(self.years.1 - self.years.0 + 1);

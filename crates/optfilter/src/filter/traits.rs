@@ -305,6 +305,9 @@ pub trait Filter {
                 if !is_known(&update.innovation, observed) {
                     return Err(diverged(belief.mean(), "predicted measurement", step.index));
                 }
+                if update.log_likelihood.is_some_and(f64::is_nan) {
+                    return Err(diverged(belief.mean(), "log-likelihood", step.index));
+                }
                 *belief = next;
                 update.observed = count;
                 if observed != Observed::All {
