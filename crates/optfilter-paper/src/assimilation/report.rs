@@ -201,11 +201,7 @@ fn hovmoller(outcome: &Outcome) -> Picture {
     let panels: [(&str, f64, Value<'_>); 3] = [
         ("truth", 12.0, Box::new(|i| scene.truth[i])),
         ("estimate", 12.0, Box::new(|i| estimates[i])),
-        (
-            "estimate less truth, colours ten times as strong",
-            1.2,
-            Box::new(|i| estimates[i] - scene.truth[i]),
-        ),
+        ("error, ten times as strong", 1.2, Box::new(|i| estimates[i] - scene.truth[i])),
     ];
     for (name, range, value) in panels {
         let x = Axis::linear("state").range(0.0, n as f64).without_grid();
