@@ -77,6 +77,11 @@ fn from_packages(target: &Path, folder: &Path) -> Result<(), String> {
     // The versions of everything else are those that were tested.
     fs::copy("Cargo.lock", folder.join("Cargo.lock")).map_err(wrong)?;
     let built = target.join("from-packages");
+    // Packed files have no times of their own, so cargo cannot tell newer ones: nothing of ours is taken over.
+    let known = fs::read_dir(built.join("debug/.fingerprint")).into_iter().flatten().flatten();
+    for of in known.filter(|e| e.file_name().to_string_lossy().starts_with("optfilter")) {
+        fs::remove_dir_all(of.path()).map_err(wrong)?;
+    }
     let variables = [
         ("CARGO_TARGET_DIR", built.to_str().unwrap_or_default()),
         ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
