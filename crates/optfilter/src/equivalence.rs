@@ -57,7 +57,7 @@ pub enum EquivalenceError {
     #[error(
         "no prior implies this learning rate: its largest product with the curvature is {largest_s} and must \
          stay below {}; scale the learning rate by less than {admissible_scale}{}",
-        (.largest_s * .admissible_scale).round(), rate_text(.largest_rate)
+        libm::round(.largest_s * .admissible_scale), rate_text(.largest_rate)
     )]
     LearningRateTooLarge {
         /// The largest s_i.

@@ -367,7 +367,7 @@ where
 }
 
 /// The states of these particles, one after the other.
-fn states(values: &[f64], dim: usize, which: impl Iterator<Item = usize>) -> Vec<f64> {
+fn states(values: &[f64], dim: usize, which: impl Iterator<Item = usize>) -> alloc::vec::Vec<f64> {
     let group = |k: usize| &values[(k / LANES) * dim * LANES..][..dim * LANES];
     which.flat_map(|k| (0..dim).map(move |i| group(k)[i * LANES + k % LANES])).collect()
 }
