@@ -257,18 +257,15 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// The loss of the rows of a belief.
-    pub(crate) fn loss<'a, T>(
-        &'a self,
-        belief: &'a WindowBelief<M::State, T>,
-    ) -> WindowLoss<'a, M, L, f64> {
+    /// The loss of rows.
+    pub(crate) fn loss<'a>(&'a self, rows: &'a VecDeque<Row>) -> WindowLoss<'a, M, L, f64> {
         let factor = |bend: &Bend, row: &Row| match row.part {
             Part::Before | Part::First => bend.initial.clone(),
             _ => (bend.process)(&row.step),
         };
-        let of = |bend: &Bend| belief.rows.iter().map(|row| factor(bend, row)).collect();
+        let of = |bend: &Bend| rows.iter().map(|row| factor(bend, row)).collect();
         let factors = self.bend.as_ref().map(of);
-        WindowLoss::new(&self.model, &self.likelihood, &belief.rows, self.discount, factors)
+        WindowLoss::new(&self.model, &self.likelihood, rows, self.discount, factors)
     }
 
     /// Adds a row, and forgets the oldest where there are too many.
@@ -298,12 +295,12 @@ where
         let real = belief.rows.iter().filter(|row| row.is_real()).count();
         if real > self.length + 1 {
             let gone = belief.rows.len() - self.length - 1;
-            let mut loss = self.loss(belief);
-            loss.follow_to(&belief.start, gone);
-            let first = loss.state(gone).to_vec();
-            drop(loss);
+            // Only as far as the rows that go.
+            let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
+            let mut loss = self.loss(&past);
+            loss.follow(&belief.start);
             belief.start.drain(..gone * self.width());
-            belief.start[..n].copy_from_slice(&first);
+            belief.start[..n].copy_from_slice(loss.end());
             belief.rows.drain(..gone);
             if let Some(first) = belief.rows.front_mut() {
                 (first.moves, first.part) = (false, Part::Usual);
@@ -424,7 +421,7 @@ where
         let mut next = belief.clone();
         self.place(&mut next, u, step, Some(y.into()));
         let mut start = next.start.clone();
-        let mut loss = self.loss(&next);
+        let mut loss = self.loss(&next.rows);
         let memory = self.rule.descend(
             &mut loss,
             &mut start,
@@ -453,7 +450,7 @@ where
         if belief.rows.is_empty() {
             return belief.start.clone();
         }
-        let mut loss = self.loss(belief);
+        let mut loss = self.loss(&belief.rows);
         loss.follow(&belief.start);
         let mut path = loss.into_path();
         let before = belief.rows.iter().filter(|row| !row.is_real()).count();

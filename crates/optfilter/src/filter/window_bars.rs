@@ -141,7 +141,7 @@ impl Responsive for ConjugateGradients {
     {
         let n = belief.start.len();
         let mut gradient = vec![0.0; n];
-        let mut loss = window.loss(belief);
+        let mut loss = window.loss(&belief.rows);
         loss.gradient(&belief.start, &mut gradient);
         let numbers = window.rule.record(&gradient, window.steps, |v, out| loss.curve(v, out)).1;
         // The iterations as they went, on the identity in place of the gradient.
@@ -326,7 +326,7 @@ where
     ) -> (Errors, DMatrix<f64>) {
         let (n, m) = (self.window.model.state_dim(), self.window.model.output_dim());
         let (size, outputs, rows) = (n.value(), m.value(), before.rows.len());
-        let mut loss = self.window.loss(before);
+        let mut loss = self.window.loss(&before.rows);
         loss.follow(after);
         // Forwards: F_j, Q_j, H_j, and J_j = H_j F_j .. F_1 with its weighted form.
         let identity = DMatrix::<f64>::identity(size, size);

@@ -211,14 +211,9 @@ where
 
     /// The path from `x`.
     pub(crate) fn follow(&mut self, x: &[S]) {
-        self.follow_to(x, self.rows.len() - 1);
-    }
-
-    /// The path from `x` to row `last`.
-    pub(crate) fn follow_to(&mut self, x: &[S], last: usize) {
         let n = self.n;
         self.path[..n].copy_from_slice(&x[..n]);
-        for (j, row) in self.rows.iter().enumerate().take(last + 1).skip(1) {
+        for (j, row) in self.rows.iter().enumerate().skip(1) {
             let (before, at) = self.path.split_at_mut(j * n);
             let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
             if row.moves {
