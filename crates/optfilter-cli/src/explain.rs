@@ -6,10 +6,10 @@ use crate::settings::{FilterFlags, positive};
 use crate::{steady, style};
 use nalgebra::DMatrix;
 use optfilter::equivalence::{self, EquivalenceError};
-use optfilter::model::Step;
+use optfilter::model::{Dynamics, Observation, Step, linearize_transition};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::typical_states;
-use optfilter_run::{Estimate, FilterSpec, Linearized, Method};
+use optfilter_run::{CG, Estimate, FilterSpec, Linearized, Method};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -66,13 +66,27 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !filter.method().optimizes() {
         return files::print(&steady::page(&spec, &filter, &at, (&step, &u), args.json)?);
     }
+    let past = filter.window();
+    if past * spec.observations.len() > MOST_ROWS {
+        return Err(Failure::usage(format!(
+            "--window {past} is too long to be explained; a shorter one shows the same"
+        )));
+    }
+    let (_, f) = linearize_transition(&spec.compile(), &state, &u, &step);
+    let over = at.over_window(&f, past, filter.discount());
+    let (row, at) = (at, over);
     let largest = 1.0 / at.curvature();
     let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap;
     let prior = plain
         .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()));
     let gain = match &prior {
-        Some(Ok(prior)) => at.gain(prior),
-        _ => measured_gain(&spec, &filter, &at, &step, &u),
+        // Of the newest measurement on the newest state.
+        Some(Ok(prior)) => at.gain(prior).map(|gain| {
+            let m = spec.observations.len();
+            let newest = gain.columns(past * m, m).into_owned();
+            (0..past).fold(newest, |gain, _| &f * gain)
+        }),
+        _ => measured_gain(&spec, &filter, &row, &step, &u),
     };
     let wanted = args.gain.map(|g| rates_for_gain(g, &at));
     let page = Page {
@@ -112,7 +126,10 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
     Ok((state, data.steps[row], data.input(row).to_vec()))
 }
 
-/// dx/dy of the update, by central differences with steps of one deviation of the measurement: the rules
+/// Measurements in a window beyond which its prior would take long.
+const MOST_ROWS: usize = 1000;
+
+/// dx/dy of the update, with nothing surprising in the rows before it, by central differences with steps of one deviation of the measurement: the rules
 /// that adapt are not linear, so the gain depends on the size of the surprise.
 fn measured_gain(
     spec: &ModelSpec,
@@ -126,16 +143,29 @@ fn measured_gain(
     start.initial_mean = at.state.clone();
     let filter = FilterSpec { error_bars: Some(false), ..filter.clone() };
     let runner = start.runner(&filter).ok()?;
-    let expected = {
-        use optfilter::model::Observation;
+    let model = spec.compile();
+    let mut rows: Vec<(Step, Vec<f64>)> = Vec::new();
+    let mut state = at.state.clone();
+    for k in 0..=filter.window() {
+        let time = step.time + k as f64 * step.dt;
+        let step = Step { time, ..Step::even(k as u64 + 1, step.dt) };
+        if k > 0 {
+            let mut next = vec![0.0; n];
+            model.transition(&state, u, &step, &mut next);
+            state = next;
+        }
         let mut y = vec![0.0; m];
-        spec.compile().observe(&at.state, u, step, &mut y);
-        y
-    };
+        model.observe(&state, u, &step, &mut y);
+        rows.push((step, y));
+    }
+    let (last, expected) = rows.pop()?;
     let update = |y: &[f64]| {
         let mut out = Estimate::default();
         let mut live = runner.start(runner.default_start()).ok()?;
-        live.step(false, step, u, y, &mut out).ok()?;
+        for (k, (step, y)) in rows.iter().enumerate() {
+            live.step(k > 0, step, u, y, &mut out).ok()?;
+        }
+        live.step(!rows.is_empty(), &last, u, y, &mut out).ok()?;
         Some(out.mean)
     };
     let mut gain = DMatrix::zeros(n, m);
@@ -224,6 +254,10 @@ impl Page<'_> {
                 filter.lr(),
                 style::short(self.largest)
             )?,
+            None if filter.optimizer() == CG => writeln!(
+                out,
+                "  cg has none, and how far it goes depends on the data: no one prior describes it\n"
+            )?,
             None => writeln!(
                 out,
                 "  {} adapts its steps, so no one prior describes it (for gd: below {})\n",
@@ -235,7 +269,11 @@ impl Page<'_> {
             writeln!(out, "  {error}\n")?;
         }
         if let Some(Ok(prior)) = &self.prior {
-            writeln!(out, "Prior covariance implied by {} steps", filter.steps())?;
+            let of = match filter.window() {
+                0 => String::new(),
+                past => format!(", of the state {past} rows ago"),
+            };
+            writeln!(out, "Prior covariance implied by {} steps{of}", filter.steps())?;
             write_matrix(out, prior, &spec.states, &spec.states)?;
             writeln!(
                 out,

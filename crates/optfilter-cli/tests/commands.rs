@@ -106,6 +106,34 @@ fn explain_gives_the_prior_of_the_paper() {
     assert!(adam.contains("adapts its steps"));
 }
 
+/// Of x' = f x, y = h x: the rows of a window measure the state at its beginning by h, h f, h f^2, ...
+#[test]
+fn explain_gives_the_prior_of_a_window() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\"]\n[dynamics]\nx = \"0.8*x\"\n[observation]\ny = \"2*x\"\n[measurement_noise]\nvar = 0.5\n\
+         [initial]\nmean = 0\nstd = 1\n",
+    );
+    let (f, h, r, g, lr) = (0.8_f64, 2.0, 0.5, 0.9_f64, 0.03);
+    let past = 2;
+    let args = ["explain", &model, "--steps", "3", "--window", "2", "--discount", "0.9", "--json"];
+    let gd = [&args[..], &["--optimizer", "gd", "--lr", "0.03"]].concat();
+    let value: serde_json::Value = serde_json::from_str(&ok(&gd)).unwrap();
+    let curvature: f64 = (0..=past).map(|j| g.powi(past - j) * (h * f.powi(j)).powi(2) / r).sum();
+    let kept = (1.0 - lr * curvature).powi(3);
+    let number = |value: &serde_json::Value| value[0][0].as_f64().unwrap();
+    let prior = number(&value["implied_prior"]);
+    assert!((prior - (1.0 / kept - 1.0) / curvature).abs() < 1e-12, "{value}");
+    let gain = f.powi(past) * (1.0 - kept) / curvature * f.powi(past) * h / r;
+    assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
+    // What has no prior is run; without a memory momentum is gradient descent.
+    let rule = ["--optimizer", "momentum", "--momentum", "0", "--lr", "0.03"];
+    let value: serde_json::Value = serde_json::from_str(&ok(&[&args[..], &rule].concat())).unwrap();
+    assert!(value["implied_prior"].is_null(), "{value}");
+    assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
+}
+
 #[test]
 fn tuning_finds_the_noise_it_was_not_told_and_saves_it() {
     let folder = Folder::new();

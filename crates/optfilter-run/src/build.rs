@@ -1,14 +1,16 @@
 //! From a specification and a problem to a filter: the only place that chooses a type of the library.
 
+use crate::begin::Begin;
+use crate::engine::{Engine, Shared};
+use crate::error::SpecError;
 use crate::flags::Gauge;
 use crate::lanes;
+use crate::method::Method;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
-use crate::runner::{Begin, Engine, Runner, Shared, Start};
-use crate::spec::{
-    CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS, Method, SpecError,
-};
+use crate::runner::{Runner, Start};
+use crate::spec::{CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{

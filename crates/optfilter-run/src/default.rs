@@ -14,11 +14,12 @@
 
 use crate::build::build;
 use crate::linearize::Linearized;
+use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{LikelihoodSpec, Problem};
 use crate::runner::{Estimate, Runner};
 use crate::simulate::simulate;
-use crate::spec::{FilterSpec, MOST_STATES_WITH_BARS, Method};
+use crate::spec::{FilterSpec, MOST_STATES_WITH_BARS};
 use nalgebra::{Dim, Dyn};
 use optfilter::model::likelihood::Component;
 use optfilter::model::{Dynamics, Observation, Step};

@@ -1,10 +1,12 @@
 //! Many series of an implicit filter side by side, as lanes of one vector computation.
 
+use crate::error::SpecError;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
+use crate::rhythm::Rhythm;
 use crate::rule::Stoppable;
-use crate::runner::{LaneRunner, Rhythm, Start};
-use crate::spec::{FilterSpec, SpecError};
+use crate::runner::{LaneRunner, Start};
+use crate::spec::FilterSpec;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};

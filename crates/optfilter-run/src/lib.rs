@@ -19,23 +19,29 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | [`spec`] | every name and every default of every filter, once |
+//! | [`spec`], [`Method`] | every name and every default of every filter, once |
 //! | [`problem`] | a model with its noise, start and bounds; covariances no larger than they must be |
 //! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
 //! | `default` | the filter of a problem that names none; which states it leaves untouched |
-//! | [`runner`] | any filter of the library behind two small traits: whole series, or step by step |
+//! | [`runner`], `engine` | any filter of the library behind two small traits: whole series, or step by step |
+//! | `begin`, `rhythm` | how beliefs begin; irregular times and the time since the last measurement |
 //! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
+mod begin;
 mod build;
 mod default;
+mod engine;
+mod error;
 pub mod flags;
 pub mod lanes;
 mod linearize;
+mod method;
 mod model;
 pub mod problem;
+mod rhythm;
 pub mod rule;
 pub mod runner;
 pub mod session;
@@ -44,12 +50,14 @@ pub mod spec;
 
 pub use build::{build, build_with};
 pub use default::unmoved;
+pub use error::SpecError;
 pub use flags::Flag;
 pub use linearize::Linearized;
+pub use method::Method;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
-pub use spec::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method, SpecError};
+pub use spec::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss};

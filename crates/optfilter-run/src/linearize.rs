@@ -1,12 +1,11 @@
 //! A problem seen from a state: how its measurements depend on it, and how sharply.
 
+use crate::error::SpecError;
 use crate::model::RunModel;
 use crate::problem::{Covariance, Problem};
-use crate::spec::SpecError;
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Step, linearize_observation};
-use optfilter::scalar::{Dual, Scalar};
 
 /// A measurement linearised at a state: y = H x + noise of covariance R.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,22 +36,17 @@ impl Linearized {
             let mut r = DMatrix::zeros(m, m);
             for i in 0..m {
                 // The curvature where the measurement is what is expected of it.
-                let mut y = vec![Dual::<f64, 1>::ZERO; m];
-                let mut at = vec![Dual::<f64, 1>::ZERO; m];
-                let mut score = at.clone();
-                let mut mask = vec![false; m];
-                y[i] = Dual::constant(eta[i]);
-                at[i] = Dual::variable(eta[i], 0);
-                mask[i] = true;
-                likelihood.score(&y, &at, Observed::Some(&mask), &mut score);
-                let curvature = score[i].eps[0];
-                if !(curvature > 0.0 && curvature.is_finite()) {
+                let (mut unit, mut out) = (vec![0.0; m], vec![0.0; m]);
+                unit[i] = 1.0;
+                let eta = eta.as_slice();
+                likelihood.curvature(eta, eta, Observed::All, &unit, &mut out);
+                if !(out[i] > 0.0 && out[i].is_finite()) {
                     return Err(SpecError::new(format!(
                         "the likelihood of measurement {} has no curvature at the typical state",
                         i + 1
                     )));
                 }
-                r[(i, i)] = 1.0 / curvature;
+                r[(i, i)] = 1.0 / out[i];
             }
             r
         };
@@ -60,6 +54,22 @@ impl Linearized {
             return Err(SpecError::new("the observation has no derivative at the typical state"));
         }
         Ok(Self { state: state.to_vec(), h, r })
+    }
+
+    /// The rows of a window as one measurement of the state at its oldest row: H, H F, H F^2, ... one below the
+    /// other, and R over the discount of each.
+    #[must_use]
+    pub fn over_window(&self, f: &DMatrix<f64>, past: usize, discount: f64) -> Self {
+        let (m, n) = self.h.shape();
+        let mut h = DMatrix::zeros(m * (past + 1), n);
+        let mut r = DMatrix::zeros(m * (past + 1), m * (past + 1));
+        let (mut row, mut weight) = (self.h.clone(), discount.powi(past as i32));
+        for j in 0..=past {
+            h.view_mut((j * m, 0), (m, n)).copy_from(&row);
+            r.view_mut((j * m, j * m), (m, m)).copy_from(&(&self.r / weight));
+            (row, weight) = (row * f, weight / discount);
+        }
+        Self { state: self.state.clone(), h, r }
     }
 
     /// The largest eigenvalue of H' R^-1 H: a plain gradient step must be shorter than one over it.

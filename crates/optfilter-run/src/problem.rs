@@ -1,7 +1,8 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
+use crate::error::SpecError;
 use crate::model::{Pace, RunModel};
-use crate::spec::{FilterSpec, Gaps, Irregular, SpecError};
+use crate::spec::{FilterSpec, Gaps, Irregular};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;

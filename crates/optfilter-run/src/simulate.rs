@@ -1,8 +1,8 @@
 //! Trajectories of a problem and measurements of them.
 
+use crate::error::SpecError;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, Problem};
-use crate::spec::SpecError;
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::filter::{FilterError, GaussianBelief};
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};

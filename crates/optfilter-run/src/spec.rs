@@ -13,83 +13,11 @@
 //! assert_eq!(both.flags(), "--method imap --optimizer adam --steps 3 --lr 0.05");
 //! ```
 
-use optfilter::filter::{FilterError, Resampling, Scheme, SigmaPoints};
+use crate::error::SpecError;
+use crate::method::Method;
+use optfilter::filter::{Resampling, Scheme, SigmaPoints};
 use optfilter::optim::AnyOptimizer;
 use serde::{Deserialize, Serialize};
-
-/// The filters by the names that users give them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// Implicit MAP: an optimizer and a number of steps.
-    #[default]
-    Imap,
-    /// Extended Kalman filter.
-    Ekf,
-    /// Iterated extended Kalman filter.
-    Iekf,
-    /// Unscented Kalman filter.
-    Ukf,
-    /// Particle filter.
-    Pf,
-    /// Kalman filter, for linear models.
-    Kf,
-    /// Variational Kalman filter: an optimizer with an explicit prior.
-    Vkf,
-    /// Ensemble transform Kalman filter.
-    Etkf,
-    /// Local ensemble transform Kalman filter.
-    Letkf,
-}
-
-impl Method {
-    /// Every method.
-    pub const ALL: [Self; 9] = [
-        Self::Imap,
-        Self::Ekf,
-        Self::Iekf,
-        Self::Ukf,
-        Self::Pf,
-        Self::Kf,
-        Self::Vkf,
-        Self::Etkf,
-        Self::Letkf,
-    ];
-
-    /// Their names.
-    pub const NAMES: [&'static str; 9] =
-        ["imap", "ekf", "iekf", "ukf", "pf", "kf", "vkf", "etkf", "letkf"];
-
-    /// The method of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|m| m.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Imap => "imap",
-            Self::Ekf => "ekf",
-            Self::Iekf => "iekf",
-            Self::Ukf => "ukf",
-            Self::Pf => "pf",
-            Self::Kf => "kf",
-            Self::Vkf => "vkf",
-            Self::Etkf => "etkf",
-            Self::Letkf => "letkf",
-        }
-    }
-
-    /// Whether it is an ensemble.
-    pub fn is_ensemble(self) -> bool {
-        matches!(self, Self::Etkf | Self::Letkf)
-    }
-
-    /// Whether it is driven by an optimizer.
-    pub fn optimizes(self) -> bool {
-        matches!(self, Self::Imap | Self::Vkf)
-    }
-}
 
 /// What an optimizer descends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,60 +72,6 @@ pub enum Constraint {
 
 /// The optimizer that has no learning rate: Gauss-Newton conjugate gradients.
 pub const CG: &str = "cg";
-
-/// Why a filter cannot be had: what is wrong, and with which setting if it is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpecError {
-    /// The setting at fault; empty if it is not one.
-    pub key: &'static str,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl SpecError {
-    /// About the combination of model and filter.
-    pub fn new(message: impl ToString) -> Self {
-        Self { key: "", message: message.to_string() }
-    }
-
-    /// About one setting.
-    pub fn of(key: &'static str, message: impl ToString) -> Self {
-        Self { key, message: message.to_string() }
-    }
-}
-
-/// What a filter refuses when it is made, under the names that users know.
-impl From<FilterError> for SpecError {
-    fn from(error: FilterError) -> Self {
-        let quantity = match &error {
-            FilterError::NotPositiveDefinite { quantity, .. } => quantity,
-            FilterError::NotFinite { argument, .. }
-            | FilterError::Size { argument, .. }
-            | FilterError::Setting { argument, .. } => argument,
-            _ => "",
-        };
-        let key = match quantity {
-            "initial cov" => "P0",
-            "initial mean" => "x0",
-            "alpha^2 (n + kappa)" => "kappa",
-            "bounds" => "bounds",
-            _ => "",
-        };
-        Self { key, message: error.to_string() }
-    }
-}
-
-impl std::fmt::Display for SpecError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What a filter refuses begins with the name of it.
-        if !self.message.starts_with(self.key) {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for SpecError {}
 
 /// Declares the settings: each once, with what it means.
 macro_rules! settings {

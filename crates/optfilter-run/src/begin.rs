@@ -1,0 +1,126 @@
+//! How the beliefs of all filters begin: from a start, with what each needs besides.
+
+use crate::runner::Start;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use optfilter::filter::{
+    Belief, EnsembleBelief, FilterError, GaussianBelief, ParticleBelief, PointBelief,
+    WindowBarsBelief, WindowBelief,
+};
+use optfilter::rng::Stream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A belief that can be started and saved.
+pub(crate) trait Begin<N: Dim>:
+    Belief<N> + Serialize + DeserializeOwned + Send + Sync + 'static
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// What a start needs besides mean and covariance.
+    type Settings: Clone + Send + Sync + 'static;
+    fn begin(settings: &Self::Settings, n: N, start: &Start) -> Result<Self, FilterError>;
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        None
+    }
+}
+
+fn mean_of<N: Dim>(n: N, start: &Start) -> Result<OVector<f64, N>, FilterError>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    if start.mean.len() != n.value() {
+        let (argument, expected, found) = ("initial mean", n.value(), start.mean.len());
+        return Err(FilterError::Size { argument, expected, found, index: None });
+    }
+    Ok(OVector::from_column_slice_generic(n, U1, &start.mean))
+}
+
+impl<N: Dim> Begin<N> for GaussianBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?, start.cov.dense(n))
+    }
+}
+
+impl<N: Dim, T> Begin<N> for PointBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?)
+    }
+}
+
+impl<N: Dim, T> Begin<N> for WindowBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?)
+    }
+}
+
+impl<N: Dim, T> Begin<N> for WindowBarsBelief<N, T>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+    T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Self::new(mean_of(n, start)?, start.cov.dense(n))
+    }
+}
+
+impl<N: Dim> Begin<N> for ParticleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync,
+{
+    /// The number of particles and the seed.
+    type Settings = (usize, u64);
+    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+        let belief = GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?;
+        Self::new(&belief, count, Stream::new(seed, start.run, "particles"))
+    }
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let n = self.mean().nrows();
+        let values = (0..self.count()).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
+        Some((values.collect(), self.weights().to_vec()))
+    }
+}
+
+impl<N: Dim> Begin<N> for EnsembleBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync,
+{
+    /// The number of members and the seed.
+    type Settings = (usize, u64);
+    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+        let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "ensemble"));
+        if let crate::Covariance::Dense(_) = start.cov {
+            return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
+        }
+        let variances: Vec<f64> = (0..n.value()).map(|i| start.cov.variance(i)).collect();
+        Self::independent(&mean, &variances, count, stream)
+    }
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (n, count) = (self.mean().nrows(), self.count());
+        let values = (0..count).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
+        Some((values.collect(), vec![1.0 / count as f64; count]))
+    }
+}

@@ -1,0 +1,337 @@
+//! Any filter of the library behind the traits of [`runner`](crate::runner).
+
+use crate::begin::Begin;
+use crate::flags::Gauge;
+use crate::rhythm::Rhythm;
+use crate::runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
+use nalgebra::{DefaultAllocator, Dim};
+use optfilter::checkpoint::{self, CheckpointError};
+use optfilter::drive::{advance, drive};
+use optfilter::filter::{Belief, Filter, FilterError, Update};
+use optfilter::model::Step;
+use optfilter::scalar::Scalar;
+use optfilter::{Series, Shapes};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The measurement that is expected of a state: state, inputs and step in, measurement out.
+pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
+
+/// A filter of the library with what its beliefs need.
+pub(crate) struct Engine<F: Filter>
+where
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    pub(crate) filter: F,
+    pub(crate) settings: <F::Belief as Begin<F::State>>::Settings,
+    pub(crate) start: Start,
+    /// Under which beliefs are saved: the filter and its sizes.
+    pub(crate) kind: String,
+    /// Whether the filter takes more steps after a gap.
+    pub(crate) widens: bool,
+    /// Whether irregular times are an error.
+    pub(crate) even: bool,
+    pub(crate) state_angles: Vec<bool>,
+    /// Which measurements count, or tell zeros from ones.
+    pub(crate) discrete: Vec<bool>,
+    pub(crate) expected: Box<Expected>,
+    pub(crate) gauge: Gauge,
+    pub(crate) word: Option<String>,
+    pub(crate) lanes: Option<Box<dyn LaneRunner>>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl<F: Filter> Engine<F>
+where
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    /// Brings angles into half a turn.
+    #[inline(always)]
+    fn wrap(&self, mean: &mut [f64]) {
+        for (v, angle) in mean.iter_mut().zip(&self.state_angles) {
+            if *angle {
+                *v = v.wrap_angle();
+            }
+        }
+    }
+
+    fn path(&self, belief: &F::Belief) -> Vec<f64> {
+        let mut path = self.filter.path(belief);
+        path.chunks_mut(self.state_angles.len()).for_each(|state| self.wrap(state));
+        path
+    }
+
+    #[inline(always)]
+    fn write_belief(&self, belief: &F::Belief, out: &mut Estimate) {
+        out.mean.clear();
+        out.mean.extend_from_slice(belief.mean().as_slice());
+        self.wrap(&mut out.mean);
+        out.cov.clear();
+        if let Some(cov) = belief.cov() {
+            out.cov.extend_from_slice(cov.as_slice());
+        }
+    }
+
+    /// The normalised innovation squared, of measurements for which it is chi-square.
+    #[inline(always)]
+    fn nis(&self, update: &Update<F::Output>) -> Option<f64> {
+        let seen = |(i, discrete): (usize, &bool)| *discrete && !update.innovation[i].is_nan();
+        update.nis.filter(|_| !self.discrete.iter().enumerate().any(seen))
+    }
+
+    #[inline(always)]
+    fn write_update(&self, update: &Update<F::Output>, out: &mut Estimate) {
+        out.innovation.clear();
+        out.innovation.extend_from_slice(update.innovation.as_slice());
+        out.innovation_cov.clear();
+        if let Some(s) = &update.innovation_cov {
+            out.innovation_cov.extend_from_slice(s.as_slice());
+        }
+        out.log_likelihood = update.log_likelihood.unwrap_or(f64::NAN);
+        out.nis = self.nis(update).unwrap_or(f64::NAN);
+        out.observed = update.observed;
+    }
+
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
+    /// An error where a raised flag has made a result worthless.
+    #[inline(always)]
+    fn check_stop(&self) -> Result<(), FilterError> {
+        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
+    }
+}
+
+/// A run that was told to end.
+#[cold]
+pub(crate) fn stopped() -> FilterError {
+    FilterError::Empty { argument: "watch" }
+}
+
+/// An engine that many threads share.
+pub(crate) struct Shared<F: Filter>(pub(crate) Arc<Engine<F>>)
+where
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>;
+
+impl<F> Runner for Shared<F>
+where
+    F: Filter + Send + Sync + 'static,
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    fn dims(&self) -> (usize, usize, usize) {
+        let (n, m, inputs) = self.0.filter.dims();
+        (n.value(), m.value(), inputs)
+    }
+
+    fn has_cov(&self) -> bool {
+        F::Belief::has_cov(self.0.filter.dims().0.value())
+    }
+
+    fn lag(&self) -> Option<usize> {
+        self.0.filter.lag()
+    }
+
+    fn default_start(&self) -> &Start {
+        &self.0.start
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
+        let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
+        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default() }))
+    }
+
+    fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
+        let mut live = Moving {
+            engine: self.0.clone(),
+            belief: F::Belief::begin(&self.0.settings, self.0.filter.dims().0, &self.0.start)
+                .map_err(|e| CheckpointError::Body { message: e.to_string() })?,
+            rhythm: Rhythm::default(),
+        };
+        live.restore(bytes)?;
+        Ok(Box::new(live))
+    }
+
+    fn run(
+        &self,
+        start: &Start,
+        series: &Series<'_>,
+        rows: &mut Results<'_>,
+        watch: &Watch<'_>,
+    ) -> Result<(), FilterError> {
+        let engine = &*self.0;
+        let mut rhythm = Rhythm::default();
+        let (n, m, _) = engine.filter.dims();
+        let (size, outputs) = (n.value(), m.value());
+        let mut belief = F::Belief::begin(&engine.settings, n, start)?;
+        let (mut done, mut left) = (0, watch.stride);
+        let (mut gauge, mut expected) = (engine.gauge.clone(), vec![0.0; outputs]);
+        let result = drive(&engine.filter, &mut belief, series, &mut |k, step, belief, update| {
+            engine.check_stop()?;
+            let mean = &mut rows.means[k * size..][..size];
+            mean.copy_from_slice(belief.mean().as_slice());
+            engine.wrap(mean);
+            if !rows.covs.is_empty() {
+                let cov = belief.cov();
+                put(rows.covs, k, cov.as_ref().map(|c| c.as_slice()), size * size);
+            }
+            put(rows.innovations, k, Some(update.innovation.as_slice()), outputs);
+            let s = update.innovation_cov.as_ref().map(|s| s.as_slice());
+            put(rows.innovation_covs, k, s, outputs * outputs);
+            put(rows.log_likelihoods, k, number(&update.log_likelihood), 1);
+            let nis = engine.nis(&update);
+            put(rows.nis, k, number(&nis), 1);
+            if let Some(flag) = rows.flags.get_mut(k) {
+                (engine.expected)(mean, series.input(k), step, &mut expected);
+                let nis = nis.unwrap_or(f64::NAN);
+                *flag = f64::from(gauge.flag(series.observation(k), mean, nis, &expected) as u8);
+            }
+            if let Some(lag) = engine.filter.lag()
+                && !rows.lagged.is_empty()
+                && k >= lag
+            {
+                rows.lagged[(k - lag) * size..][..size]
+                    .copy_from_slice(&engine.path(belief)[..size]);
+            }
+            done = k + 1;
+            if engine.even && done < series.len() {
+                rhythm.check(&series.step(done))?;
+            }
+            left -= 1;
+            if left == 0 {
+                left = watch.stride;
+                if (watch.stop)() {
+                    return Err(stopped());
+                }
+            }
+            Ok(())
+        });
+        match result {
+            Err(_) => rows.lose(done, series.len()),
+            Ok(()) if !rows.lagged.is_empty() => {
+                let path = engine.path(&belief);
+                let from = rows.lagged.len() - path.len();
+                rows.lagged[from..].copy_from_slice(&path);
+            }
+            Ok(()) => {}
+        }
+        result
+    }
+
+    fn word(&self) -> Option<&str> {
+        self.0.word.as_deref()
+    }
+
+    fn gauge(&self) -> Gauge {
+        self.0.gauge.clone()
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.0.stop.clone()
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneRunner> {
+        self.0.lanes.as_deref()
+    }
+}
+
+/// A belief on its way.
+struct Moving<F: Filter>
+where
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    engine: Arc<Engine<F>>,
+    belief: F::Belief,
+    rhythm: Rhythm,
+}
+
+impl<F> Live for Moving<F>
+where
+    F: Filter + Send + Sync + 'static,
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    fn predict(&mut self, u: &[f64], step: &Step) -> Result<(), FilterError> {
+        let mut rhythm = self.rhythm;
+        if self.engine.even {
+            rhythm.check(step)?;
+        }
+        rhythm.predicted();
+        self.engine.filter.predict(&mut self.belief, u, step)?;
+        self.rhythm = rhythm;
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        y: &[f64],
+        u: &[f64],
+        step: &Step,
+        out: &mut Estimate,
+    ) -> Result<(), FilterError> {
+        self.step(false, step, u, y, out)
+    }
+
+    #[inline]
+    fn step(
+        &mut self,
+        predict: bool,
+        step: &Step,
+        u: &[f64],
+        y: &[f64],
+        out: &mut Estimate,
+    ) -> Result<(), FilterError> {
+        let mut rhythm = self.rhythm;
+        if self.engine.even && predict {
+            rhythm.check(step)?;
+        }
+        let step = &rhythm.since(step);
+        let update = advance(&self.engine.filter, &mut self.belief, predict, (y, u), step)?;
+        rhythm.taken(step, update.observed > 0);
+        self.rhythm = rhythm;
+        self.engine.check_stop()?;
+        self.engine.write_belief(&self.belief, out);
+        self.engine.write_update(&update, out);
+        Ok(())
+    }
+
+    fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64]) {
+        (self.engine.expected)(x, u, step, out);
+    }
+
+    fn estimate(&self, out: &mut Estimate) {
+        self.engine.write_belief(&self.belief, out);
+    }
+
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        match self.engine.keeps_time() {
+            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
+            false => checkpoint::save(&self.engine.kind, &self.belief),
+        }
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
+            true => checkpoint::load(&self.engine.kind, bytes)?,
+            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
+        };
+        let n = self.engine.filter.dims().0.value();
+        belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
+        (self.belief, self.rhythm) = (belief, rhythm);
+        Ok(())
+    }
+
+    fn path(&self) -> Vec<f64> {
+        self.engine.path(&self.belief)
+    }
+
+    fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        self.belief.particles()
+    }
+}

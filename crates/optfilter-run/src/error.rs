@@ -1,0 +1,57 @@
+//! Why a filter cannot be had.
+
+use optfilter::filter::FilterError;
+
+/// Why a filter cannot be had: what is wrong, and with which setting if it is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecError {
+    /// The setting at fault; empty if it is not one.
+    pub key: &'static str,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl SpecError {
+    /// About the combination of model and filter.
+    pub fn new(message: impl ToString) -> Self {
+        Self { key: "", message: message.to_string() }
+    }
+
+    /// About one setting.
+    pub fn of(key: &'static str, message: impl ToString) -> Self {
+        Self { key, message: message.to_string() }
+    }
+}
+
+/// What a filter refuses when it is made, under the names that users know.
+impl From<FilterError> for SpecError {
+    fn from(error: FilterError) -> Self {
+        let quantity = match &error {
+            FilterError::NotPositiveDefinite { quantity, .. } => quantity,
+            FilterError::NotFinite { argument, .. }
+            | FilterError::Size { argument, .. }
+            | FilterError::Setting { argument, .. } => argument,
+            _ => "",
+        };
+        let key = match quantity {
+            "initial cov" => "P0",
+            "initial mean" => "x0",
+            "alpha^2 (n + kappa)" => "kappa",
+            "bounds" => "bounds",
+            _ => "",
+        };
+        Self { key, message: error.to_string() }
+    }
+}
+
+impl std::fmt::Display for SpecError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What a filter refuses begins with the name of it.
+        if !self.message.starts_with(self.key) {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SpecError {}
