@@ -2,15 +2,13 @@
 # Builds the wheel into a throw-away virtual environment and runs every Python check there:
 # tests, docstring examples, the tutorial, type checks. Arguments are passed on to pytest.
 #
-# PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev with the settings
-# of `cargo test`, whose dependencies it shares; `release` is what `pip install .` gives users). Results do not depend on
+# PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev, as `cargo test`,
+# whose dependencies it shares; `release` is what `pip install .` gives users). Results do not depend on
 # it to the last bit. PEERS=0 leaves out Ray, JAX and optax, and with them the tests that need them.
 # Needs cargo and a package index.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 profile=${PROFILE:-dev}
-# As [profile.test] of Cargo.toml. (`--profile test` itself would build a test program, not a library.)
-export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=false
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python="$work/venv/bin/python"

@@ -97,8 +97,7 @@ fn check(python: bool) -> Result<(), String> {
 fn storm(args: &[String]) -> Result<(), String> {
     let run = ["run", "--quiet", "--locked", "-p", "optfilter-model", "--example", "storm", "--"];
     let args: Vec<&str> = run.into_iter().chain(args.iter().map(String::as_str)).collect();
-    let variables = [("CARGO_PROFILE_DEV_OPT_LEVEL", "2"), ("CARGO_PROFILE_DEV_DEBUG", "false")];
-    cargo(&args, &variables)
+    cargo(&args, &[])
 }
 
 /// What needs heavy installs or data that are not here.

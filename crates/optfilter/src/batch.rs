@@ -1,6 +1,6 @@
 //! Many trajectories or many hyper-parameters at once: lanes times threads.
 //!
-//! [`Batch`] packs series that share their times side by side; an implicit filter then runs 32, 16 or 8
+//! [`Batch`] packs series that share their times side by side; an implicit filter then runs 32 or 8
 //! of them as lanes of one vector computation, and groups of them on all cores. [`sweep`] does the same
 //! for one series under many optimizers. Both give, bit for bit, what [`Run::run`] gives for each
 //! trajectory alone, on any number of threads.
@@ -81,8 +81,7 @@ impl<'a> Batch<'a> {
         while first < series.len() {
             let left = series.len() - first;
             let width = match left {
-                32.. => 32,
-                9.. => 16,
+                25.. => 32,
                 _ => 8,
             };
             let count = left.min(width);
@@ -112,11 +111,7 @@ impl<'a> Batch<'a> {
     where
         M: Model + Sync,
         L: Likelihood + Sync,
-        O: Optimizer<f64>
-            + Optimizer<Lanes<8>>
-            + Optimizer<Lanes<16>>
-            + Optimizer<Lanes<32>>
-            + Sync,
+        O: Optimizer<f64> + Optimizer<Lanes<8>> + Optimizer<Lanes<32>> + Sync,
         OVector<f64, M::State>: Sync,
         DefaultAllocator: Shapes<M::State, M::Output>,
     {
@@ -130,7 +125,6 @@ impl<'a> Batch<'a> {
             let (o, k) = (&filter.optimizer, filter.steps);
             let block = lanes.and_then(|y| match group.width {
                 32 => run_lanes::<_, _, _, 32>(filter, o, k, &series[0], y, starts),
-                16 => run_lanes::<_, _, _, 16>(filter, o, k, &series[0], y, starts),
                 _ => run_lanes::<_, _, _, 8>(filter, o, k, &series[0], y, starts),
             });
             block.unwrap_or_else(|| run_singly(filter, series, starts))
@@ -156,7 +150,7 @@ where
     OVector<f64, M::State>: Sync,
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    const WIDTH: usize = 16;
+    const WIDTH: usize = 8;
     if optimizers.iter().any(|(_, steps)| *steps == 0) {
         return Err(FilterError::Zero { argument: "steps" });
     }

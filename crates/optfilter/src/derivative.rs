@@ -14,12 +14,17 @@ pub trait VectorFunction {
     fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]);
 }
 
-/// Calls `$body` with the constant `$width` set to the number of directions to carry for `$n` inputs.
+/// Calls `$body` with the constant `$width` set to the number of directions to carry for `$n` inputs. Numbers that are
+/// many already, lanes or duals, know two widths only: every further one is a copy of every model in machine code.
 macro_rules! with_width {
-    ($n:expr, $width:ident, $body:expr) => {
+    ($scalar:ty, $n:expr, $width:ident, $body:expr) => {
         match $n {
             1 => {
                 const $width: usize = 1;
+                $body
+            }
+            _ if const { <$scalar>::MANY } => {
+                const $width: usize = 4;
                 $body
             }
             2 => {
@@ -75,7 +80,7 @@ where
 {
     let mut value = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
     let mut matrix = OMatrix::<S, M, N>::from_element_generic(m, n, S::ZERO);
-    with_width!(n.value(), D, {
+    with_width!(S, n.value(), D, {
         let mut first = 0;
         while first < n.value() {
             let out = eval_chunk::<S, F, N, M, D>(f, x, n, m, first);
@@ -143,7 +148,7 @@ pub fn pull_back<S, F, N, M>(
         return crate::scalar::tape::pull_back(f, x, r.as_slice(), out);
     }
     let mut score = Some(score);
-    with_width!(n.value(), D, {
+    with_width!(S, n.value(), D, {
         let mut first = 0;
         while first < n.value() {
             let image = eval_chunk::<S, F, N, M, D>(f, x, n, m, first);

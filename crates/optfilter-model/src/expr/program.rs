@@ -278,7 +278,7 @@ impl Code {
         }
     }
 
-    #[inline]
+    // Not inlined: an interpreter is large, and every scalar and every caller would have its own.
     fn run<S: Scalar>(
         &self,
         registers: &mut [S],

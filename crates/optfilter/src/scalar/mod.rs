@@ -70,6 +70,9 @@ pub trait Scalar:
     /// Whether it carries derivatives.
     const DIFFERENTIAL: bool = false;
 
+    /// Whether it is several numbers: lanes, or a value with derivatives.
+    const MANY: bool = true;
+
     /// A constant, the same in every lane.
     fn from_f64(value: f64) -> Self;
     /// Plain numbers in this kind of number; `f64` borrows them.

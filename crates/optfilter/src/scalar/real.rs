@@ -27,6 +27,7 @@ macro_rules! real {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const MANY: bool = false;
 
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
