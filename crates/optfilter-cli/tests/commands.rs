@@ -128,7 +128,7 @@ fn explain_gives_the_prior_of_a_window() {
     let gain = f.powi(past) * (1.0 - kept) / curvature * f.powi(past) * h / r;
     assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
     // What has no prior is run; without a memory momentum is gradient descent.
-    let rule = ["--optimizer", "momentum", "--momentum", "0", "--lr", "0.03"];
+    let rule = ["--optimizer", "momentum", "--decay", "0", "--lr", "0.03"];
     let value: serde_json::Value = serde_json::from_str(&ok(&[&args[..], &rule].concat())).unwrap();
     assert!(value["implied_prior"].is_null(), "{value}");
     assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");

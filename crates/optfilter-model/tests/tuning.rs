@@ -74,7 +74,7 @@ fn within_five_percent_of_the_best_on_at_least_eight_of_ten_systems() {
     let methods = [Method::Imap, Method::Ekf, Method::Ukf, Method::Pf];
     let near = |name: &&str| {
         let spec = ModelSpec::parse(name, &format!("system = {name:?}")).unwrap();
-        let data = simulated(&spec, 1500, 11);
+        let data = simulated(&spec, 800, 11);
         let all = candidates(&spec, &data, &methods, data.len() * 6 / 10);
         excess(&spec, &data, &methods, &all, |s| s.truth) < 0.05
     };

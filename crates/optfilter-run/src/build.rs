@@ -531,27 +531,3 @@ fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFac
         cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nalgebra::Dyn;
-    use optfilter::model::RandomWalk;
-
-    #[test]
-    fn costly_error_bars_are_left_out_with_a_word() {
-        let made = |n: usize, error_bars: Option<bool>| {
-            let problem = Problem::new(RandomWalk::new(Dyn(n))).noise(1.0, 1.0);
-            let spec = FilterSpec { error_bars, ..FilterSpec::of("imap").unwrap() };
-            let runner = build(&spec, &problem).unwrap();
-            (runner.has_cov(), runner.word().unwrap_or_default().to_owned())
-        };
-        assert_eq!(made(50, None), (true, String::new()));
-        assert_eq!(made(60, Some(false)), (false, String::new()));
-        let (has_cov, word) = made(60, None);
-        assert!(!has_cov && word.starts_with("no standard deviations"), "{word}");
-        assert!(word.contains("about 120 times"), "{word}");
-        let (has_cov, word) = made(60, Some(true));
-        assert!(has_cov && word.contains("error_bars = false leaves them out"), "{word}");
-    }
-}

@@ -3,12 +3,8 @@
 //! There is no tolerance. Every operation is done in the same order on the same numbers whether it runs
 //! alone, in a lane or on another thread, so the smallest difference is a defect. Errors are compared
 //! whole: the same variant, time index, quantity and last good state.
-#![cfg(feature = "std")]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{RangeBearing, same_bits};
+use crate::common::{RangeBearing, same_bits};
 use nalgebra::{Const, Dyn, OVector, SVector, matrix, vector};
 use optfilter::Series;
 use optfilter::batch::{Batch, Estimates, run_many, sweep};

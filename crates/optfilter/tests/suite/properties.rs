@@ -7,13 +7,10 @@
 //!
 //! Cases are drawn from a fixed seed, so that a failure is reproducible; `PROPTEST_RNG_SEED` and
 //! `PROPTEST_CASES` try others.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
-    System, all_close, all_close_or_missing, close, covariance, matrices_close, normal_matrix,
-    of_rank,
+use crate::common::{
+    RangeBearing, System, all_close, all_close_or_missing, close, covariance, matrices_close,
+    normal_matrix, of_rank, same_bits,
 };
 use nalgebra::{
     Cholesky, Const, DMatrix, DVector, DefaultAllocator, Dim, Dyn, SMatrix, matrix, vector,
@@ -376,12 +373,12 @@ proptest! {
                 .chunks(n * n)
                 .flat_map(|p| (0..n * n).map(|k| p[k] * unit[k / n] * unit[k % n]))
                 .collect();
-            common::same_bits(&b.means, &mean, what);
-            common::same_bits(&b.covs, &cov, what);
-            common::same_bits(&b.innovations, &a.innovations, what);
-            common::same_bits(&b.innovation_covs, &a.innovation_covs, what);
-            common::same_bits(&b.log_likelihoods, &a.log_likelihoods, what);
-            common::same_bits(&b.nis, &a.nis, what);
+            same_bits(&b.means, &mean, what);
+            same_bits(&b.covs, &cov, what);
+            same_bits(&b.innovations, &a.innovations, what);
+            same_bits(&b.innovation_covs, &a.innovation_covs, what);
+            same_bits(&b.log_likelihoods, &a.log_likelihoods, what);
+            same_bits(&b.nis, &a.nis, what);
         };
         macro_rules! same {
             ($what:expr, $start:expr, $make:expr) => {
@@ -632,7 +629,7 @@ where
         let (seen, h) = linearize_observation(model, n, &x, u, &step);
         let mut direct = vec![0.0; n.value()];
         model.transition(&x, u, &step, &mut direct);
-        common::same_bits(value.as_slice(), &direct, what);
+        same_bits(value.as_slice(), &direct, what);
         // Central differences carry d^2 f''' / 6 and rounding of about 1e-16 |f| / d.
         let d = 1e-5 * scale;
         for j in 0..n.value() {
@@ -680,7 +677,7 @@ fn derivatives_agree_with_finite_differences() {
     let inputs = vec![DVector::from_element(5, 0.3), DVector::from_element(5, -1.0)];
     let driven = system.model().with_inputs(inputs).unwrap();
     derivatives_hold(&driven, &[2.0, 0.5], 1.0, "linear with inputs");
-    derivatives_hold(&common::RangeBearing::constant_velocity(0.5), &[], 4.0, "range and bearing");
+    derivatives_hold(&RangeBearing::constant_velocity(0.5), &[], 4.0, "range and bearing");
 }
 
 /// A model with a slip in a hand-written derivative of its choice.
@@ -755,7 +752,7 @@ fn a_slip_in_a_hand_written_derivative_is_named() {
 /// Iterating the update of a nonlinear measurement ends where the posterior is flat.
 #[test]
 fn the_iterated_filter_ends_at_the_posterior_mode() {
-    let model = common::RangeBearing::constant_velocity(0.5);
+    let model = RangeBearing::constant_velocity(0.5);
     let r = matrix![0.01, 0.0; 0.0, 0.0025];
     let noise = GaussianNoise::new(SMatrix::identity() * 0.1, r).unwrap();
     let start =

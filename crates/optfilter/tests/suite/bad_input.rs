@@ -4,9 +4,6 @@
 //! The first part gives one bad argument at a time and reads the whole message, since the message is what a
 //! user has. The second part throws random sizes, NaN, infinities and huge numbers at every constructor and
 //! step: it asserts nothing but that control returns.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
 
 use nalgebra::{Const, DMatrix, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Series;

@@ -9,11 +9,8 @@
 //! - Optimizers: 1e-13 times (1 + the file's rounding growth), absolute.
 //! - Learning-rate matrices and priors: the 1e-12 and 1e-11 of the largest entry to which the file was
 //!   checked at 60 digits.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{
+use crate::common::{
     RangeBearing, all_close, close, golden, matrices_close, matrix, numbers, same_bits, vector,
 };
 use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};

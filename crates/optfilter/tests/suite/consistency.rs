@@ -12,11 +12,8 @@
 //! steps of 0.02, process noise alpha = 2 (Q = alpha^2 dt), unit measurement noise, every component seen, and
 //! gradient descent whose K steps close a third or more of the gap to the measurement, or Adam run to its
 //! minimum.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{System, close};
+use crate::common::{System, close};
 use nalgebra::{Const, DefaultAllocator, Dim, SMatrix, matrix, vector};
 use optfilter::drive::Run;
 use optfilter::filter::{

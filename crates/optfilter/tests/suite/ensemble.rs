@@ -1,9 +1,6 @@
 //! The ensemble filter against NumPy's formulas and DAPPER, the Kalman filter, and itself.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{all_close, close, golden, matrix, numbers, same_bits};
+use crate::common::{all_close, close, golden, matrix, numbers, same_bits};
 use nalgebra::{Const, DMatrix, DVector, Dyn, matrix, vector};
 use optfilter::filter::{
     Belief, Ensemble, EnsembleBelief, Filter, FilterError, GaussianBelief, Kalman, Localization,

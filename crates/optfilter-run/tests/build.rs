@@ -1,4 +1,5 @@
-//! Irregular times of a model that goes by rows: a series, a stream, lanes and a resumed stream end at the same row.
+//! Filters of a problem in Rust, as `build` makes them. One type of model for all tests: every further one is compiled with
+//! every filter.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::DMatrix;
@@ -6,9 +7,11 @@ use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::model::Linear;
 use optfilter_run::{
-    FilterSpec, Irregular, Method, Problem, Results, Session, SessionError, Watch, build_with,
+    FilterSpec, Irregular, Method, Problem, Results, Session, SessionError, Watch, build,
+    build_with,
 };
 
+/// A series, a stream, lanes and a resumed stream under irregular times of a model that goes by rows.
 #[test]
 fn every_way_through_ends_at_the_uneven_row() {
     let matrix = |v: f64| DMatrix::from_element(1, 1, v);
@@ -49,4 +52,22 @@ fn every_way_through_ends_at_the_uneven_row() {
         let runner = build_with(&chosen, &problem, None, true).unwrap();
         assert_eq!(runner.filter(&series).unwrap().means[..5], means[..5]);
     }
+}
+
+#[test]
+fn costly_error_bars_are_left_out_with_a_word() {
+    let made = |n: usize, error_bars: Option<bool>| {
+        let walk = Linear::new(DMatrix::identity(n, n), DMatrix::identity(n, n)).unwrap();
+        let problem = Problem::new(walk).noise(1.0, 1.0);
+        let spec = FilterSpec { error_bars, ..FilterSpec::of("imap").unwrap() };
+        let runner = build(&spec, &problem).unwrap();
+        (runner.has_cov(), runner.word().unwrap_or_default().to_owned())
+    };
+    assert_eq!(made(50, None), (true, String::new()));
+    assert_eq!(made(60, Some(false)), (false, String::new()));
+    let (has_cov, word) = made(60, None);
+    assert!(!has_cov && word.starts_with("no standard deviations"), "{word}");
+    assert!(word.contains("about 120 times"), "{word}");
+    let (has_cov, word) = made(60, Some(true));
+    assert!(has_cov && word.contains("error_bars = false leaves them out"), "{word}");
 }

@@ -3,11 +3,8 @@
 //!
 //! Tolerances: statistical tests allow four standard errors of a stated variance from a fixed stream; turned
 //! problems are the same arithmetic up to rounding, so they agree to 1e-10 relative to 1 + |entry|.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{RangeBearing, all_close, close, same_bits};
+use crate::common::{RangeBearing, all_close, close, same_bits};
 use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::Series;
 use optfilter::drive::Run;

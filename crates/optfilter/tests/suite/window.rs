@@ -1,5 +1,4 @@
 //! The windowed filter against the windowless one, against batch least squares, and on Lorenz '96.
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::{Const, DMatrix, DVector, Dyn, OVector, matrix, vector};
 use optfilter::Series;

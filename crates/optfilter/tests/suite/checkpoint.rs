@@ -3,11 +3,8 @@
 //!
 //! There is no tolerance: a checkpoint holds every bit of a belief, with the optimizer's state or the random
 //! stream inside it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{System, same_bits};
+use crate::common::{System, same_bits};
 use nalgebra::{Const, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::checkpoint::{CheckpointError, VERSION, load, save};

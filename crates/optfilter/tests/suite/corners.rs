@@ -1,5 +1,4 @@
 //! Bounds, equal times and gaps, for every filter.
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use nalgebra::{Const, SVector, Vector1, matrix, vector};
 use optfilter::Series;

@@ -4,7 +4,6 @@
 //! One system sets traps at certain time indices: f or h that leave the finite numbers, covariances that are
 //! none, arguments of a wrong size, a count that cannot occur. Every filter walks into every trap from a belief
 //! that has seen two measurements, and the bytes of its checkpoint are compared.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use nalgebra::{Const, DefaultAllocator, SMatrix, matrix, vector};
 use optfilter::batch::Batch;

@@ -1,0 +1,18 @@
+//! The library's tests as one program: what they have in common, most of all the filters at every size, is compiled once.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot go on should stop
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+#[cfg(feature = "std")]
+mod batch;
+mod checkpoint;
+mod consistency;
+mod corners;
+mod ensemble;
+mod failures;
+mod golden;
+mod likelihoods;
+mod properties;
+mod window;
