@@ -127,6 +127,10 @@ pub enum FormatName {
     Jsonl,
     /// Apache Parquet.
     Parquet,
+    /// NumPy's archive of arrays.
+    Npz,
+    /// One array of NumPy's.
+    Npy,
 }
 
 impl From<FormatName> for Format {
@@ -136,6 +140,8 @@ impl From<FormatName> for Format {
             FormatName::Tsv => Self::Tsv,
             FormatName::Jsonl => Self::JsonLines,
             FormatName::Parquet => Self::Parquet,
+            FormatName::Npz => Self::Npz,
+            FormatName::Npy => Self::Npy,
         }
     }
 }
@@ -150,11 +156,11 @@ pub fn out_format(path: &Path, told: Option<FormatName>, other: Format) -> Resul
     let format = told.map(Format::from).or_else(|| Format::of_path(path));
     let name = path.display();
     match (format, foreign(path)) {
-        (Some(Format::Parquet), _) if is_gzip(path) => Err(Failure::usage(format!(
-            "--out: {name}: Parquet is compressed inside; leave out .gz"
+        (Some(format), _) if is_gzip(path) && !format.is_text() => Err(Failure::usage(format!(
+            "--out: {name}: only text is compressed with gzip; leave out .gz"
         ))),
         (None, Some(kind)) => Err(Failure::usage(format!(
-            "--out: {name} would be {kind}; the name of a table ends in .csv, .tsv, .jsonl or .parquet"
+            "--out: {name} would be {kind}; the name of a table ends in .csv, .tsv, .jsonl, .parquet, .npz or .npy"
         ))),
         (format, _) => Ok(format.unwrap_or(other)),
     }

@@ -92,13 +92,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (_, spec) = files::model(&args.model)?;
     let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
-    let other = if format == Format::Parquet { Format::Csv } else { format };
+    let other = if format.is_text() { format } else { Format::Csv };
     let out_format = files::out_format(&args.out, args.out_format, other)?;
-    if format == Format::Parquet && args.follow {
-        return Err(Failure::usage("Parquet has its index at the end and cannot be followed"));
+    if !format.is_text() && args.follow {
+        return Err(Failure::usage("only text can be followed: CSV, TSV or JSON lines"));
     }
-    if out_format == Format::Parquet && (args.follow || args.checkpoint.is_some()) {
-        return Err(Failure::usage("Parquet cannot be written row by row; use CSV or JSON lines"));
+    if !out_format.is_text() && (args.follow || args.checkpoint.is_some()) {
+        return Err(Failure::usage(
+            "only text can be written row by row; use CSV, TSV or JSON lines for --out",
+        ));
     }
     if is_gzip(&args.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));

@@ -38,7 +38,7 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model file, 3 data, 4 the filter diverged, \
-    130 interrupted.\n`-` stands for standard input or output. Tables may be CSV, TSV, JSON lines or Parquet.";
+    130 interrupted.\n`-` stands for standard input or output. Tables may be CSV, TSV, JSON lines, Parquet or NumPy arrays.";
 
 #[derive(Subcommand)]
 enum Command {

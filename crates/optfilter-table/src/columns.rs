@@ -14,6 +14,10 @@ pub enum Format {
     JsonLines,
     /// Apache Parquet.
     Parquet,
+    /// NumPy's archive of arrays.
+    Npz,
+    /// One array of NumPy's.
+    Npy,
 }
 
 impl Format {
@@ -26,8 +30,15 @@ impl Format {
             "jsonl" | "ndjson" | "json" => Some(Self::JsonLines),
             // Parquet is compressed inside.
             "parquet" | "pq" if !is_gzip(path) => Some(Self::Parquet),
+            "npz" if !is_gzip(path) => Some(Self::Npz),
+            "npy" if !is_gzip(path) => Some(Self::Npy),
             _ => None,
         }
+    }
+
+    /// Whether it is text, which can be read and written while it grows.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv | Self::JsonLines)
     }
 }
 

@@ -63,6 +63,12 @@ pub enum TableError {
         /// What it is.
         kind: &'static str,
     },
+    /// NumPy's arrays that are no table.
+    #[error("not a readable NumPy file: {message}")]
+    Array {
+        /// What is wrong.
+        message: String,
+    },
     /// The program was built without the format.
     #[error("{message}")]
     Unsupported {

@@ -14,9 +14,9 @@ const KINDS: [Kind; 21] = [
     ),
     ("an Excel workbook", &[b"\xd0\xcf\x11\xe0"], &["xlsx", "xlsm", "xlsb", "xls"]),
     ("an OpenDocument spreadsheet", &[], &["ods"]),
-    ("a NumPy archive", &[], &["npz"]),
+    ("a NumPy archive", &[], &[]),
     ("a zip archive", &[b"PK\x03\x04", b"PK\x05\x06"], &["zip"]),
-    ("a NumPy array", &[b"\x93NUMPY"], &["npy"]),
+    ("a NumPy array", &[b"\x93NUMPY"], &[]),
     ("an ORC file", &[b"ORC"], &["orc"]),
     ("an Avro file", &[b"Obj\x01"], &["avro"]),
     ("an HDF5 file", &[b"\x89HDF"], &["h5", "hdf5", "nc"]),
@@ -74,6 +74,8 @@ pub(crate) fn of_start(bytes: &[u8]) -> Option<&'static str> {
 pub(crate) fn advice(kind: &str) -> &'static str {
     match kind {
         "text in UTF-16" => "save it as UTF-8",
+        "a NumPy archive" => "name it .npz",
+        "a NumPy array" => "name it .npy",
         "a Parquet file" => "name it .parquet or say that it is Parquet",
         k if k.starts_with("compressed") => "unpack it, or compress it with gzip",
         _ => "save it as CSV, JSON lines or Parquet",

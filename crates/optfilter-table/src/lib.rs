@@ -1,7 +1,7 @@
 //! Tables and arrays of numbers: rows in, rows out, in constant memory.
 //!
 //! CSV, TSV and JSON lines, compressed with gzip or not (and Parquet with the feature `parquet`), are read and written
-//! row by row; [`npz`] reads NumPy's archives. What is none of these is named in the error.
+//! row by row; NumPy's `.npz` and `.npy` are held in memory ([`npz`]). What is none of these is named in the error.
 //!
 //! A reader is told which columns it should give and in what order; it hands out batches of plain
 //! numbers, so that what follows never sees text. An empty cell, `NaN`, `NA` or `null` is a missing
@@ -14,6 +14,7 @@
 // Readers of what strangers write: a place outside of a text or a row is an error, never a panic.
 #![deny(clippy::string_slice, clippy::indexing_slicing)]
 
+mod arrays;
 mod calendar;
 mod cell;
 mod columns;

@@ -1,9 +1,9 @@
-//! Reading NumPy's `.npz`: a zip archive of arrays, stored or deflated.
+//! NumPy's `.npz`, a zip archive of arrays, read stored or deflated and written stored; and its `.npy`, one array.
 //!
 //! Only what data files need: little-endian numbers, booleans and texts in C order. Everything is checked against the size of
 //! the file, so that a damaged file is an error and not a crash.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Why an npz file cannot be read.
@@ -73,6 +73,31 @@ pub fn read_npy(path: &Path) -> Result<Array, NpzError> {
     Header::of(&bytes).and_then(|header| numbers(&header)).map_err(damaged)
 }
 
+/// The elements of any array that a table can hold.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    Numbers(Vec<f64>),
+    Texts(Vec<String>),
+    /// Instants in seconds since 1970; NaN where there is none.
+    Seconds(Vec<f64>),
+}
+
+/// The one array of an `.npy` file: its axes and elements.
+pub(crate) fn npy(bytes: &[u8]) -> Result<(Vec<usize>, Content), String> {
+    Header::of(bytes).and_then(|header| content(&header))
+}
+
+fn content(array: &Header<'_>) -> Result<(Vec<usize>, Content), String> {
+    let content = if let Some(texts) = texts(array)? {
+        Content::Texts(texts)
+    } else if let Some(seconds) = instants(array)? {
+        Content::Seconds(seconds)
+    } else {
+        Content::Numbers(numbers(array)?.doubles())
+    };
+    Ok((array.shape.clone(), content))
+}
+
 /// An npz file in memory.
 #[derive(Clone, Debug)]
 pub struct Npz {
@@ -120,6 +145,11 @@ impl Npz {
     /// The texts of that name, if the array holds texts.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, NpzError> {
         self.parsed(name, texts)
+    }
+
+    /// The axes and elements of that name, whatever they are.
+    pub(crate) fn content(&self, name: &str) -> Result<(Vec<usize>, Content), NpzError> {
+        self.parsed(name, content)
     }
 
     fn parsed<T>(
@@ -304,4 +334,125 @@ fn texts(array: &Header<'_>) -> Result<Option<Vec<String>>, String> {
         text.trim_end_matches('\0').to_owned()
     };
     Ok(Some(array.data.chunks_exact(size.max(1)).map(text).collect()))
+}
+
+/// Instants of NumPy's datetime64 in seconds since 1970, if the array holds such.
+fn instants(array: &Header<'_>) -> Result<Option<Vec<f64>>, String> {
+    let kind = array.kind.trim_start_matches(['<', '|', '=']);
+    let Some(unit) = kind.strip_prefix("M8[").and_then(|k| k.strip_suffix(']')) else {
+        return Ok(None);
+    };
+    let per_second = match unit {
+        "D" => 1.0 / 86_400.0,
+        "h" => 1.0 / 3_600.0,
+        "m" => 1.0 / 60.0,
+        "s" => 1.0,
+        "ms" => 1e3,
+        "us" => 1e6,
+        "ns" => 1e9,
+        other => return Err(format!("times in units of {other:?}; save them as datetime64[us]")),
+    };
+    let (chunks, rest) = array.data.as_chunks::<8>();
+    if chunks.len() != array.count || !rest.is_empty() {
+        return Err(format!("{} bytes for {} times", array.data.len(), array.count));
+    }
+    let second = |bytes: &[u8; 8]| match i64::from_le_bytes(*bytes) {
+        i64::MIN => f64::NAN, // NumPy's "not a time"
+        ticks => ticks as f64 / per_second,
+    };
+    Ok(Some(chunks.iter().map(second).collect()))
+}
+
+/// Writes one array as an `.npy` file.
+pub(crate) fn write_npy(
+    out: &mut dyn Write,
+    shape: &[usize],
+    content: &Content,
+) -> std::io::Result<()> {
+    out.write_all(&encoded(shape, content))
+}
+
+/// Writes arrays as an `.npz` file, stored as they are.
+pub(crate) fn write_npz(
+    out: &mut dyn Write,
+    arrays: &[(String, Vec<usize>, Content)],
+) -> std::io::Result<()> {
+    let too_large =
+        || std::io::Error::other("an archive of more than 4 GB cannot be written; write Parquet");
+    let small = |size: usize| u32::try_from(size).map_err(|_| too_large());
+    let mut directory = Vec::new();
+    let mut at = 0usize;
+    for (name, shape, content) in arrays {
+        let name = format!("{name}.npy");
+        let data = encoded(shape, content);
+        let mut crc = flate2::Crc::new();
+        crc.update(&data);
+        let (size, length) = (small(data.len())?, small(name.len())? as u16);
+        // What a local header and the directory have in common: version 2.0, UTF-8 names, stored, 1 January 1980.
+        let mut common = Vec::new();
+        for field in [20u16, 1 << 11, 0, 0, 0x21] {
+            common.extend(field.to_le_bytes());
+        }
+        for field in [crc.sum(), size, size] {
+            common.extend(field.to_le_bytes());
+        }
+        common.extend(length.to_le_bytes());
+        common.extend([0; 2]);
+        out.write_all(b"PK\x03\x04")?;
+        out.write_all(&common)?;
+        out.write_all(name.as_bytes())?;
+        out.write_all(&data)?;
+        directory.extend(b"PK\x01\x02");
+        directory.extend(20u16.to_le_bytes());
+        directory.extend(&common);
+        directory.extend([0; 10]); // no comment, one disk, no attributes
+        directory.extend(small(at)?.to_le_bytes());
+        directory.extend(name.as_bytes());
+        at += 4 + common.len() + name.len() + data.len();
+    }
+    out.write_all(&directory)?;
+    let count = u16::try_from(arrays.len()).map_err(|_| {
+        std::io::Error::other("an archive of more than 65,535 arrays cannot be written")
+    })?;
+    out.write_all(b"PK\x05\x06")?;
+    out.write_all(&[0; 4])?;
+    out.write_all(&count.to_le_bytes())?;
+    out.write_all(&count.to_le_bytes())?;
+    out.write_all(&small(directory.len())?.to_le_bytes())?;
+    out.write_all(&small(at)?.to_le_bytes())?;
+    out.write_all(&[0; 2])
+}
+
+/// An array as NumPy writes it.
+fn encoded(shape: &[usize], content: &Content) -> Vec<u8> {
+    let (kind, data): (String, Vec<u8>) = match content {
+        Content::Numbers(numbers) => {
+            ("<f8".into(), numbers.iter().flat_map(|v| v.to_le_bytes()).collect())
+        }
+        Content::Seconds(seconds) => {
+            let ticks = |s: &f64| if s.is_finite() { (s * 1e6).round() as i64 } else { i64::MIN };
+            ("<M8[us]".into(), seconds.iter().flat_map(|s| ticks(s).to_le_bytes()).collect())
+        }
+        Content::Texts(texts) => {
+            let length = texts.iter().map(|t| t.chars().count()).max().unwrap_or(0).max(1);
+            let padded = |text: &String| {
+                let filled = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(length);
+                filled.flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
+            };
+            (format!("<U{length}"), texts.iter().flat_map(padded).collect())
+        }
+    };
+    let axes: Vec<String> = shape.iter().map(usize::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let dictionary = format!(
+        "{{'descr': '{kind}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        axes.join(", ")
+    );
+    // Ten bytes come before it; the numbers begin at a multiple of 64.
+    let length = (10 + dictionary.len() + 1).next_multiple_of(64) - 10;
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((length as u16).to_le_bytes());
+    bytes.extend(format!("{dictionary:<width$}\n", width = length - 1).bytes());
+    bytes.extend(data);
+    bytes
 }

@@ -1,11 +1,13 @@
 //! Reading tables: the columns that are wanted, in the order in which they are wanted.
 
+use crate::arrays::ArrayReader;
 use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
 use crate::parquet;
 use crate::source::Source;
 use crate::{csv, json};
+use std::collections::HashMap;
 
 /// A table being read.
 pub struct TableReader {
@@ -18,6 +20,7 @@ pub struct TableReader {
 enum ReaderKind {
     Csv(Box<csv::CsvReader>),
     Json(json::JsonReader),
+    Arrays(ArrayReader),
     #[cfg(feature = "parquet")]
     Parquet(parquet::ParquetReader),
 }
@@ -48,6 +51,12 @@ impl TableReader {
                 reader.choose(choose(&columns)?.into_iter().map(|(_, wanted)| wanted).collect());
                 (ReaderKind::Json(reader), columns)
             }
+            Format::Npz | Format::Npy => {
+                let mut reader = ArrayReader::new(source, format == Format::Npz)?;
+                let columns = reader.header().to_vec();
+                reader.choose(choose(&columns)?)?;
+                (ReaderKind::Arrays(reader), columns)
+            }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let mut reader = parquet::ParquetReader::new(source)?;
@@ -75,6 +84,7 @@ impl TableReader {
         let read = match &mut self.kind {
             ReaderKind::Csv(reader) => reader.read(rows, max_rows),
             ReaderKind::Json(reader) => reader.read(rows, max_rows),
+            ReaderKind::Arrays(reader) => reader.read(rows, max_rows),
             #[cfg(feature = "parquet")]
             ReaderKind::Parquet(reader) => reader.read(rows, max_rows),
         };
@@ -87,16 +97,18 @@ impl TableReader {
 
 /// Pairs each wanted column with its position.
 fn find(columns: &[String], wanted: Vec<Wanted>) -> Result<Vec<(usize, Wanted)>, TableError> {
+    // The place of a name, and how often it is there.
+    let mut places: HashMap<&str, (usize, u32)> = HashMap::with_capacity(columns.len());
+    for (i, column) in columns.iter().enumerate() {
+        places.entry(column).or_insert((i, 0)).1 += 1;
+    }
     wanted
         .into_iter()
-        .map(|w| {
-            let mut places = columns.iter().enumerate().filter(|(_, c)| **c == w.column);
-            match (places.next(), places.next()) {
-                (Some((i, _)), None) => Ok((i, w)),
-                (Some(_), Some(_)) => Err(TableError::DoubleColumn { column: w.column }),
-                (None, _) => {
-                    Err(TableError::MissingColumn { column: w.column, available: columns.to_vec() })
-                }
+        .map(|w| match places.get(w.column.as_str()) {
+            Some((i, 1)) => Ok((*i, w)),
+            Some(_) => Err(TableError::DoubleColumn { column: w.column }),
+            None => {
+                Err(TableError::MissingColumn { column: w.column, available: columns.to_vec() })
             }
         })
         .collect()

@@ -1,5 +1,6 @@
 //! Writing tables: the same formats that are read.
 
+use crate::arrays::ArrayWriter;
 use crate::columns::{FLAG_NAMES, Format, OutputColumn};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
@@ -26,6 +27,7 @@ pub struct TableWriter {
     keys: Vec<Vec<u8>>,
     buffer: Vec<u8>,
     written: u64,
+    arrays: Option<ArrayWriter>,
     #[cfg(feature = "parquet")]
     parquet: Option<ParquetWriter>,
 }
@@ -51,6 +53,12 @@ impl TableWriter {
                 format!("{}{name}:", if i == 0 { '{' } else { ',' }).into_bytes()
             })
             .collect();
+        let (out, arrays) = if matches!(format, Format::Npz | Format::Npy) {
+            let arrays = ArrayWriter::new(out, &columns, format == Format::Npz);
+            (Box::new(std::io::sink()) as Box<dyn Write + Send>, Some(arrays))
+        } else {
+            (out, None)
+        };
         #[cfg(feature = "parquet")]
         let (out, parquet) = if format == Format::Parquet {
             let parquet = ParquetWriter::new(out, &columns);
@@ -65,6 +73,7 @@ impl TableWriter {
             keys,
             buffer: Vec::with_capacity(2 * BLOCK),
             written: 0,
+            arrays,
             #[cfg(feature = "parquet")]
             parquet,
         };
@@ -96,6 +105,10 @@ impl TableWriter {
 
     /// Writes one row: a number for each column, and the text of the time cell if there is one.
     pub fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) -> Result<(), TableError> {
+        if let Some(arrays) = &mut self.arrays {
+            arrays.row(values, time_text);
+            return Ok(());
+        }
         #[cfg(feature = "parquet")]
         if let Some(parquet) = &mut self.parquet {
             return parquet.row(values, time_text);
@@ -158,6 +171,9 @@ impl TableWriter {
 
     /// Ends the table.
     pub fn finish(mut self) -> Result<(), TableError> {
+        if let Some(arrays) = self.arrays.take() {
+            return arrays.finish();
+        }
         #[cfg(feature = "parquet")]
         if let Some(parquet) = self.parquet.take() {
             return parquet.finish();

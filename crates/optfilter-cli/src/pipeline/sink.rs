@@ -3,7 +3,8 @@
 use super::job::{Job, KIND, Saved, Waiting};
 use crate::failure::Failure;
 use crate::files::{self, Fresh};
-use optfilter_model::table::{Format, Rows, TableWriter};
+use optfilter_model::table::{Rows, TableWriter};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
@@ -38,8 +39,9 @@ impl Sink {
     ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
         let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
         let width = columns.len();
-        for (i, column) in columns.iter().enumerate() {
-            if columns[..i].iter().any(|c| c.name() == column.name()) {
+        let mut names = HashSet::with_capacity(width);
+        for column in &columns {
+            if !names.insert(column.name()) {
                 return Err(Failure::usage(format!(
                     "the results would have two columns called `{}`; rename a state of the model",
                     column.name()
@@ -60,7 +62,7 @@ impl Sink {
                 start_len,
                 fresh: fresh.clone(),
                 has_rows: false,
-                whole: job.out_format == Format::Parquet,
+                whole: !job.out_format.is_text(),
                 checkpoint: job.checkpoint.clone(),
             };
             Ok((sink, fresh))

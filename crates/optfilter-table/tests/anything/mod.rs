@@ -14,6 +14,8 @@ pub fn table(data: &[u8]) {
         1 => rows(bytes, Format::Tsv),
         2 => rows(bytes, Format::JsonLines),
         _ => {
+            rows(bytes, Format::Npz);
+            rows(bytes, Format::Npy);
             if let Ok(file) = Npz::of(Path::new("any.npz"), bytes.to_vec()) {
                 for name in file.names() {
                     let _ = (file.array(name), file.texts(name));

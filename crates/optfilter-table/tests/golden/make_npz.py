@@ -1,4 +1,4 @@
-"""Makes the archive that tests/npz.rs reads: pip install numpy, then run in this folder."""
+"""Makes the archives that tests/npz.rs and tests/arrays.rs read: pip install numpy, then run in this folder."""
 
 import numpy as np
 
@@ -13,3 +13,15 @@ np.savez_compressed(
     when=np.array(["2026-11-15"], dtype="datetime64[s]"),
     turned=np.asfortranarray(np.ones((2, 3))),
 )
+
+np.savez(
+    "table.npz",
+    when=np.array(["2026-11-15T00:00:01.5", "2026-11-15T00:00:02"], dtype="datetime64[ms]"),
+    level=np.array([1.5, np.nan]),
+    x=np.arange(6, dtype=np.int16).reshape(2, 3),
+    T=np.arange(8.0).reshape(2, 2, 2),
+    short=np.zeros(1),
+    scalar=np.float64(3),
+    objects=np.array(["up", None], dtype=object),
+)
+np.save("table.npy", np.arange(4.0).reshape(2, 2))

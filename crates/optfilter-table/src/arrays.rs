@@ -1,0 +1,341 @@
+//! Tables as NumPy's arrays: an archive of named arrays (`.npz`) whose first axis is the row, or one array (`.npy`).
+//!
+//! An array of one axis is a column of its name. Further axes are fields, as in model files: of an array `x` with 40 numbers in
+//! a row the columns are `x[0]` to `x[39]`, of one with 12 x 16 they are `x[0,0]` to `x[11,15]`. The array of an `.npy` file has no
+//! name and is called `y`. Texts are cells as in a CSV; datetime64 are calendar times.
+//!
+//! NumPy says at the start of an array how long it is, so what is read or written is held in memory.
+
+use crate::calendar::{format_time, parse_time};
+use crate::cell::{Cell, Cells, parse};
+use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
+use crate::error::TableError;
+use crate::npz::{Content, Npz, NpzError, write_npy, write_npz};
+use crate::source::Source;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// What the array of an `.npy` file is called.
+const NAMELESS: &str = "y";
+
+impl From<NpzError> for TableError {
+    fn from(error: NpzError) -> Self {
+        match error {
+            NpzError::Io { source, .. } => Self::Io(source),
+            NpzError::Damaged { reason, .. } => Self::Array { message: reason },
+            missing @ NpzError::Missing { .. } => Self::Array { message: missing.to_string() },
+        }
+    }
+}
+
+/// An array as columns.
+struct Field {
+    name: String,
+    rows: usize,
+    /// How many columns it is.
+    width: usize,
+    /// Its elements, or why they are no columns.
+    content: Result<Content, String>,
+}
+
+/// A table of arrays being read.
+pub(crate) struct ArrayReader {
+    fields: Vec<Field>,
+    header: Vec<String>,
+    /// Field and place in its rows of each wanted column.
+    wanted: Vec<(usize, usize, Wanted)>,
+    cells: Cells,
+    rows: usize,
+    row: usize,
+}
+
+impl ArrayReader {
+    pub(crate) fn new(source: Source, archive: bool) -> Result<Self, TableError> {
+        let mut bytes = Vec::new();
+        source.into_stream().read_to_end(&mut bytes)?;
+        let arrays = if archive {
+            let npz = Npz::of(Path::new(""), bytes)?;
+            let names = npz.names().into_iter().map(str::to_owned);
+            names.map(|name| (npz.content(&name), name)).collect()
+        } else {
+            let content =
+                crate::npz::npy(&bytes).map_err(|message| TableError::Array { message })?;
+            vec![(Ok(content), NAMELESS.to_owned())]
+        };
+        let mut fields = Vec::new();
+        let mut header = Vec::new();
+        for (array, name) in arrays {
+            // What cannot be read matters only if it is asked for.
+            let (shape, content) = match array {
+                Ok((shape, _)) if shape.first() == Some(&0) => {
+                    (vec![0], Err(format!("array {name:?} has no rows")))
+                }
+                Ok((shape, content)) => (shape, Ok(content)),
+                Err(NpzError::Damaged { reason, .. }) => (vec![0], Err(reason)),
+                Err(error) => return Err(error.into()),
+            };
+            // A number without an axis is no column.
+            let Some((&rows, axes)) = shape.split_first() else { continue };
+            header.extend(columns(&name, axes));
+            fields.push(Field { name, rows, width: axes.iter().product(), content });
+        }
+        if header.is_empty() {
+            return Err(TableError::Empty);
+        }
+        let (wanted, cells) = (Vec::new(), Cells::default());
+        Ok(Self { fields, header, wanted, cells, rows: 0, row: 0 })
+    }
+
+    pub(crate) fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) -> Result<(), TableError> {
+        let ends: Vec<usize> = self
+            .fields
+            .iter()
+            .scan(0, |end, field| {
+                *end += field.width;
+                Some(*end)
+            })
+            .collect();
+        let mut first: Option<&Field> = None;
+        for (column, wanted) in wanted {
+            let at = ends.partition_point(|end| *end <= column);
+            let (Some(field), Some(end)) = (self.fields.get(at), ends.get(at)) else { continue };
+            if let Err(message) = &field.content {
+                return Err(TableError::Array { message: message.clone() });
+            }
+            let long = *first.get_or_insert(field);
+            if long.rows != field.rows {
+                return Err(TableError::Array {
+                    message: format!(
+                        "array {:?} has {} rows and {:?} has {}",
+                        long.name, long.rows, field.name, field.rows
+                    ),
+                });
+            }
+            self.wanted.push((at, column + field.width - end, wanted));
+        }
+        self.rows = first.map_or(0, |field| field.rows);
+        Ok(())
+    }
+
+    pub(crate) fn read(&mut self, into: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
+        for _ in 0..max_rows {
+            if self.row == self.rows {
+                return Ok(false);
+            }
+            let line = self.row as u64 + 1;
+            for (field, place, wanted) in &self.wanted {
+                let Some(Field { width, content: Ok(content), .. }) = self.fields.get(*field)
+                else {
+                    continue;
+                };
+                let (cell, text) = cell(content, self.row * width + place, wanted.kind);
+                self.cells.push(into, wanted, cell, line, || text)?;
+            }
+            into.lines.push(line);
+            into.rows += 1;
+            self.row += 1;
+        }
+        Ok(true)
+    }
+}
+
+/// An element as a cell, and its text where that is asked for.
+fn cell(content: &Content, at: usize, kind: ColumnKind) -> (Cell, String) {
+    let is_time = matches!(kind, ColumnKind::Time { .. });
+    match content {
+        Content::Texts(texts) => {
+            let text = texts.get(at).cloned().unwrap_or_default();
+            (parse(text.as_bytes(), kind), text)
+        }
+        Content::Seconds(seconds) => {
+            let seconds = seconds.get(at).copied().unwrap_or(f64::NAN);
+            match kind {
+                ColumnKind::Time { seconds_per_unit } if seconds.is_finite() => {
+                    (Cell::Calendar(seconds / seconds_per_unit), format_time(seconds))
+                }
+                ColumnKind::Time { .. } => (parse(b"NaT", kind), "NaT".into()),
+                _ => (Cell::Wrong("a number"), format_time(seconds)),
+            }
+        }
+        Content::Numbers(numbers) => {
+            let value = numbers.get(at).copied().unwrap_or(f64::NAN);
+            match kind {
+                // Labels, inputs and times are checked as text is.
+                ColumnKind::Measurement if value.is_finite() || value.is_nan() => {
+                    (Cell::Number(value), String::new())
+                }
+                ColumnKind::Input if value.is_finite() => (Cell::Number(value), String::new()),
+                _ => {
+                    let text = value.to_string();
+                    let cell = if is_time && value.is_finite() {
+                        Cell::Number(value)
+                    } else {
+                        parse(text.as_bytes(), kind)
+                    };
+                    (cell, text)
+                }
+            }
+        }
+    }
+}
+
+/// The columns of an array with these axes after the first.
+fn columns(name: &str, axes: &[usize]) -> Vec<String> {
+    if axes.is_empty() {
+        return vec![name.to_owned()];
+    }
+    let count = axes.iter().product();
+    let indices = |mut place: usize| {
+        let mut indices = vec![0; axes.len()];
+        for (index, axis) in indices.iter_mut().zip(axes).rev() {
+            (*index, place) = (place % axis, place / axis);
+        }
+        indices.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+    };
+    (0..count).map(|place| format!("{name}[{}]", indices(place))).collect()
+}
+
+/// An array being collected.
+struct Collected {
+    name: String,
+    /// The indices of its columns, in order.
+    indices: Vec<Vec<usize>>,
+    kind: Kind,
+}
+
+enum Kind {
+    Numbers(Vec<f64>),
+    /// Times as they were written.
+    Times(Vec<f64>, Vec<String>),
+    Flags(Vec<String>),
+}
+
+/// A table of arrays being written.
+pub(crate) struct ArrayWriter {
+    out: Box<dyn Write + Send>,
+    archive: bool,
+    arrays: Vec<Collected>,
+    /// The array of each column.
+    places: Vec<usize>,
+    /// All columns of an `.npy` file.
+    plain: Vec<f64>,
+    rows: usize,
+}
+
+impl ArrayWriter {
+    pub(crate) fn new(out: Box<dyn Write + Send>, columns: &[OutputColumn], archive: bool) -> Self {
+        let mut arrays: Vec<Collected> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut places = Vec::new();
+        for column in columns {
+            let (name, index) = match column {
+                OutputColumn::Number(name) => split(name),
+                OutputColumn::Time(name) | OutputColumn::Flag(name) => (name.clone(), Vec::new()),
+            };
+            let place = *known.entry(name.clone()).or_insert(arrays.len());
+            if place == arrays.len() {
+                let kind = match column {
+                    OutputColumn::Number(_) => Kind::Numbers(Vec::new()),
+                    OutputColumn::Time(_) => Kind::Times(Vec::new(), Vec::new()),
+                    OutputColumn::Flag(_) => Kind::Flags(Vec::new()),
+                };
+                arrays.push(Collected { name, indices: Vec::new(), kind });
+            }
+            if let Some(array) = arrays.get_mut(place) {
+                array.indices.push(index);
+            }
+            places.push(place);
+        }
+        Self { out, archive, arrays, places, plain: Vec::new(), rows: 0 }
+    }
+
+    pub(crate) fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) {
+        self.rows += 1;
+        if !self.archive {
+            self.plain.extend_from_slice(values);
+            return;
+        }
+        for (&value, &place) in values.iter().zip(&self.places) {
+            match self.arrays.get_mut(place).map(|array| &mut array.kind) {
+                Some(Kind::Numbers(numbers)) => numbers.push(value),
+                Some(Kind::Times(numbers, texts)) => {
+                    numbers.push(value);
+                    let text = time_text.map(|t| String::from_utf8_lossy(t).into_owned());
+                    texts.push(text.unwrap_or_default());
+                }
+                Some(Kind::Flags(texts)) => {
+                    let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
+                    texts.push(name.to_owned());
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), TableError> {
+        let rows = self.rows;
+        if !self.archive {
+            let shape = [rows, self.places.len()];
+            write_npy(&mut self.out, &shape, &Content::Numbers(self.plain))?;
+            return Ok(self.out.flush()?);
+        }
+        let arrays: Vec<_> = self
+            .arrays
+            .into_iter()
+            .map(|array| {
+                let shape = [vec![rows], axes(&array.indices)].concat();
+                let content = match array.kind {
+                    Kind::Numbers(numbers) => Content::Numbers(numbers),
+                    Kind::Flags(texts) => Content::Texts(texts),
+                    Kind::Times(numbers, texts) => times(numbers, &texts),
+                };
+                (array.name, shape, content)
+            })
+            .collect();
+        write_npz(&mut self.out, &arrays)?;
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Times as numbers where they were written as such, else as instants.
+fn times(numbers: Vec<f64>, texts: &[String]) -> Content {
+    let written = |text: &String| text.is_empty() || text.parse::<f64>().is_ok();
+    if texts.iter().all(written) {
+        return Content::Numbers(numbers);
+    }
+    let instants: Option<Vec<f64>> = texts.iter().map(|text| parse_time(text)).collect();
+    instants.map_or_else(|| Content::Texts(texts.to_vec()), Content::Seconds)
+}
+
+/// The name without its index, and the index: `x[3]_std` is the array `x_std` at 3.
+fn split(name: &str) -> (String, Vec<usize>) {
+    let parts = || {
+        let (base, rest) = name.split_once('[')?;
+        let (index, suffix) = rest.split_once(']')?;
+        let index: Result<Vec<usize>, _> = index.split(',').map(str::parse).collect();
+        Some((format!("{base}{suffix}"), index.ok()?))
+    };
+    parts().unwrap_or_else(|| (name.to_owned(), Vec::new()))
+}
+
+/// The axes of columns with these indices: as the indices say if they are all there in their order, else one axis.
+fn axes(indices: &[Vec<usize>]) -> Vec<usize> {
+    let Some(last) = indices.last() else { return Vec::new() };
+    let axes: Vec<usize> = last.iter().map(|i| i.saturating_add(1)).collect();
+    let place = |index: &Vec<usize>| {
+        index
+            .iter()
+            .zip(&axes)
+            .try_fold(0usize, |p, (i, axis)| p.checked_mul(*axis)?.checked_add(*i))
+    };
+    let in_order = indices
+        .iter()
+        .enumerate()
+        .all(|(k, index)| index.len() == axes.len() && place(index) == Some(k));
+    if in_order { axes } else { vec![indices.len()] }
+}
