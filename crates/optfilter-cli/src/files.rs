@@ -320,12 +320,12 @@ pub fn backwards(
     Failure::data(if after <= first {
         format!(
             "{name}: at line {line} the times begin again: {is} after {was}, as where one series follows another; \
-             filter one series at a time: keep the rows of one of them"
+             --by COLUMN filters several series, if a column names them"
         )
     } else {
         format!(
-            "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or keep the rows \
-             of one series if it holds several"
+            "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or say \
+             --by COLUMN if it holds several series"
         )
     })
 }

@@ -23,6 +23,7 @@ Examples:
   optfilter filter lorenz63 data.jsonl --method ekf > estimates.csv
   sensor | optfilter filter model.toml - --follow | consumer
   optfilter filter model.toml big.csv --out big-out.csv --checkpoint big.ckpt
+  optfilter filter model.toml sensors.csv --by sensor --out estimates.parquet
 
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
@@ -49,6 +50,9 @@ pub struct Args {
     /// Column with the time; it may be irregular [default: the model file's]
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
+    /// Column with the name of each row's series: every series has a filter of its own, and rows may come in any order
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
     /// Also write standard deviations of innovations, log-likelihoods and NIS
     #[arg(long)]
     full: bool,
@@ -108,10 +112,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.lagged && spec.runner(&filter)?.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
     }
+    if args.by.is_some() && (args.lagged || args.plot.path.is_some()) {
+        return Err(Failure::usage("--by goes with neither --lagged nor --plot"));
+    }
     let job = Job {
         spec: &spec,
         filter: &filter,
-        layout: Layout::new(&spec, args.time.as_deref()),
+        layout: Layout::new(&spec, args.time.as_deref()).by(args.by.as_deref()),
         data: &args.data,
         format: args.format,
         out: &args.out,
@@ -164,6 +171,9 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         out.push_str(&format!("resumed after row {}\n", outcome.resumed_at));
     }
     let rate = rows as f64 / seconds.max(1e-9);
+    if outcome.series > 1 {
+        out.push_str(&format!("{} series, ", outcome.series));
+    }
     out.push_str(&format!("{rows} rows in {seconds:.2} s ({rate:.0} rows/s)"));
     for (count, what) in [
         (tally.missing, "missing"),
@@ -225,6 +235,7 @@ fn json(
         "model": spec.name,
         "settings": filter.filled(),
         "rows": tally.rows,
+        "series": outcome.series,
         "resumed_at": outcome.resumed_at,
         "missing": tally.missing,
         "partial": tally.partial,

@@ -12,6 +12,7 @@ use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
 use crate::error::TableError;
 use crate::npz::{Content, Npz, NpzError, write_npy, write_npz};
 use crate::source::Source;
+use crate::write::label;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -213,6 +214,7 @@ enum Kind {
     /// Times as they were written.
     Times(Vec<f64>, Vec<String>),
     Flags(Vec<String>),
+    Labels(Vec<String>),
 }
 
 /// A table of arrays being written.
@@ -235,7 +237,9 @@ impl ArrayWriter {
         for column in columns {
             let (name, index) = match column {
                 OutputColumn::Number(name) => split(name),
-                OutputColumn::Time(name) | OutputColumn::Flag(name) => (name.clone(), Vec::new()),
+                OutputColumn::Time(name) | OutputColumn::Flag(name) | OutputColumn::Label(name) => {
+                    (name.clone(), Vec::new())
+                }
             };
             let place = *known.entry(name.clone()).or_insert(arrays.len());
             if place == arrays.len() {
@@ -243,6 +247,7 @@ impl ArrayWriter {
                     OutputColumn::Number(_) => Kind::Numbers(Vec::new()),
                     OutputColumn::Time(_) => Kind::Times(Vec::new(), Vec::new()),
                     OutputColumn::Flag(_) => Kind::Flags(Vec::new()),
+                    OutputColumn::Label(_) => Kind::Labels(Vec::new()),
                 };
                 arrays.push(Collected { name, indices: Vec::new(), kind });
             }
@@ -254,7 +259,7 @@ impl ArrayWriter {
         Self { out, archive, arrays, places, plain: Vec::new(), rows: 0 }
     }
 
-    pub(crate) fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) {
+    pub(crate) fn row(&mut self, values: &[f64], time_text: Option<&[u8]>, labels: &[String]) {
         self.rows += 1;
         if !self.archive {
             self.plain.extend_from_slice(values);
@@ -268,6 +273,7 @@ impl ArrayWriter {
                     let text = time_text.map(|t| String::from_utf8_lossy(t).into_owned());
                     texts.push(text.unwrap_or_default());
                 }
+                Some(Kind::Labels(texts)) => texts.push(label(labels, value).to_owned()),
                 Some(Kind::Flags(texts)) => {
                     let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
                     texts.push(name.to_owned());
@@ -291,7 +297,7 @@ impl ArrayWriter {
                 let shape = [vec![rows], axes(&array.indices)].concat();
                 let content = match array.kind {
                     Kind::Numbers(numbers) => Content::Numbers(numbers),
-                    Kind::Flags(texts) => Content::Texts(texts),
+                    Kind::Flags(texts) | Kind::Labels(texts) => Content::Texts(texts),
                     Kind::Times(numbers, texts) => times(numbers, &texts),
                 };
                 (array.name, shape, content)

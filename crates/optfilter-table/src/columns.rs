@@ -109,6 +109,12 @@ impl Rows {
         self.time_text.get(start..end)
     }
 
+    /// Forgets what labels are called, which must be done between rows only.
+    pub fn forget_labels(&mut self) {
+        self.labels.clear();
+        self.numbers.clear();
+    }
+
     /// Takes away what a torn row of so many columns has left.
     pub(crate) fn trim(&mut self, columns: usize) {
         self.values.truncate(self.rows * columns);
@@ -146,13 +152,15 @@ pub enum OutputColumn {
     Number(String),
     /// One of [`FLAG_NAMES`], by number.
     Flag(String),
+    /// A name, by its number among those given with the row.
+    Label(String),
 }
 
 impl OutputColumn {
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Time(n) | Self::Number(n) | Self::Flag(n) => n,
+            Self::Time(n) | Self::Number(n) | Self::Flag(n) | Self::Label(n) => n,
         }
     }
 }

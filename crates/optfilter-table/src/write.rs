@@ -105,13 +105,23 @@ impl TableWriter {
 
     /// Writes one row: a number for each column, and the text of the time cell if there is one.
     pub fn row(&mut self, values: &[f64], time_text: Option<&[u8]>) -> Result<(), TableError> {
+        self.labelled_row(values, time_text, &[])
+    }
+
+    /// The same where columns hold names: those that their numbers stand for.
+    pub fn labelled_row(
+        &mut self,
+        values: &[f64],
+        time_text: Option<&[u8]>,
+        labels: &[String],
+    ) -> Result<(), TableError> {
         if let Some(arrays) = &mut self.arrays {
-            arrays.row(values, time_text);
+            arrays.row(values, time_text, labels);
             return Ok(());
         }
         #[cfg(feature = "parquet")]
         if let Some(parquet) = &mut self.parquet {
-            return parquet.row(values, time_text);
+            return parquet.row(values, time_text, labels);
         }
         let json = self.format == Format::JsonLines;
         let delimiter = self.delimiter();
@@ -126,6 +136,13 @@ impl TableWriter {
                 (OutputColumn::Time(_), Some(text)) if json => push_json(&mut self.buffer, text),
                 (OutputColumn::Time(_), Some(text)) => {
                     push_quoted(&mut self.buffer, text, delimiter)
+                }
+                (OutputColumn::Label(_), _) => {
+                    let name = label(labels, value).as_bytes();
+                    match json {
+                        true => push_json(&mut self.buffer, name),
+                        false => push_quoted(&mut self.buffer, name, delimiter),
+                    }
                 }
                 (OutputColumn::Flag(_), _) => {
                     let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
@@ -187,6 +204,11 @@ impl TableWriter {
     }
 }
 
+/// The name that a number stands for.
+pub(crate) fn label(labels: &[String], number: f64) -> &str {
+    labels.get(number as usize).map_or("?", String::as_str)
+}
+
 /// The shortest text that reads back as the same number; whole numbers without a point.
 fn push_number(out: &mut Vec<u8>, value: f64) {
     let mut digits = zmij::Buffer::new();
@@ -212,7 +234,7 @@ fn push_quoted(out: &mut Vec<u8>, text: &[u8], delimiter: u8) {
     out.push(b'"');
 }
 
-/// A time as JSON: as it is if that is a JSON number, else as a string.
+/// A time or a name as JSON: as it is if that is a JSON number, else as a string.
 fn push_json(out: &mut Vec<u8>, text: &[u8]) {
     if serde_json::from_slice::<serde_json::Number>(text).is_ok() {
         out.extend_from_slice(text);

@@ -28,7 +28,7 @@ pub(super) fn run(
     let name = worker.data_name.clone();
     // Not joined: it may be waiting for input that never comes.
     let mut reading = Some(spawn(move || read_all(reader, &name, 1, &rows_to, &spare_from)));
-    let (mut saved_rows, mut saved_at) = (worker.session.rows(), Instant::now());
+    let (mut saved_rows, mut saved_at) = (worker.tally.rows, Instant::now());
     let mut results = Vec::new();
     sink.flush()?; // the header goes out before the first row arrives
     let end = loop {
@@ -47,18 +47,18 @@ pub(super) fn run(
         };
         let asked = worker.stop.load(Ordering::Relaxed);
         let end = end.or_else(|| asked.then(|| Err(Failure::interrupted(""))));
-        let rows = worker.session.rows() - saved_rows;
+        let rows = worker.tally.rows - saved_rows;
         let due = rows >= job.checkpoint_every || rows > 0 && saved_at.elapsed() >= FRESH;
         if sink.checkpoint.is_some() && (end.is_some() || due) {
             sink.mark(worker.save()?)?;
-            (saved_rows, saved_at) = (worker.session.rows(), Instant::now());
+            (saved_rows, saved_at) = (worker.tally.rows, Instant::now());
         }
         if let Some(end) = end {
             break end;
         }
     };
     if job.lagged {
-        sink.rest(&worker.session.path())?;
+        sink.rest(&worker.path())?;
     }
     sink.finish().and(end)
 }

@@ -24,6 +24,15 @@ pub(super) struct Saved {
     pub(super) output_len: u64,
     /// Rows that wait for what comes after them.
     pub(super) waiting: Waiting,
+    /// Every series; without several there is one without a name.
+    pub(super) tracks: Vec<SavedTrack>,
+}
+
+/// A series in a checkpoint.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SavedTrack {
+    pub(super) name: String,
+    pub(super) last: Vec<f64>,
     /// Clock and belief.
     pub(super) session: Vec<u8>,
 }

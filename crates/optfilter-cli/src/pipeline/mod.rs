@@ -35,6 +35,8 @@ pub struct Outcome {
     pub tally: Tally,
     pub plot: Option<StripChart>,
     pub resumed_at: u64,
+    /// How many series there were.
+    pub series: usize,
 }
 
 /// Runs a job to the end of its data.
@@ -42,7 +44,7 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
     let mut reader = files::table(job.data, job.format, job.spec, &job.layout, &[])?;
-    let resumed_at = worker.session.rows();
+    let resumed_at = worker.tally.rows;
     if job.skip_done || !files::is_standard(job.data) {
         skip(&mut reader, resumed_at, &files::display(job.data))?;
     }
@@ -57,7 +59,8 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     if let Some(fresh) = fresh {
         fresh.keep().map_err(|e| Failure::write(&job.out.display().to_string(), &e))?;
     }
-    Ok(Outcome { tally: worker.tally, plot: worker.plot, resumed_at })
+    let series = worker.series();
+    Ok(Outcome { tally: worker.tally, plot: worker.plot, resumed_at, series })
 }
 
 fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failure> {
@@ -78,8 +81,7 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
             "{name} was made with another model or other flags; remove it to start afresh"
         )));
     }
-    worker.session.restore(&saved.session).map_err(|e| Failure::other(format!("{name}: {e}")))?;
-    worker.tally = saved.tally.clone();
+    worker.restore(&saved).map_err(|e| Failure::other(format!("{name}: {}", e.message)))?;
     Ok(Some(saved))
 }
 

@@ -115,7 +115,7 @@ impl Sink {
                 continue;
             }
             self.writer
-                .row(row, batch.time_text(i))
+                .labelled_row(row, batch.time_text(i), &batch.labels)
                 .map_err(|e| Failure::write_table(&self.name, &e))?;
         }
         if !self.has_rows && !results.is_empty() {

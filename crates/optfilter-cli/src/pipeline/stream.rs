@@ -66,6 +66,7 @@ pub(super) fn read_all(
     loop {
         let mut batch = empties.try_recv().unwrap_or_default();
         batch.clear();
+        batch.forget_labels();
         let more = reader.read(&mut batch, rows);
         // Whole rows before a bad one still count; a torn row's cells are cut off.
         let failed = more.as_ref().err().map(|e| Failure::table(name, e));
@@ -108,7 +109,7 @@ fn filter_all(
     results_to: &SyncSender<Message>,
     spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
-    let mut marked = worker.session.rows();
+    let mut marked = worker.tally.rows;
     let stopped = || Failure::other("the writer stopped");
     let mut end = Ok(());
     let mut progress = job.progress.then(Progress::new);
@@ -141,12 +142,12 @@ fn filter_all(
             break;
         }
         if let Some(progress) = &mut progress {
-            progress.rows(worker.session.rows());
+            progress.rows(worker.tally.rows);
         }
-        if job.checkpoint.is_some() && worker.session.rows() >= marked + job.checkpoint_every {
+        if job.checkpoint.is_some() && worker.tally.rows >= marked + job.checkpoint_every {
             let saved = Box::new(worker.save()?);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
-            marked = worker.session.rows();
+            marked = worker.tally.rows;
         }
     }
     if job.checkpoint.is_some() {
@@ -154,7 +155,7 @@ fn filter_all(
         results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
     }
     if job.lagged {
-        results_to.send(Message::Rest(worker.session.path())).map_err(|_| stopped())?;
+        results_to.send(Message::Rest(worker.path())).map_err(|_| stopped())?;
     }
     end
 }

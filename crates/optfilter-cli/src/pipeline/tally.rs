@@ -20,7 +20,6 @@ pub struct Tally {
     error_squares: Vec<f64>,
     change_squares: Vec<f64>,
     counts: Vec<u64>,
-    last: Vec<f64>,
 }
 
 impl Tally {
@@ -30,13 +29,13 @@ impl Tally {
             error_squares: vec![0.0; outputs],
             change_squares: vec![0.0; outputs],
             counts: vec![0; outputs],
-            last: vec![f64::NAN; outputs],
             ..Self::default()
         }
     }
 
+    /// Counts a row; `last` are the measurements before it in its series.
     #[inline]
-    pub(super) fn add(&mut self, y: &[f64], estimate: &Estimate) {
+    pub(super) fn add(&mut self, y: &[f64], estimate: &Estimate, last: &mut [f64]) {
         self.rows += 1;
         let has_bars = !estimate.std(0).is_nan();
         if self.had_bars && !has_bars && self.bars_lost.is_none() {
@@ -52,7 +51,7 @@ impl Tally {
         self.nis += estimate.nis;
         self.observed += estimate.observed as u64;
         for i in 0..y.len() {
-            let (e, change) = (estimate.innovation[i], y[i] - self.last[i]);
+            let (e, change) = (estimate.innovation[i], y[i] - last[i]);
             // Both sums over the same rows: those that have a measurement before them.
             if !e.is_nan() && !change.is_nan() {
                 self.error_squares[i] += e * e;
@@ -60,7 +59,7 @@ impl Tally {
                 self.counts[i] += 1;
             }
             if !y[i].is_nan() {
-                self.last[i] = y[i];
+                last[i] = y[i];
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The filter between the reader and the writer.
 
-use super::job::{Job, Saved, Waiting, fingerprint};
+use super::job::{Job, Saved, SavedTrack, Waiting, fingerprint};
 use super::tally::Tally;
 use crate::failure::{Failure, Place};
 use crate::plot::StripChart;
@@ -8,24 +8,35 @@ use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Rows;
-use optfilter_run::{FilterSpec, Flag, Session, SessionError};
+use optfilter_run::{FilterSpec, Flag, Runner, Session, SessionError};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A series: its filter, and what is kept of its rows.
+struct Track {
+    session: Session,
+    /// Its last measurements.
+    last: Vec<f64>,
+    /// Its first time; of a run that goes on from a checkpoint unknown.
+    first_time: f64,
+}
 
 /// The filter with all that it keeps from row to row.
 pub(super) struct Worker<'a> {
     spec: &'a ModelSpec,
     filter: &'a FilterSpec,
     layout: Layout,
-    pub(super) session: Session,
+    runner: Arc<dyn Runner>,
+    tracks: Vec<Track>,
+    /// The track of each series by its name.
+    places: HashMap<String, usize>,
     pub(super) tally: Tally,
     full: bool,
     lagged: bool,
     pub(super) plot: Option<StripChart>,
     pub(super) data_name: String,
     pub(super) fingerprint: u64,
-    /// The table's first time; of a run that goes on from a checkpoint unknown.
-    first_time: f64,
     /// Whether the run should end.
     pub(super) stop: Arc<AtomicBool>,
     row: Vec<f64>,
@@ -34,22 +45,64 @@ pub(super) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(super) fn new(job: &Job<'a>) -> Result<Self, Failure> {
         let spec = job.spec;
-        Ok(Self {
+        let mut worker = Self {
             spec,
             filter: job.filter,
             layout: job.layout.clone(),
-            session: Session::new(&*spec.runner(job.filter)?, job.filter, spec.dt)
-                .map_err(Failure::other)?,
+            runner: spec.runner(job.filter)?,
+            tracks: Vec::new(),
+            places: HashMap::new(),
             tally: Tally::new(spec.observations.len()),
             full: job.full,
             lagged: job.lagged,
             plot: job.plot.then(|| StripChart::new(spec)),
             data_name: files::display(job.data),
             fingerprint: fingerprint(job),
-            first_time: f64::NEG_INFINITY,
             stop: interrupt::flag(),
             row: Vec::new(),
-        })
+        };
+        // What cannot be started is said before anything is written.
+        worker.track("")?;
+        if job.layout.by.is_some() {
+            worker.tracks.clear();
+            worker.places.clear();
+        }
+        Ok(worker)
+    }
+
+    /// The place of the series of that name, which may be new.
+    fn track(&mut self, name: &str) -> Result<usize, Failure> {
+        if let Some(place) = self.places.get(name) {
+            return Ok(*place);
+        }
+        let session =
+            Session::new(&*self.runner, self.filter, self.spec.dt).map_err(Failure::other)?;
+        let last = vec![f64::NAN; self.spec.observations.len()];
+        self.tracks.push(Track { session, last, first_time: f64::NEG_INFINITY });
+        self.places.insert(name.to_owned(), self.tracks.len() - 1);
+        Ok(self.tracks.len() - 1)
+    }
+
+    /// How many series there are.
+    pub(super) fn series(&self) -> usize {
+        self.tracks.len()
+    }
+
+    /// The states of the rows in the window of the only series, oldest first.
+    pub(super) fn path(&self) -> Vec<f64> {
+        self.tracks.first().map(|track| track.session.path()).unwrap_or_default()
+    }
+
+    /// Goes on from a checkpoint.
+    pub(super) fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
+        for SavedTrack { name, last, session } in &saved.tracks {
+            let place = self.track(name)?;
+            let track = &mut self.tracks[place];
+            track.session.restore(session).map_err(Failure::other)?;
+            track.last.clone_from(last);
+        }
+        self.tally = saved.tally.clone();
+        Ok(())
     }
 
     /// Filters a batch and appends its results; those before a failure are there as well.
@@ -59,49 +112,51 @@ impl<'a> Worker<'a> {
                 return Err(Failure::interrupted(""));
             }
             let (time, u, y) = self.layout.split(batch, row);
-            let step = match self.session.take(time, batch.calendar, u, y) {
+            let series = self.layout.series(batch, row);
+            let place = match series.and_then(|number| batch.labels.get(number as usize)) {
+                Some(name) => self.track(name)?,
+                None => 0,
+            };
+            let track = &mut self.tracks[place];
+            let step = match track.session.take(time, batch.calendar, u, y) {
                 Ok(step) => step,
                 Err(error) => {
                     let line = batch.lines.get(row).copied().unwrap_or(0);
-                    return Err(self.failure(line, error, batch.calendar));
+                    let first_time = track.first_time;
+                    return Err(self.failure(line, error, first_time, batch.calendar));
                 }
             };
             if step.index == 1 {
-                self.first_time = time.unwrap_or(f64::NEG_INFINITY);
+                track.first_time = time.unwrap_or(f64::NEG_INFINITY);
             }
-            let estimate = &self.session.estimate;
-            self.tally.add(y, estimate);
-            let flag = self.session.flag;
+            let estimate = &track.session.estimate;
+            self.tally.add(y, estimate, &mut track.last);
+            let flag = track.session.flag;
             self.tally.outliers += u64::from(flag == Flag::Outlier);
             self.tally.runaways += u64::from(flag == Flag::Runaway);
             let time = time.unwrap_or(step.time);
-            self.layout.result(
-                time,
-                &self.session.estimate,
-                flag as usize,
-                self.full,
-                &mut self.row,
-            );
+            let named = (time, series);
+            self.layout.result(named, estimate, flag as usize, self.full, &mut self.row);
             if self.lagged {
                 // Of the oldest row in the window; the writer knows which that is.
                 let states = self.spec.states.len();
-                self.row.extend_from_slice(&self.session.path()[..states]);
+                self.row.extend_from_slice(&track.session.path()[..states]);
             }
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
-                plot.push(time, y, &self.session.estimate, flag == Flag::Outlier);
+                plot.push(time, y, estimate, flag == Flag::Outlier);
             }
         }
         Ok(())
     }
 
-    fn failure(&self, line: u64, error: SessionError, calendar: bool) -> Failure {
+    fn failure(&self, line: u64, error: SessionError, first_time: f64, calendar: bool) -> Failure {
         let file = self.data_name.as_str();
         match error {
             SessionError::Backwards(before, after) => {
                 let unit = calendar.then_some(self.spec.seconds_per_unit);
-                files::backwards(file, line, [self.first_time, before, after], unit)
+                files::backwards(file, line, [first_time, before, after], unit)
             }
             SessionError::Filter(error) => {
                 let place = Place { file, line, spec: self.spec, filter: self.filter };
@@ -117,7 +172,20 @@ impl<'a> Worker<'a> {
             tally: self.tally.clone(),
             output_len: 0,
             waiting: Waiting::new(),
-            session: self.session.save().map_err(Failure::other)?,
+            tracks: self.saved_tracks()?,
         })
+    }
+
+    fn saved_tracks(&self) -> Result<Vec<SavedTrack>, Failure> {
+        let mut names: Vec<(&String, &usize)> = self.places.iter().collect();
+        names.sort_unstable_by_key(|(_, place)| **place);
+        names
+            .into_iter()
+            .zip(&self.tracks)
+            .map(|((name, _), track)| {
+                let session = track.session.save().map_err(Failure::other)?;
+                Ok(SavedTrack { name: name.clone(), last: track.last.clone(), session })
+            })
+            .collect()
     }
 }

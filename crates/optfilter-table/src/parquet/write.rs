@@ -4,6 +4,7 @@ use super::error::convert;
 use crate::calendar::parse_time;
 use crate::columns::{FLAG_NAMES, OutputColumn};
 use crate::error::TableError;
+use crate::write::label;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -51,16 +52,20 @@ impl ParquetWriter {
         &mut self,
         values: &[f64],
         time_text: Option<&[u8]>,
+        labels: &[String],
     ) -> Result<(), TableError> {
         let instant = || time_text.and_then(|t| parse_time(std::str::from_utf8(t).ok()?));
         if matches!(self.writer, Writer::Waiting(_)) {
             self.open(instant().is_some())?;
         }
-        for (column, &value) in self.columns.iter_mut().zip(values) {
+        for ((column, &value), name) in self.columns.iter_mut().zip(values).zip(&self.names) {
             match column {
                 Column::Numbers(numbers) => numbers.push(value),
                 Column::Times(times) => {
                     times.push((instant().unwrap_or(value) * 1e6).round() as i64);
+                }
+                Column::Texts(texts) if matches!(name, OutputColumn::Label(_)) => {
+                    texts.push(label(labels, value).into());
                 }
                 Column::Texts(texts) => {
                     texts.push(FLAG_NAMES.get(value as usize).copied().unwrap_or("?").into());
@@ -82,7 +87,7 @@ impl ParquetWriter {
         let mut fields = Vec::new();
         for column in &self.names {
             let (buffer, physical, logical) = match column {
-                OutputColumn::Flag(_) => {
+                OutputColumn::Flag(_) | OutputColumn::Label(_) => {
                     (Column::Texts(Vec::new()), Physical::BYTE_ARRAY, Some(LogicalType::String))
                 }
                 OutputColumn::Time(_) if calendar => (

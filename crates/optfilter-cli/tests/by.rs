@@ -1,0 +1,142 @@
+//! Many series in one table: each has a filter of its own, whatever the order of their rows.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod common;
+use common::*;
+
+/// A series of the pendulum, without its head.
+fn series(folder: &Folder, name: &str, rows: &str, seed: &str) -> (String, Vec<String>) {
+    let data = folder.name(&format!("{name}.csv"));
+    let missing = ["--missing", "0.1"];
+    ok(&[&["simulate", "pendulum", "--steps", rows, "--seed", seed, "-o", &data][..], &missing]
+        .concat());
+    let text = folder.read(&format!("{name}.csv"));
+    let mut lines = text.lines().map(str::to_owned);
+    (lines.next().unwrap(), lines.collect())
+}
+
+/// Three series of other lengths in one table, in turns and out of step.
+fn mixed(folder: &Folder) -> (String, Vec<&'static str>) {
+    let names = vec!["north", "a, b", "7"];
+    let lengths = ["120", "90", "100"];
+    let mut rows = Vec::new();
+    let mut table = String::new();
+    for (i, (name, length)) in names.iter().zip(lengths).enumerate() {
+        let (head, lines) = series(folder, &format!("s{i}"), length, &(i + 3).to_string());
+        table = format!("{head},who\n");
+        let quoted = if name.contains(',') { format!("\"{name}\"") } else { (*name).to_owned() };
+        rows.extend(
+            lines
+                .into_iter()
+                .enumerate()
+                .map(|(k, line)| (k * (i + 2), format!("{line},{quoted}\n"))),
+        );
+    }
+    rows.sort_by_key(|(order, _)| *order);
+    rows.iter().for_each(|(_, row)| table.push_str(row));
+    (folder.write("mixed.csv", &table), names)
+}
+
+/// The rows of one series, without its name.
+fn of(text: &str, name: &str) -> Vec<String> {
+    let quoted = if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() };
+    let mark = format!(",{quoted},");
+    text.lines()
+        .filter(|line| line.contains(&mark))
+        .map(|line| line.replacen(&mark, ",", 1))
+        .collect()
+}
+
+#[test]
+fn each_series_is_as_if_it_were_alone() {
+    let folder = Folder::new();
+    let (data, names) = mixed(&folder);
+    for flags in [
+        &["--method", "ekf"][..],
+        &["--method", "pf", "--particles", "20"],
+        &["--optimizer", "adam", "--carry"],
+    ] {
+        let together = ok(&[&["filter", "pendulum", &data, "--by", "who", "-q"], flags].concat());
+        assert!(together.starts_with("t,who,"), "{together}");
+        for (i, name) in names.iter().enumerate() {
+            let alone = folder.name(&format!("s{i}.csv"));
+            let alone = ok(&[&["filter", "pendulum", &alone, "-q"], flags].concat());
+            let rows: Vec<&str> = alone.lines().skip(1).collect();
+            assert_eq!(of(&together, name), rows, "{name} {flags:?}");
+        }
+    }
+    let json = folder.name("out.jsonl");
+    ok(&["filter", "pendulum", &data, "--by", "who", "-q", "-o", &json]);
+    let text = folder.read("out.jsonl");
+    assert!(text.contains("\"who\":\"a, b\"") && text.contains("\"who\":7"), "{text}");
+}
+
+#[test]
+fn a_keyed_stream_goes_on_from_its_checkpoint() {
+    let folder = Folder::new();
+    let (data, _) = mixed(&folder);
+    let whole = ok(&["filter", "pendulum", &data, "--by", "who", "-q"]);
+    let text = folder.read("mixed.csv");
+    let half: String = text.lines().take(150).map(|l| format!("{l}\n")).collect();
+    let part = folder.write("part.csv", &half);
+    let (out, checkpoint) = (folder.name("out.csv"), folder.name("c"));
+    let flags = ["--by", "who", "-q", "--out", &out, "--checkpoint", &checkpoint];
+    ok(&[&["filter", "pendulum", &part][..], &flags].concat());
+    ok(&[&["filter", "pendulum", &data][..], &flags].concat());
+    assert_eq!(folder.read("out.csv"), whole);
+    // Row by row, from a pipe.
+    let output =
+        run_with_input(&["filter", "pendulum", "-", "--by", "who", "-q", "--follow"], &text);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), whole);
+}
+
+#[test]
+fn what_does_not_go_with_several_series_is_refused() {
+    let folder = Folder::new();
+    let model = "local-level";
+    let data = folder.write("d.csv", "y,who\n1,a\n2,\n");
+    for (args, expected) in [
+        (&["--by", "who"][..], "line 3, column \"who\""),
+        (&["--by", "whom"], "did you mean \"who\"?"),
+        (&["--by", "who", "--plot", "p.svg"], "--by goes with neither"),
+    ] {
+        let output = run(&[&["filter", model, &data, "-q"][..], args].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(expected), "{said}");
+    }
+    // A table with several series and no word of it says what to do.
+    let data = folder.write("t.csv", "t,y,who\n0,1,a\n1,2,a\n0,3,b\n");
+    let output = run(&["filter", model, &data, "-q", "--time", "t"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("--by COLUMN"), "{said}");
+}
+
+#[test]
+fn a_hundred_thousand_series_are_a_matter_of_seconds() {
+    let folder = Folder::new();
+    let mut text = String::from("y,key\n");
+    for row in 0..3 {
+        for key in 0..100_000 {
+            text.push_str(&format!("{},k{key}\n", (row * key) % 7));
+        }
+    }
+    let data = folder.write("d.csv", &text);
+    let out = folder.name("out.csv");
+    let summary: serde_json::Value = serde_json::from_str(&ok(&[
+        "filter",
+        "local-level",
+        &data,
+        "--by",
+        "key",
+        "--json",
+        "-o",
+        &out,
+    ]))
+    .unwrap();
+    assert_eq!((&summary["rows"], &summary["series"]), (&300_000.into(), &100_000.into()));
+    let rows = folder.read("out.csv");
+    // The same measurements, the same estimates.
+    let estimates = |key: &str| of(&rows, key);
+    assert_eq!(estimates("k1"), estimates("k8"));
+    assert_ne!(estimates("k1"), estimates("k2"));
+}
