@@ -87,6 +87,9 @@ pub(crate) fn examine(
         at_bound,
         flat: Vec::new(),
     };
+    if kept.is_empty() {
+        return out;
+    }
     let mut found = information(&summit.z, &kept, f);
     for _ in 0..5 {
         let Some(factor) = found.clone().and_then(Cholesky::new) else { break };

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 NILE = HERE / "../../../../examples/data/nile.csv"
 
 
-def best(model, starts, transform=True):
+def best(model, starts):
     """The highest likelihood that statsmodels reaches."""
     found = None
     for start in starts:
@@ -39,7 +39,7 @@ def best(model, starts, transform=True):
 def case(name, toml, names, model, ys, starts, other):
     found = best(model, starts)
     info = -model.hessian(found.params, transformed=True, includes_fixed=True, method="approx", approx_complex_step=True)
-    errors = np.sqrt(np.diag(np.linalg.inv(info)))
+    errors = np.sqrt(np.diag(np.linalg.inv(info * model.nobs)))  # their Hessian is of the mean over rows
     print(name, found.llf, dict(zip(names, found.params)), "aic", found.aic, "bic", found.bic)
     return dict(
         name=name,
