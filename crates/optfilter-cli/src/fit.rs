@@ -47,8 +47,8 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
     /// Write the estimates into the model file, or the model with them into a new file
-    #[arg(long, value_name = "MODEL", num_args = 0..=1, default_missing_value = "")]
-    save: Option<PathBuf>,
+    #[arg(long, value_name = "MODEL")]
+    save: Option<Option<PathBuf>>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -57,10 +57,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
     let (text, spec) = files::model(&args.model)?;
-    let save = match &args.save {
-        Some(path) if path.as_os_str().is_empty() => Some(&args.model),
-        other => other.as_ref(),
-    };
+    let save = args.save.as_ref().map(|path| path.as_ref().unwrap_or(&args.model));
     if let Some(path) = save {
         check_save(path, &args.model)?;
     }

@@ -87,11 +87,9 @@ fn read_series(
     }
     let bare = ModelSpec { time_column: None, ..spec.clone() };
     let layout = Layout::new(&bare, ts.map(|_| "t"));
-    Dataset::new(spec, &layout, &table).map_err(
-        |(row, before, after)| {
-            bad("ts", format!("run backwards at row {row}: {after} after {before}"))
-        },
-    )
+    Dataset::new(spec, &layout, &table).map_err(|(row, before, after)| {
+        bad("ts", format!("run backwards at row {row}: {after} after {before}"))
+    })
 }
 
 /// Fits a model to series of (ys, ts, us); returns all that `optfilter.FitResult` shows.
