@@ -99,8 +99,11 @@ def fit(
             f"{type(model).__name__} cannot be fitted: its parameters have no names that a search could move; "
             "write it as text (Model.from_expressions, Model.from_toml)"
         )
-    if model.likelihood is not None:
-        raise ValueError("likelihood: fit needs Gaussian measurements, which the likelihood of a Gaussian filter is made of")
+    if model.likelihood is not None and method not in ("imap", "vkf"):
+        raise ValueError(
+            "likelihood: the likelihood of a Gaussian filter takes measurements as Gaussian; "
+            'method="imap" is fitted by its prediction errors instead'
+        )
     many = isinstance(ys, (list, tuple)) and len(ys) > 0 and all(_names(item) is not None for item in ys)
     if many and (ts is not None or us is not None):
         raise ValueError("ts, us: frames of several series bring their own times and inputs")

@@ -118,7 +118,9 @@ pub(crate) fn fit_text<'py>(
     let filter = flags.over(&spec.filter);
     let criterion = Criterion::of(spec.fitted(&filter).map_err(spec_error)?.method());
     let wanted = named(&spec, criterion, &free).map_err(|e| bad("free", e))?;
-    check_independent(text, &spec, &wanted).map_err(|e| bad("free", e))?;
+    // What the file computes, not what Python says instead.
+    let of_file = read_spec(name, text, &PyDict::new(py))?;
+    check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
     let options = Options { free, starts, seed };
     let found = py.detach(|| fit(&spec, &filter, &data, &options)).map_err(|e| match e {
         FitError::Spec(error) => spec_error(error),

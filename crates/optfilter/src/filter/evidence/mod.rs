@@ -6,7 +6,7 @@
 //!
 //! Everything that the filter is made of may depend on parameters theta: the equations (a [`Family`] of models), the noise
 //! and the start ([`Setting`]). In [`Dual`] numbers the sum carries its exact gradient through every prediction and update,
-//! which is what [maximum likelihood](https://doi.org/10.1093/acprof:oso/9780199641178.001.0001) climbs. The kernels are
+//! which is what maximum likelihood climbs. The kernels are
 //! those of the filters themselves, so the value is the sum that a filter reports, to rounding.
 //!
 //! Bounds of the state are not part of it: a belief that is cut off at a bound has no density that could be compared.
