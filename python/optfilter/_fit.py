@@ -121,6 +121,7 @@ def fit(
     )
     for warning in found["warnings"]:
         warnings.warn(warning, stacklevel=3)
-    changes = {key: found[key] for key in ("Q", "R", "x0") if key in found}
-    fitted = TextModel(**{**model._settings(), "text": found["text"], **changes})
+    recipe: dict[str, Any] = {**model._settings(), "text": found["text"]}
+    recipe.update({key: found[key] for key in ("Q", "R", "x0") if key in found})
+    fitted = TextModel(**recipe)
     return FitResult(found, fitted)
