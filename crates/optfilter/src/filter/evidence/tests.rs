@@ -16,7 +16,7 @@ impl Family for Grown {
     }
     fn transition<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         Growth.transition(x, u, step, out);
-        out[0] = out[0] * theta[0];
+        out[0] *= theta[0];
     }
     fn observe<S: Scalar>(&self, _: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         Growth.observe(x, u, step, out);
