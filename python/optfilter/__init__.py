@@ -14,6 +14,7 @@ from __future__ import annotations
 from . import filters, likelihoods, models, optimizers
 from ._core import __version__
 from ._errors import Divergence
+from ._fit import FitResult
 from ._model import Model, TextModel
 from ._reproduce import (
     Reproduction,
@@ -52,6 +53,7 @@ __all__ = [
     "ExtendedKalmanFilter",
     "Filter",
     "FilterResult",
+    "FitResult",
     "ImplicitMAP",
     "IteratedEKF",
     "KalmanFilter",

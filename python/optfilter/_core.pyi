@@ -20,6 +20,7 @@ __all__ = [
     "check_spec",
     "chi_square_band",
     "fit_spec",
+    "fit_text",
     "implied_prior",
     "largest_learning_rate",
     "learning_rate_matrix",
@@ -127,6 +128,16 @@ class CoreFilter:
 
 def built_in_systems() -> list[tuple[str, str]]: ...
 def check_spec(text: str) -> str: ...
+def fit_text(
+    name: str,
+    text: str,
+    changes: dict[str, Any],
+    series: list[tuple[_Array, Optional[_Array], Optional[_Array]]],
+    free: list[str],
+    method: Optional[str],
+    starts: int,
+    seed: int,
+) -> dict[str, Any]: ...
 def fit_spec(model: CoreModel, text: str, problem: dict[str, Any]) -> str: ...
 def methods() -> list[str]: ...
 def parse_times(texts: list[str]) -> list[float]: ...

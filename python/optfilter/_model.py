@@ -393,6 +393,31 @@ class Model:
             of_file = {key: value for key, value in of_file.items() if key in ("predict_first", "irregular")}
         return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
 
+    def fit(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
+        """Estimates parameters, noise and start by maximum likelihood, with exact gradients through the filter.
+
+        ``ys`` are measurements as :meth:`filter` takes them; ``(B, T, m)``, or a list of frames, are several series of one
+        model. ``free`` names what is estimated: parameters, ``"process_noise.STATE"`` and ``"measurement_noise.OUTPUT"`` as
+        variances, ``"initial.mean.STATE"``, or a group (``"parameters"``, ``"process_noise"``, ``"measurement_noise"``,
+        ``"initial.mean"``); by default what the ``[fit]`` table of the model says, else all noise. ``method`` is kf, ekf, iekf
+        or ukf, fitted by their likelihood, or imap or vkf, fitted (parameters and start) by their one-step prediction errors;
+        ``starts`` and ``seed`` are those of the search. Returns a :class:`optfilter.FitResult`.
+
+        >>> import optfilter
+        >>> model = optfilter.Model.from_toml('system = "local-level"')
+        >>> data = optfilter.simulate(model, 500, seed=1)
+        >>> found = model.fit(data.observations)
+        >>> sorted(found.params)
+        ['measurement_noise.y', 'process_noise.level']
+        >>> abs(found.params["measurement_noise.y"] - 1.0) < 3 * found.std_errors["measurement_noise.y"]
+        True
+        >>> bool(found.model.R[0, 0] == found.params["measurement_noise.y"])
+        True
+        """
+        from ._fit import fit
+
+        return fit(self, ys, ts, us, **settings)
+
     def column(self, name: str) -> str:
         """The column of a table that holds a measurement or an input."""
         return self._columns.get(name, name)

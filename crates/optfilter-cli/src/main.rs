@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod files;
 mod filter;
+mod fit;
 mod interrupt;
 mod model;
 mod pipeline;
@@ -43,6 +44,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model 
 #[derive(Subcommand)]
 enum Command {
     Filter(filter::Args),
+    Fit(fit::Args),
     Tune(tune::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
     interrupt::listen();
     let done = defect::caught(|| match cli.command {
         Command::Filter(args) => filter::run(args),
+        Command::Fit(args) => fit::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Simulate(args) => simulate::run(args),

@@ -6,6 +6,7 @@
 //! - [`TextModel`]: the compiled model, as the library's `Dynamics` and `Observation`;
 //! - [`table`]: measurements in CSV, TSV or JSON lines, streamed;
 //! - [`run`]: a model file as a problem of `optfilter-run`, over rows of a table;
+//! - [`fit`]: maximum likelihood of parameters, noise and start;
 //! - [`tune`]: choosing a filter for a series by how well it predicts.
 //!
 //! ```
@@ -26,12 +27,13 @@ mod compile;
 pub mod diagnostic;
 pub mod expr;
 mod file;
+pub mod fit;
 mod model;
 pub mod run;
 pub mod tune;
 
 pub use diagnostic::Diagnostic;
-pub use file::{Equation, Integrator, LikelihoodKind, ModelSpec, Time, replace_filter};
+pub use file::{Equation, FitTable, Integrator, LikelihoodKind, ModelSpec, Time, replace_filter};
 pub use model::TextModel;
 pub use optfilter_run::{FilterSpec, Method, SpecError};
 pub use optfilter_table as table;

@@ -140,6 +140,16 @@ impl TextModel {
         self.inputs
     }
 
+    /// Whether the dynamics are a linear differential equation that is solved exactly.
+    pub(crate) fn is_solved(&self) -> bool {
+        self.exact.is_some()
+    }
+
+    /// Writes the rate of change of a state, where the dynamics are one that does not depend on time.
+    pub(crate) fn rate<S: Scalar>(&self, x: &[S], u: &[f64], out: &mut [S]) {
+        self.dynamics.eval(x, &at(u, 0.0), out);
+    }
+
     /// The solution of a linear equation with constant coefficients, ready-made for steps of `dt`.
     fn solved(&self, dt: f64) -> Option<Linear<Dyn, Dyn>> {
         let n = self.states;

@@ -7,6 +7,7 @@ mod callable;
 mod convert;
 mod errors;
 mod filter;
+mod fit;
 mod model;
 mod optimizer;
 mod problem;
@@ -27,6 +28,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
     module.add_function(wrap_pyfunction!(problem::fit_spec, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::fit_text, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_likelihood, module)?)?;
     module.add_function(wrap_pyfunction!(problem::methods, module)?)?;
     module.add_function(wrap_pyfunction!(problem::parse_times, module)?)?;

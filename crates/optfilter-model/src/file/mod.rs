@@ -30,13 +30,16 @@ mod access;
 mod describe;
 mod equations;
 mod fields;
+mod fit;
 mod numbers;
 mod read;
 mod settings;
 mod surroundings;
 mod tree;
 
+pub use fit::FitTable;
 pub use settings::replace_filter;
+pub(crate) use settings::replace_table;
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::{Ast, Field};
@@ -143,6 +146,8 @@ pub struct ModelSpec {
     pub initial_mean: Vec<f64>,
     /// Covariance of the same.
     pub initial_cov: Covariance,
+    /// Which states a fit takes as wholly unknown before the first row, whatever their covariance.
+    pub diffuse: Vec<bool>,
     /// The interval between rows where there is no time column.
     pub dt: f64,
     /// The column that holds the time.
@@ -153,6 +158,8 @@ pub struct ModelSpec {
     pub columns: Vec<(String, String)>,
     /// Which filter to use unless told otherwise.
     pub filter: FilterSpec,
+    /// What a fit estimates unless told otherwise.
+    pub fit: FitTable,
 }
 
 impl ModelSpec {

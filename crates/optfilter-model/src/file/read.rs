@@ -8,7 +8,7 @@ use crate::compile::Scope;
 use crate::diagnostic::{Diagnostic, Source};
 
 /// The tables and keys at the top of a model file.
-const TOP: [&str; 19] = [
+const TOP: [&str; 20] = [
     "name",
     "system",
     "states",
@@ -28,6 +28,7 @@ const TOP: [&str; 19] = [
     "time",
     "columns",
     "filter",
+    "fit",
 ];
 
 /// Tables of which a file that names a built-in system may change single entries.
@@ -169,15 +170,17 @@ impl Reader {
         let process_noise = self.read_process_noise(&states)?;
         let measurement_cov = self.read_measurement_noise(&observations, &likelihoods)?;
         let (initial_mean, initial_cov) = self.read_initial(&states)?;
+        let diffuse = self.read_diffuse(&states)?;
         let bounds = self.read_bounds(&states)?;
         let (dt, time_column, seconds_per_unit) = self.read_time()?;
         let columns = self.read_columns(&inputs, &observations)?;
         let filter = self.read_filter()?;
+        let fit = self.read_fit()?;
         let name = match self.get("name") {
             Some(entry) => self.text(&entry.value)?.to_owned(),
             None => self.sources[0].name.clone(),
         };
-        Ok(ModelSpec {
+        let spec = ModelSpec {
             name,
             states,
             fields: if indexed { fields } else { Vec::new() },
@@ -196,12 +199,16 @@ impl Reader {
             measurement_cov,
             initial_mean,
             initial_cov,
+            diffuse,
             dt,
             time_column,
             seconds_per_unit,
             columns,
             filter,
-        })
+            fit,
+        };
+        self.check_fit(&spec)?;
+        Ok(spec)
     }
 
     fn read_parameters(&mut self) -> Result<(), Diagnostic> {

@@ -5,16 +5,22 @@ use optfilter_run::FilterSpec;
 /// A model file's text with its `[filter]` table replaced by this one, or with this one at the end.
 /// Everything else, comments included, stays as it is.
 pub fn replace_filter(text: &str, spec: &FilterSpec) -> String {
+    replace_table(text, "filter", &spec.to_toml())
+}
+
+/// The same for any table, whose new text begins with its header.
+pub(crate) fn replace_table(text: &str, name: &str, table: &str) -> String {
     let is_header = |line: &str| line.trim_start().starts_with('[');
+    let header = format!("[{name}]");
     let mut out = String::new();
     let mut inside = false;
     let mut written = false;
     for line in text.split_inclusive('\n') {
         let bare = line.split('#').next().unwrap_or("").trim();
-        if bare == "[filter]" {
+        if bare == header {
             inside = true;
             written = true;
-            out.push_str(&spec.to_toml());
+            out.push_str(table);
             continue;
         }
         if inside && is_header(line) {
@@ -31,7 +37,7 @@ pub fn replace_filter(text: &str, spec: &FilterSpec) -> String {
             out.push('\n');
         }
         out.push('\n');
-        out.push_str(&spec.to_toml());
+        out.push_str(table);
     }
     out
 }

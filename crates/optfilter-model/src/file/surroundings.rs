@@ -76,7 +76,7 @@ impl Reader {
             return Err(self.missing("the table [initial] is missing").help(help));
         };
         let entries = self.table("initial")?.unwrap_or_default();
-        self.check_keys(entries, &["mean", "std", "var"], "initial")?;
+        self.check_keys(entries, &["mean", "std", "var", "diffuse"], "initial")?;
         let Some(mean) = entries.iter().find(|e| e.key == "mean") else {
             let message = "[initial] has no `mean`";
             return Err(self.at(&entry.key_at, message).help("add mean = ..."));

@@ -35,6 +35,7 @@ mod ensemble;
 mod ensemble_belief;
 mod ensemble_transform;
 mod error_bars;
+pub mod evidence;
 mod extended;
 mod gaussian;
 mod implicit_map;

@@ -73,14 +73,40 @@ impl SigmaPoints {
 
 /// Weights for a given dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Weights {
+pub(super) struct Weights {
     /// sqrt(n + lambda)
-    spread: f64,
+    pub(super) spread: f64,
     /// beta - alpha^2
     shift_cov: f64,
-    outer: f64,
+    pub(super) outer: f64,
     /// Whether covariances are sums of positive terms.
     positive: bool,
+}
+
+impl Weights {
+    /// Of a choice of points for `n` states.
+    pub(super) fn new(points: SigmaPoints, n: usize) -> Result<Self, FilterError> {
+        let n = n as f64;
+        let (argument, requirement) = ("alpha^2 (n + kappa)", "positive and finite");
+        let spread = points.alpha * points.alpha * (n + points.kappa);
+        if !(spread > 0.0 && spread.is_finite()) {
+            return Err(FilterError::Setting { argument, value: spread, requirement });
+        }
+        if !points.beta.is_finite() {
+            return Err(FilterError::Setting {
+                argument: "beta",
+                value: points.beta,
+                requirement: "finite",
+            });
+        }
+        let SigmaPoints { alpha, beta, kappa } = points;
+        Ok(Self {
+            spread: Scalar::sqrt(spread),
+            shift_cov: beta - alpha * alpha,
+            outer: 0.5 / spread,
+            positive: alpha * alpha * kappa + n * beta >= 0.0,
+        })
+    }
 }
 
 /// The unscented Kalman filter.
@@ -97,39 +123,20 @@ where
 {
     /// From a model, its noise and a choice of sigma points.
     pub fn new(model: M, noise: Q, points: SigmaPoints) -> Result<Self, FilterError> {
-        let n = model.state_dim().value() as f64;
-        let (argument, requirement) = ("alpha^2 (n + kappa)", "positive and finite");
-        let spread = points.alpha * points.alpha * (n + points.kappa);
-        if !(spread > 0.0 && spread.is_finite()) {
-            return Err(FilterError::Setting { argument, value: spread, requirement });
-        }
-        if !points.beta.is_finite() {
-            return Err(FilterError::Setting {
-                argument: "beta",
-                value: points.beta,
-                requirement: "finite",
-            });
-        }
-        let SigmaPoints { alpha, beta, kappa } = points;
-        let weights = Weights {
-            spread: Scalar::sqrt(spread),
-            shift_cov: beta - alpha * alpha,
-            outer: 0.5 / spread,
-            positive: alpha * alpha * kappa + n * beta >= 0.0,
-        };
+        let weights = Weights::new(points, model.state_dim().value())?;
         Ok(Self { model, noise, weights })
     }
 }
 
 /// Deviations of the images of the sigma points from the image of the centre: the first n for the
 /// points ahead, the other n for those behind.
-struct Spread<S: Scalar, N: Dim, D: Dim>
+pub(super) struct Spread<S: Scalar, N: Dim, D: Dim>
 where
     DefaultAllocator: Allocator<D> + Allocator<D, N>,
 {
-    centre: OVector<S, D>,
-    ahead: OMatrix<S, D, N>,
-    behind: OMatrix<S, D, N>,
+    pub(super) centre: OVector<S, D>,
+    pub(super) ahead: OMatrix<S, D, N>,
+    pub(super) behind: OMatrix<S, D, N>,
 }
 
 impl<N: Dim, D: Dim> Spread<f64, N, D>
@@ -233,7 +240,7 @@ where
 {
     /// The weighted mean less the centre.
     #[inline(always)]
-    fn shift(&self, w: &Weights) -> OVector<S, D> {
+    pub(super) fn shift(&self, w: &Weights) -> OVector<S, D> {
         let (d, n) = self.ahead.shape_generic();
         let mut shift = OVector::<S, D>::from_element_generic(d, U1, S::ZERO);
         for i in 0..d.value() {
@@ -251,7 +258,7 @@ where
     /// w sum_j (a_j a_j' + b_j b_j') + (beta - alpha^2) s s': terms of the size of the result, however
     /// large and opposite the weights are.
     #[inline(always)]
-    fn cov(&self, w: &Weights, shift: &OVector<S, D>) -> OMatrix<S, D, D>
+    pub(super) fn cov(&self, w: &Weights, shift: &OVector<S, D>) -> OMatrix<S, D, D>
     where
         DefaultAllocator: Allocator<D, D>,
     {
@@ -381,15 +388,15 @@ where
 
 /// D L' for lower-triangular L.
 #[inline(always)]
-fn times_transpose<N: Dim, M: Dim>(
-    d: &OMatrix<f64, M, N>,
-    l: &OMatrix<f64, N, N>,
-) -> OMatrix<f64, M, N>
+pub(super) fn times_transpose<S: Scalar, N: Dim, M: Dim>(
+    d: &OMatrix<S, M, N>,
+    l: &OMatrix<S, N, N>,
+) -> OMatrix<S, M, N>
 where
     DefaultAllocator: Allocator<M, N> + Allocator<N, N>,
 {
     let (m, n) = d.shape_generic();
-    let mut out = OMatrix::zeros_generic(m, n);
+    let mut out = OMatrix::from_element_generic(m, n, S::ZERO);
     for j in 0..n.value() {
         for k in 0..=j {
             for i in 0..m.value() {

@@ -11,54 +11,62 @@
 //! exponential of -A, which overflows where something decays fast; a sum of covariances stays one.
 
 use crate::linalg::{product, sandwich, symmetrize};
+use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
 /// Terms of the series: |2 A h| <= 1/2 leaves 2^-14 / 15! of the first.
 const TERMS: u32 = 14;
 
-/// A linear differential equation over one step.
+/// A linear differential equation over one step, in any scalar: rates may carry derivatives by a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Discretized<N: Dim>
+pub(crate) struct Discretized<S: Scalar, N: Dim>
 where
     DefaultAllocator: Allocator<N, N>,
 {
     /// F: n x n.
-    pub(crate) f: OMatrix<f64, N, N>,
+    pub(crate) f: OMatrix<S, N, N>,
     /// The integral of F over the step, n x n.
-    pub(crate) g: OMatrix<f64, N, N>,
+    pub(crate) g: OMatrix<S, N, N>,
     /// Q: n x n; zero where no density was given.
-    pub(crate) q: OMatrix<f64, N, N>,
+    pub(crate) q: OMatrix<S, N, N>,
 }
 
 /// dx = A x dt + dw over a step of length `dt`, for w of spectral density `density` (n x n).
-pub(crate) fn discretize<N: Dim>(
-    a: &OMatrix<f64, N, N>,
-    density: Option<&OMatrix<f64, N, N>>,
+pub(crate) fn discretize<S: Scalar, N: Dim>(
+    a: &OMatrix<S, N, N>,
+    density: Option<&OMatrix<S, N, N>>,
     dt: f64,
-) -> Discretized<N>
+) -> Discretized<S, N>
 where
     DefaultAllocator: Allocator<N, N>,
 {
     let n = a.shape_generic().0;
-    let row = |i: usize| (0..n.value()).map(|j| a[(i, j)].abs()).sum::<f64>();
-    let mut size = (0..n.value()).map(row).fold(0.0, f64::max) * dt;
+    let scaled = |m: &OMatrix<S, N, N>, k: f64| m.map(|v| v.scale(k));
+    let mut size = S::ZERO;
+    for i in 0..n.value() {
+        let row = (0..n.value()).fold(S::ZERO, |sum, j| sum + a[(i, j)].abs());
+        size = S::select_lt(size, row, row, size);
+    }
+    size = size.scale(dt);
     let (mut h, mut doublings) = (dt, 0);
-    while size > 0.25 && doublings < 2000 {
-        (size, h, doublings) = (size / 2.0, h / 2.0, doublings + 1);
+    while S::all_lt(S::from_f64(0.25), size) && doublings < 2000 {
+        (size, h, doublings) = (size.scale(0.5), h / 2.0, doublings + 1);
     }
     // Term k of F is (A h)^k / k!; G has h / (k + 1) times as much of it.
-    let mut term = OMatrix::<f64, N, N>::identity_generic(n, n);
-    let (mut f, mut g) = (term.clone(), &term * h);
-    let mut spread = density.map(|d| d * h); // term k of Q: h^(k+1) / (k+1)! of the k-th derivative
-    let mut q = spread.clone().unwrap_or_else(|| OMatrix::zeros_generic(n, n));
+    let unit = |i, j| if i == j { S::ONE } else { S::ZERO };
+    let mut term = OMatrix::<S, N, N>::from_fn_generic(n, n, unit);
+    let (mut f, mut g) = (term.clone(), scaled(&term, h));
+    let mut spread = density.map(|d| scaled(d, h)); // term k of Q: h^(k+1) / (k+1)! of the k-th derivative
+    let none = || OMatrix::from_element_generic(n, n, S::ZERO);
+    let mut q = spread.clone().unwrap_or_else(none);
     for k in 1..=TERMS {
-        term = product(a, &term) * (h / f64::from(k));
+        term = scaled(&product(a, &term), h / f64::from(k));
         f += &term;
-        g += &term * (h / f64::from(k + 1));
+        g += scaled(&term, h / f64::from(k + 1));
         if let Some(spread) = &mut spread {
             let half = product(a, spread);
-            *spread = (&half + half.transpose()) * (h / f64::from(k + 1));
+            *spread = scaled(&(&half + half.transpose()), h / f64::from(k + 1));
             q += &*spread;
         }
     }
@@ -146,10 +154,10 @@ mod tests {
     #[test]
     fn fast_decay_over_a_long_step_does_not_overflow() {
         // x' = -50 x + w: the variance is D / 100 once 50 dt is large; e^(50 dt) would be infinite.
-        let found = discretize(&matrix![-50.0], Some(&matrix![2.0]), 1e4);
+        let found = discretize(&matrix![-50.0f64], Some(&matrix![2.0]), 1e4);
         assert!(found.f[0] == 0.0 && (found.q[0] - 0.02).abs() < 1e-16, "{found:?}");
         assert!((found.g[0] - 0.02).abs() < 1e-16, "{found:?}");
-        let nothing = discretize(&Matrix2::zeros(), Some(&Matrix2::identity()), 0.0);
+        let nothing = discretize(&Matrix2::<f64>::zeros(), Some(&Matrix2::identity()), 0.0);
         assert_eq!((nothing.f, nothing.q), (Matrix2::identity(), Matrix2::zeros()));
     }
 }

@@ -128,7 +128,7 @@ where
 
     /// A step that is not ready-made.
     #[inline(always)]
-    fn other(&self, step: &Step) -> Option<(&Rates<N>, Discretized<N>)> {
+    fn other(&self, step: &Step) -> Option<(&Rates<N>, Discretized<f64, N>)> {
         let rates = self.rates.as_ref().filter(|rates| rates.dt != step.dt)?;
         Some((rates, discretize(&rates.a, None, step.dt)))
     }

@@ -33,7 +33,7 @@
 //! }
 //! ```
 
-mod discretize;
+pub(crate) mod discretize;
 pub mod growth;
 pub mod integrator;
 pub mod likelihood;

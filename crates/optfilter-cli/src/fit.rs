@@ -1,0 +1,158 @@
+//! `optfilter fit`: the parameters, noise and start under which a series is most likely.
+
+use crate::failure::Failure;
+use crate::files::{self, FormatName};
+use optfilter_model::fit::{
+    Criterion, Fit, FitError, Options, check_independent, fit, free, with_estimates,
+};
+use optfilter_run::FilterSpec;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+
+/// Estimate parameters, noise and start by maximum likelihood
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  optfilter fit nile.toml nile.csv
+  optfilter fit pendulum.toml swing.csv --free g,measurement_noise --save fitted.toml
+  optfilter fit model.toml monday.csv tuesday.csv --free process_noise --json
+
+What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances,
+initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it.
+Without --free it is what [fit] of the model file says, else all noise. Several tables are several series of
+one model. [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Tables with the measurements, one series each; `-` is standard input
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
+    /// What to estimate, separated by commas; may be repeated [default: the model file's, else all noise]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    free: Vec<String>,
+    /// kf, ekf, iekf and ukf by their likelihood; imap and vkf by their prediction errors [default: the model file's,
+    /// else kf or ekf]
+    #[arg(long, value_name = "NAME", value_parser = ["kf", "ekf", "iekf", "ukf", "imap", "vkf"])]
+    method: Option<String>,
+    /// Climbs: the first from the model's values, the others from around them
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    starts: u16,
+    /// Seed of the other starts
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Column with the time [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Write the estimates into the model file, or the model with them into a new file
+    #[arg(long, value_name = "MODEL")]
+    save: Option<Option<PathBuf>>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let (text, spec) = files::model(&args.model)?;
+    let save = args.save.as_ref().map(|path| path.as_ref().unwrap_or(&args.model));
+    if let Some(path) = save {
+        check_save(path, &args.model)?;
+    }
+    let flags = match &args.method {
+        Some(name) => FilterSpec::of(name)?,
+        None => FilterSpec::default(),
+    };
+    let filter = flags.over(&spec.filter);
+    let criterion = Criterion::of(spec.fitted(&filter)?.method());
+    let free =
+        free(&spec, criterion, &args.free).map_err(|e| Failure::usage(format!("--free: {e}")))?;
+    check_independent(&text, &spec, &free).map_err(Failure::usage)?;
+    let mut data = Vec::new();
+    for path in &args.data {
+        data.push(files::dataset(path, args.format, &spec, args.time.as_deref(), &[])?);
+    }
+    let options = Options { free: args.free.clone(), starts: args.starts.into(), seed: args.seed };
+    let found = fit(&spec, &filter, &data, &options).map_err(|e| failure(e, &args.data))?;
+    if let Some(path) = save {
+        let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
+        files::replace_atomically(path, after.as_bytes())
+            .map_err(|e| Failure::write(&path.display().to_string(), &e))?;
+    }
+    if args.json {
+        return files::print(&format!("{}\n", as_json(&found)));
+    }
+    let mut out = found.summary(&spec.name);
+    if let Some(path) = save {
+        out.push_str(&format!("\nSaved to {}.\n", path.display()));
+    }
+    files::print(&out)
+}
+
+/// In the words of the command line.
+fn failure(error: FitError, data: &[PathBuf]) -> Failure {
+    match error {
+        FitError::Spec(error) => error.into(),
+        FitError::Free(error) => Failure::usage(error),
+        FitError::Filter { series, error } => {
+            let file = data.get(series).map_or_else(String::new, |path| files::display(path));
+            let help = "start the model from other values, or try another --method";
+            Failure { code: 4, message: format!("{file}: {error}; {help}") }
+        }
+        other => Failure::data(other),
+    }
+}
+
+/// Estimates go into the fitted model or into a new file, never over something else.
+fn check_save(path: &Path, model: &Path) -> Result<(), Failure> {
+    if files::is_standard(path) {
+        return Err(Failure::usage("--save needs the name of a file; --json prints the estimates"));
+    }
+    if path.exists() && !files::same(path, model) {
+        return Err(Failure::usage(format!(
+            "--save: {} is there already and is not the model that is fitted; choose a new name",
+            path.display()
+        )));
+    }
+    if !path.exists() && path == model {
+        return Err(Failure::usage(format!(
+            "--save: {} is a built-in system; name a new file, as in --save mine.toml",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+fn as_json(found: &Fit) -> Value {
+    let parameters: Map<String, Value> = found
+        .estimates
+        .iter()
+        .map(|e| {
+            let value = json!({
+                "estimate": e.value,
+                "std_error": e.std_error,
+                "start": e.start,
+                "at_bound": e.at_bound,
+            });
+            (e.name.clone(), value)
+        })
+        .collect();
+    json!({
+        "method": found.method.name(),
+        "criterion": found.criterion.name(),
+        "log_likelihood": found.log_likelihood,
+        "aic": found.aic,
+        "bic": found.bic,
+        "parameters": parameters,
+        "correlations": found.correlations,
+        "series": found.series,
+        "rows": found.rows,
+        "measured": found.measured,
+        "diffuse": found.diffuse,
+        "climbs": found.climbs,
+        "converged": found.converged,
+        "warnings": found.warnings,
+    })
+}

@@ -1,0 +1,105 @@
+//! `optfilter fit` from end to end.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod common;
+use common::*;
+use serde_json::Value;
+
+const LEVEL: &str = "# mine\nstates = [\"level\"]\n[dynamics]\nlevel = \"level\"\n[observation]\nvolume = \"level\"\n\
+    [process_noise]\nvar = 5000 # a guess\n[measurement_noise]\nstd = 50\n[initial]\nmean = 1000\nstd = 300\ndiffuse = true\n\
+    [time]\ncolumn = \"year\"\n";
+
+#[test]
+fn the_nile_is_fitted_as_durbin_and_koopman_did() {
+    let folder = Folder::new();
+    let (model, data) = (folder.write("m.toml", LEVEL), example("nile.csv"));
+    let found: Value = serde_json::from_str(&ok(&["fit", &model, &data, "--json"])).unwrap();
+    let of = |name: &str, what: &str| found["parameters"][name][what].as_f64().unwrap();
+    // Section 2.10 of the book prints 15099 and 1469.1, and a log-likelihood of -632.54 less what diffuse means there.
+    assert!((of("measurement_noise.volume", "estimate") / 15099.0 - 1.0).abs() < 1e-3, "{found}");
+    assert!((of("process_noise.level", "estimate") / 1469.1 - 1.0).abs() < 1e-3, "{found}");
+    assert!(of("process_noise.level", "std_error") > 100.0);
+    let (likelihood, aic) =
+        (found["log_likelihood"].as_f64().unwrap(), found["aic"].as_f64().unwrap());
+    assert!((aic - (6.0 - 2.0 * likelihood)).abs() < 1e-9);
+    assert!(found["bic"].as_f64().unwrap() > aic);
+
+    let page = ok(&["fit", &model, &data]);
+    for part in
+        ["process_noise.level", "log-likelihood", "AIC", "BIC", "Correlations", "one state diffuse"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("Warning"), "{page}");
+}
+
+#[test]
+fn estimates_are_saved_and_filtered_with() {
+    let folder = Folder::new();
+    let (model, data) = (folder.write("m.toml", LEVEL), example("nile.csv"));
+    let page = ok(&[
+        "fit",
+        &model,
+        &data,
+        "--free",
+        "measurement_noise",
+        "--save",
+        &folder.name("new.toml"),
+    ]);
+    assert!(page.contains("Saved to "), "{page}");
+    let saved = folder.read("new.toml");
+    assert!(saved.starts_with("# mine\n") && saved.contains("var = 5000 # a guess"), "{saved}");
+    ok(&["filter", &folder.name("new.toml"), &data]);
+    ok(&["fit", &model, &data, "--save"]);
+    assert!(!folder.read("m.toml").contains("var = 5000"));
+    let again: Value = serde_json::from_str(&ok(&["fit", &model, &data, "--json"])).unwrap();
+    let level = &again["parameters"]["process_noise.level"];
+    let (start, end) = (level["start"].as_f64().unwrap(), level["estimate"].as_f64().unwrap());
+    assert!((start / end - 1.0).abs() < 1e-5, "{level}");
+    let other = folder.write("other.toml", "x");
+    assert_eq!(run(&["fit", &model, &data, "--save", &other]).status.code(), Some(2));
+    assert_eq!(run(&["fit", "local-level", &data, "--save"]).status.code(), Some(2));
+}
+
+#[test]
+fn several_tables_are_several_series() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", "system = \"local-level\"\n");
+    let tables: Vec<String> = ["1", "2", "3"]
+        .iter()
+        .map(|seed| {
+            let text = ok(&["simulate", "local-level", "--steps", "80", "--seed", seed]);
+            folder.write(&format!("{seed}.csv"), &text)
+        })
+        .collect();
+    let mut args = vec!["fit", model.as_str(), "--json"];
+    args.extend(tables.iter().map(String::as_str));
+    let all: Value = serde_json::from_str(&ok(&args)).unwrap();
+    assert_eq!((&all["series"], &all["rows"]), (&3.into(), &240.into()));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let folder = Folder::new();
+    let (model, data) = (folder.write("m.toml", LEVEL), example("nile.csv"));
+    let refused = |args: &[&str]| {
+        let output = run(args);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, message) = refused(&["fit", &model, &data, "--free", "mesurement_noise"]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("did you mean `measurement_noise`?"), "{message}");
+    let particles = folder.write("pf.toml", &format!("{LEVEL}[filter]\nmethod = \"pf\"\n"));
+    let (code, message) = refused(&["fit", &particles, &data]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("fit with kf, ekf, iekf or ukf"), "{message}");
+    ok(&["fit", &particles, &data, "--method", "kf"]);
+    // A number that is computed from a free parameter would not follow it.
+    let text = "states = [\"x\"]\n[parameters]\na = 0.5\nb = \"2*a\"\n[dynamics]\nx = \"a*x + b\"\n[observation]\ny = \"x\"\n\
+        [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nstd = 1\n";
+    let derived = folder.write("d.toml", text);
+    let ys = folder.write("d.csv", "y\n1\n2\n1\n2\n");
+    let (code, message) = refused(&["fit", &derived, &ys, "--free", "a"]);
+    assert_eq!(code, Some(2));
+    assert!(message.contains("`b` is computed from it"), "{message}");
+}

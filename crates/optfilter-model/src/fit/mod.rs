@@ -1,0 +1,360 @@
+//! Maximum likelihood: the parameters, noise and start that a Gaussian filter predicts a series best with.
+//!
+//! | step | file |
+//! |---|---|
+//! | names to quantities, each on a line without ends | `quantity` |
+//! | free parameters as further states of the compiled model | `family` |
+//! | log-likelihood and exact gradient, by duals through the filter | `objective`, [`optfilter::filter::evidence`] |
+//! | the same by the prediction errors of an implicit filter, by differences | `prediction` |
+//! | uphill from several starts | `climb` |
+//! | standard errors, bounds, flat directions | `uncertain` |
+//! | what people read | `report` |
+//! | estimates written into the model file | `save` |
+//!
+//! ```
+//! use optfilter_model::{ModelSpec, fit::{Options, fit}, run::Dataset};
+//! let spec = ModelSpec::parse("walk.toml", "system = \"local-level\"")?;
+//! let (mut states, mut ys) = (Vec::new(), Vec::new());
+//! spec.simulate(400, (1, 0), false, &[], |_, x, y| {
+//!     states.extend_from_slice(x);
+//!     ys.extend_from_slice(y);
+//!     true
+//! })?;
+//! let data = [Dataset::simulated(&spec, &states, &ys)];
+//! let found = fit(&spec, &spec.filter, &data, &Options::default())?;
+//! let level = &found.estimates[0];
+//! assert_eq!(level.name, "process_noise.level");
+//! // The file that made the data says 0.25.
+//! assert!((level.value - 0.25).abs() < 3.0 * level.std_error.unwrap());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod climb;
+mod family;
+mod objective;
+mod prediction;
+mod quantity;
+mod report;
+mod save;
+mod uncertain;
+
+pub use objective::Objective;
+pub use prediction::Prediction;
+pub use quantity::{FreeError, Quantity, quantities};
+pub use save::{SaveError, check_independent, replace_parameters, with_estimates};
+
+use crate::file::ModelSpec;
+use crate::run::Dataset;
+use optfilter::filter::FilterError;
+use optfilter::rng::Stream;
+use optfilter_run::{Covariance, FilterSpec, Method, SpecError};
+use quantity::Target;
+use rayon::prelude::*;
+use std::fmt;
+
+/// What to estimate, and how hard to look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Names of quantities or groups; where there are none, the model's `[fit]` table or every noise.
+    pub free: Vec<String>,
+    /// Climbs: the first from the model's values, the others from places around them.
+    pub starts: usize,
+    /// Seed of those places.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { free: Vec::new(), starts: 4, seed: 0 }
+    }
+}
+
+/// What a fit maximises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Criterion {
+    /// The log-likelihood of a Gaussian filter, with exact gradients.
+    Likelihood,
+    /// That of the one-step prediction errors of an implicit filter, taken as Gaussian with the variance that suits them
+    /// best; by differences.
+    Prediction,
+}
+
+impl Criterion {
+    /// That of a method.
+    pub fn of(method: Method) -> Self {
+        if method.optimizes() { Self::Prediction } else { Self::Likelihood }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Likelihood => "likelihood",
+            Self::Prediction => "prediction",
+        }
+    }
+}
+
+/// What is climbed.
+trait Landscape: Sync {
+    fn quantities(&self) -> &[Quantity];
+    fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)>;
+}
+
+/// What is free: by the names given, else by the model's `[fit]` table, else all noise, or all parameters where there is no
+/// likelihood that noise could be read from.
+pub fn free(
+    spec: &ModelSpec,
+    criterion: Criterion,
+    names: &[String],
+) -> Result<Vec<Quantity>, FreeError> {
+    let parameters = ["parameters".to_owned()];
+    let names = match (names.is_empty(), spec.fit.free.is_empty(), criterion) {
+        (false, _, _) => names,
+        (true, false, _) => &spec.fit.free,
+        (true, true, Criterion::Likelihood) => &[],
+        (true, true, Criterion::Prediction) => &parameters,
+    };
+    quantities(spec, names)
+}
+
+/// An estimate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimated {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its standard error; none at a bound, or where the likelihood is flat.
+    pub std_error: Option<f64>,
+    /// Its value in the model file.
+    pub start: f64,
+    /// The bound that it lies at, if it does.
+    pub at_bound: Option<f64>,
+    target: Target,
+}
+
+/// A model fitted to series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The estimates, in the order of their names as given.
+    pub estimates: Vec<Estimated>,
+    /// Their correlations, row by row; NaN where there is no standard error.
+    pub correlations: Vec<Vec<f64>>,
+    /// The filter.
+    pub method: Method,
+    /// What it was fitted by.
+    pub criterion: Criterion,
+    /// The log-likelihood of all series.
+    pub log_likelihood: f64,
+    /// Twice the number of estimates less twice the log-likelihood; a diffuse state counts as an estimate.
+    pub aic: f64,
+    /// The same with the logarithm of [`measured`](Self::measured) in place of two.
+    pub bic: f64,
+    /// The number of series.
+    pub series: usize,
+    /// Rows of all series.
+    pub rows: usize,
+    /// Rows in which something was measured.
+    pub measured: usize,
+    /// States that were diffuse.
+    pub diffuse: usize,
+    /// The log-likelihood that each climb ended at; none where there was no way up from its start.
+    pub climbs: Vec<Option<f64>>,
+    /// Whether the best climb ended where nothing rises.
+    pub converged: bool,
+    /// What to know before relying on it.
+    pub warnings: Vec<String>,
+}
+
+/// Why nothing was fitted.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FitError {
+    /// A name that cannot be estimated.
+    Free(FreeError),
+    /// A model or filter without such a likelihood.
+    Spec(SpecError),
+    /// The filter does not come through a series from the model's own values.
+    Filter {
+        /// The series, from 0.
+        series: usize,
+        /// What happened.
+        error: FilterError,
+    },
+    /// A series without a measurement.
+    Empty {
+        /// The series, from 0.
+        series: usize,
+    },
+}
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free(error) => write!(f, "{error}"),
+            Self::Spec(error) => write!(f, "{error}"),
+            Self::Filter { series, error } => write!(
+                f,
+                "series {}: the filter fails with the values of the model: {error}; start from others",
+                series + 1
+            ),
+            Self::Empty { series } => write!(f, "series {} holds no measurement", series + 1),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}
+
+impl From<SpecError> for FitError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+/// Fits a model to one or more series, all with the same values.
+pub fn fit(
+    spec: &ModelSpec,
+    filter: &FilterSpec,
+    data: &[Dataset],
+    options: &Options,
+) -> Result<Fit, FitError> {
+    let filter = spec.fitted(filter)?;
+    let criterion = Criterion::of(filter.method());
+    let quantities = free(spec, criterion, &options.free).map_err(FitError::Free)?;
+    check_bounds(spec)?;
+    for (series, data) in data.iter().enumerate() {
+        if data.outputs.iter().all(|v| v.is_nan()) {
+            return Err(FitError::Empty { series });
+        }
+    }
+    let objective: Box<dyn Landscape + '_> = match criterion {
+        Criterion::Likelihood => Box::new(Objective::new(spec, &filter, quantities, data)?),
+        Criterion::Prediction => Box::new(Prediction::new(spec, &filter, quantities, data)?),
+    };
+    // The filter itself sees the rows once: what it refuses, irregular times among it, is refused here in its words.
+    for (series, data) in data.iter().enumerate() {
+        let unbounded = ModelSpec { bounds: None, ..spec.clone() };
+        let seen = data.run(&unbounded, &filter, data.len(), |_, _| {})?;
+        seen.map_err(|error| FitError::Filter { series, error })?;
+    }
+    let quantities = objective.quantities();
+    let first: Vec<f64> = quantities.iter().map(|q| q.place(q.start)).collect();
+    objective.gradient(&first).map_err(|(series, error)| FitError::Filter { series, error })?;
+    let value = |z: &[f64]| objective.gradient(z).ok();
+    let climbs: Vec<_> = (0..options.starts.max(1))
+        .into_par_iter()
+        .map(|run| {
+            let mut random = Stream::new(options.seed, run as u64, "fit start");
+            let moved = |(z, q): (&f64, &Quantity)| match run {
+                0 => *z,
+                _ => z + q.reach() * random.normal(),
+            };
+            climb::climb(first.iter().zip(quantities).map(moved).collect(), &value)
+        })
+        .collect();
+    let ends: Vec<Option<f64>> = climbs.iter().map(|c| c.as_ref().map(|c| c.value)).collect();
+    // The first of those that are as high as any.
+    let best =
+        climbs.into_iter().flatten().reduce(|a, b| if b.value > a.value + 1e-6 { b } else { a });
+    let Some(mut summit) = best else {
+        let message = "no start has a likelihood; give the model other values to start from";
+        return Err(SpecError::new(message).into());
+    };
+    let known = uncertain::examine(&mut summit, quantities, &value);
+    let values: Vec<f64> = quantities.iter().zip(&summit.z).map(|(q, &z)| q.value(z)).collect();
+    let estimates: Vec<Estimated> = quantities
+        .iter()
+        .enumerate()
+        .map(|(i, q)| Estimated {
+            name: q.name.clone(),
+            value: values[i],
+            std_error: known.errors[i],
+            start: q.start,
+            at_bound: known.at_bound[i],
+            target: q.target,
+        })
+        .collect();
+    let is_measured = |data: &Dataset, row: usize| data.output(row).iter().any(|v| !v.is_nan());
+    let measured =
+        data.iter().map(|d| (0..d.len()).filter(|&row| is_measured(d, row)).count()).sum::<usize>();
+    let diffuse = spec.diffuse.iter().filter(|d| **d).count();
+    // By prediction errors, their size is estimated too.
+    let spreads = if criterion == Criterion::Prediction { spec.observations.len() } else { 0 };
+    let count = (estimates.len() + diffuse * data.len() + spreads) as f64;
+    let deviance = -2.0 * summit.value;
+    let mut out = Fit {
+        correlations: known.correlations.row_iter().map(|r| r.iter().copied().collect()).collect(),
+        method: filter.method(),
+        criterion,
+        log_likelihood: summit.value,
+        aic: deviance + 2.0 * count,
+        bic: deviance + count * (measured as f64).ln(),
+        series: data.len(),
+        rows: data.iter().map(Dataset::len).sum(),
+        measured,
+        diffuse,
+        climbs: ends,
+        converged: summit.converged,
+        warnings: Vec::new(),
+        estimates,
+    };
+    out.warnings = report::warnings(&out, &known.flat, spec);
+    Ok(out)
+}
+
+/// Bounds of what does not exist are a mistake.
+fn check_bounds(spec: &ModelSpec) -> Result<(), FitError> {
+    for (name, _) in &spec.fit.bounds {
+        if let Err(error) = quantities(spec, std::slice::from_ref(name)) {
+            let message = format!("[fit.bounds]: {}", error.message);
+            return Err(FitError::Free(FreeError { message, ..error }));
+        }
+    }
+    Ok(())
+}
+
+impl Fit {
+    /// The model with the estimates in it.
+    pub fn model(&self, spec: &ModelSpec) -> ModelSpec {
+        placed(spec, self.estimates.iter().map(|e| (e.target, e.value)))
+    }
+}
+
+/// A model with other values in it.
+fn placed(spec: &ModelSpec, values: impl Iterator<Item = (Target, f64)>) -> ModelSpec {
+    let mut out = spec.clone();
+    for (target, value) in values {
+        match target {
+            Target::Parameter(i) => out.parameters[i].1 = value,
+            Target::Mean(i) => out.initial_mean[i] = value,
+            Target::Process(i) => {
+                if let Some(noise) = &mut out.process_noise {
+                    vary(&mut noise.cov, i, value, spec.states.len());
+                }
+            }
+            Target::Measurement(i) => {
+                if let Some(cov) = &mut out.measurement_cov {
+                    vary(cov, i, value, spec.observations.len());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Gives a component of a covariance another variance and leaves its correlations as they are.
+fn vary(cov: &mut Covariance, i: usize, variance: f64, n: usize) {
+    match cov {
+        Covariance::Dense(m) => {
+            let stretch = (variance / m[(i, i)]).sqrt();
+            m.row_mut(i).scale_mut(stretch);
+            m.column_mut(i).scale_mut(stretch);
+            m[(i, i)] = variance;
+        }
+        other => {
+            let mut all: Vec<f64> = (0..n).map(|j| other.variance(j)).collect();
+            all[i] = variance;
+            *other = Covariance::Diagonal(all);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The log-likelihood of a series under a Gaussian filter, in any scalar.
+//!
+//! ```text
+//! ln p(y_1 .. y_T | theta) = sum_t ln N(v_t(theta); 0, S_t(theta))
+//! ```
+//!
+//! Everything that the filter is made of may depend on parameters theta: the equations (a [`Family`] of models), the noise
+//! and the start ([`Setting`]). In [`Dual`] numbers the sum carries its exact gradient through every prediction and update,
+//! which is what maximum likelihood climbs. The kernels are
+//! those of the filters themselves, so the value is the sum that a filter reports, to rounding.
+//!
+//! Bounds of the state are not part of it: a belief that is cut off at a bound has no density that could be compared.
+//!
+//! How a random walk seen with noise depends on its own variance:
+//!
+//! ```
+//! use nalgebra::{DMatrix, DVector};
+//! use optfilter::filter::evidence::{Approximation, Family, Row, Setting, log_likelihood};
+//! use optfilter::model::Step;
+//! use optfilter::scalar::{Dual, Scalar};
+//!
+//! struct Walk;
+//! impl Family for Walk {
+//!     fn dims(&self) -> (usize, usize) {
+//!         (1, 1)
+//!     }
+//!     fn transition<S: Scalar>(&self, _: &[S], x: &[S], _: &[f64], _: &Step, out: &mut [S]) {
+//!         out[0] = x[0];
+//!     }
+//!     fn observe<S: Scalar>(&self, _: &[S], x: &[S], _: &[f64], _: &Step, out: &mut [S]) {
+//!         out[0] = x[0];
+//!     }
+//! }
+//! fn sum<S: Scalar>(variance: S) -> S {
+//!     let setting = Setting {
+//!         mean: DVector::from_element(1, S::ZERO),
+//!         cov: DMatrix::from_element(1, 1, S::ONE),
+//!         process_cov: DMatrix::from_element(1, 1, variance),
+//!         measurement_cov: DMatrix::from_element(1, 1, S::ONE),
+//!         ..Setting::new(1, 1)
+//!     };
+//!     let ys = [0.3, 1.1, f64::NAN, -0.4];
+//!     let rows = ys.iter().enumerate().map(|(k, y)| Row {
+//!         y: std::slice::from_ref(y),
+//!         u: &[],
+//!         step: Step::even(k as u64 + 1, 1.0),
+//!         predict: k > 0,
+//!     });
+//!     log_likelihood(&Walk, &setting, &Approximation::Linearized { iterations: 1 }, rows).unwrap()
+//! }
+//! let slope = sum(Dual::<f64, 1>::variable(0.5, 0)).eps[0];
+//! let difference = (sum(0.5 + 1e-5) - sum(0.5 - 1e-5)) / 2e-5;
+//! assert!((slope - difference).abs() < 1e-9);
+//! ```
+//!
+//! Reference: Durbin and Koopman 2012, chapters 5 and 7.
+
+mod diffuse;
+mod points;
+
+use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
+use super::unscented::{SigmaPoints, Weights};
+use crate::error::FilterError;
+use crate::linalg::{product, sandwich};
+use crate::model::Step;
+use crate::model::discretize::{Discretized, discretize};
+use crate::model::likelihood::Observed;
+use crate::scalar::{Dual, Scalar};
+use alloc::vec;
+use alloc::vec::Vec;
+use nalgebra::{DMatrix, DVector, Dyn};
+
+/// Models that differ by the value of their parameters.
+pub trait Family {
+    /// The numbers of states and of measurements.
+    fn dims(&self) -> (usize, usize);
+
+    /// The number of inputs.
+    fn input_dim(&self) -> usize {
+        0
+    }
+
+    /// Writes the state after a step.
+    fn transition<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// Writes the measurement that is expected of a state.
+    fn observe<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]);
+
+    /// Whether the dynamics are dx = (A x + b(u)) dt with constant A, which is solved exactly; then
+    /// [`rate`](Self::rate) is asked instead of [`transition`](Self::transition).
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    /// Writes the rate of change of a state.
+    fn rate<S: Scalar>(&self, _theta: &[S], _x: &[S], _u: &[f64], _out: &mut [S]) {}
+
+    /// Whether a component of the state is an angle.
+    fn is_state_angle(&self, _component: usize) -> bool {
+        false
+    }
+
+    /// Whether a component of the measurement is an angle.
+    fn is_angle(&self, _component: usize) -> bool {
+        false
+    }
+}
+
+/// All that a likelihood depends on besides the data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting<S: Scalar> {
+    /// The parameters of the equations.
+    pub theta: Vec<S>,
+    /// Mean of the state before the first row.
+    pub mean: DVector<S>,
+    /// Its covariance (n x n); what it says of a diffuse state is not read.
+    pub cov: DMatrix<S>,
+    /// States of which nothing is known before the first row. Only linear models may have any, and only with measurement
+    /// noise that is independent between components.
+    pub diffuse: Vec<bool>,
+    /// Q per step, or per unit of time (n x n).
+    pub process_cov: DMatrix<S>,
+    /// Whether Q is per unit of time.
+    pub per_time: bool,
+    /// R (m x m).
+    pub measurement_cov: DMatrix<S>,
+}
+
+impl<S: Scalar> Setting<S> {
+    /// Unit covariances of `n` states and `m` measurements around a mean of zero.
+    pub fn new(n: usize, m: usize) -> Self {
+        let unit = |n| DMatrix::from_fn(n, n, |i, j| if i == j { S::ONE } else { S::ZERO });
+        Self {
+            theta: Vec::new(),
+            mean: DVector::from_element(n, S::ZERO),
+            cov: unit(n),
+            diffuse: vec![false; n],
+            process_cov: unit(n),
+            per_time: false,
+            measurement_cov: unit(m),
+        }
+    }
+}
+
+/// Which Gaussian filter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Approximation {
+    /// The extended filter with so many linearisations per update; one is exact for linear models.
+    Linearized {
+        /// Linearisations.
+        iterations: u32,
+    },
+    /// The unscented filter.
+    Unscented(SigmaPoints),
+}
+
+/// A row of a series.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Measurements; NaN where missing.
+    pub y: &'a [f64],
+    /// Inputs.
+    pub u: &'a [f64],
+    /// The step that leads to it.
+    pub step: Step,
+    /// Whether the belief is carried through that step first.
+    pub predict: bool,
+}
+
+/// The log-likelihood of a series.
+pub fn log_likelihood<'a, S: Scalar, F: Family>(
+    family: &F,
+    setting: &Setting<S>,
+    approximation: &Approximation,
+    rows: impl Iterator<Item = Row<'a>>,
+) -> Result<S, FilterError> {
+    let (n, _) = family.dims();
+    let weights = match approximation {
+        Approximation::Unscented(points) => Some(Weights::new(*points, n)?),
+        Approximation::Linearized { .. } => None,
+    };
+    let iterations = match approximation {
+        Approximation::Linearized { iterations } => (*iterations).max(1),
+        Approximation::Unscented(_) => 1,
+    };
+    let mut belief = Belief::new(setting);
+    let mut flow = Flow::new(family, setting);
+    let mut sum = S::ZERO;
+    for row in rows {
+        if row.predict && row.step.dt != 0.0 {
+            belief.predict(family, setting, weights.as_ref(), &mut flow, &row)?;
+        }
+        let mask: Vec<bool> = row.y.iter().map(|v| !v.is_nan()).collect();
+        if mask.iter().all(|there| !there) {
+            continue;
+        }
+        let observed =
+            if mask.iter().all(|there| *there) { Observed::All } else { Observed::Some(&mask) };
+        sum += match &weights {
+            Some(weights) if belief.diffuse.is_none() => {
+                points::update(&mut belief, family, setting, weights, &row, observed)?
+            }
+            _ => belief.update(family, setting, iterations, &row, observed)?,
+        };
+        if !(belief.mean.iter().all(|v| v.is_finite()) && sum.is_finite()) {
+            let (index, quantity) = (row.step.index, "log-likelihood");
+            return Err(FilterError::Diverged { index, quantity, last_good: Vec::new() });
+        }
+    }
+    Ok(sum)
+}
+
+/// A Gaussian belief; where `diffuse` is there, its covariance is `cov` plus infinitely much of it.
+struct Belief<S: Scalar> {
+    mean: DVector<S>,
+    cov: DMatrix<S>,
+    diffuse: Option<diffuse::Unknown<S>>,
+}
+
+/// The dynamics of an exact solution, ready-made for the length of the step before.
+struct Flow<S: Scalar> {
+    /// A, if the dynamics are solved exactly.
+    a: Option<DMatrix<S>>,
+    ready: Option<(f64, Discretized<S, Dyn>)>,
+}
+
+impl<S: Scalar> Flow<S> {
+    fn new<F: Family>(family: &F, setting: &Setting<S>) -> Self {
+        Self { a: family.is_exact().then(|| drift(family, setting)), ready: None }
+    }
+
+    fn over(&mut self, setting: &Setting<S>, dt: f64) -> Option<&Discretized<S, Dyn>> {
+        let a = self.a.as_ref()?;
+        if self.ready.as_ref().is_none_or(|(ready, _)| *ready != dt) {
+            let density = setting.per_time.then_some(&setting.process_cov);
+            self.ready = Some((dt, discretize(a, density, dt)));
+        }
+        self.ready.as_ref().map(|(_, made)| made)
+    }
+}
+
+/// A of dx = (A x + b) dt.
+fn drift<S: Scalar, F: Family>(family: &F, setting: &Setting<S>) -> DMatrix<S> {
+    let (n, _) = family.dims();
+    let (zero, mut offset) = (vec![S::ZERO; n], vec![S::ZERO; n]);
+    let u = vec![0.0; family.input_dim()]; // inputs do not enter A
+    family.rate(&setting.theta, &zero, &u, &mut offset);
+    let mut a = DMatrix::from_element(n, n, S::ZERO);
+    let mut rate = vec![S::ZERO; n];
+    for j in 0..n {
+        let mut unit = zero.clone();
+        unit[j] = S::ONE;
+        family.rate(&setting.theta, &unit, &u, &mut rate);
+        for i in 0..n {
+            a[(i, j)] = rate[i] - offset[i];
+        }
+    }
+    a
+}
+
+impl<S: Scalar> Belief<S> {
+    fn new(setting: &Setting<S>) -> Self {
+        let (cov, diffuse) = diffuse::split(setting);
+        Self { mean: setting.mean.clone(), cov, diffuse }
+    }
+
+    fn predict<F: Family>(
+        &mut self,
+        family: &F,
+        setting: &Setting<S>,
+        weights: Option<&Weights>,
+        flow: &mut Flow<S>,
+        row: &Row<'_>,
+    ) -> Result<(), FilterError> {
+        let n = self.mean.len();
+        let Row { u, step, .. } = row;
+        let solved = flow.over(setting, step.dt);
+        let q = match (&solved, setting.per_time) {
+            (Some(solved), true) => solved.q.clone(),
+            (None, true) => setting.process_cov.map(|v| v.scale(step.dt)),
+            (_, false) => setting.process_cov.clone(),
+        };
+        if let Some(solved) = solved {
+            let mut push = DVector::from_element(n, S::ZERO);
+            family.rate(&setting.theta, &vec![S::ZERO; n], u, push.as_mut_slice());
+            self.mean = product(&solved.f, &self.mean) + product(&solved.g, &push);
+            self.spread(&solved.f, q);
+            return Ok(());
+        }
+        if let Some(weights) = weights.filter(|_| self.diffuse.is_none()) {
+            return points::predict(self, family, setting, weights, q, row);
+        }
+        let (mean, f) = jacobian(&setting.theta, self.mean.as_slice(), n, |theta, x, out| {
+            family.transition(theta, x, u, step, out);
+        });
+        self.mean = mean;
+        self.spread(&f, q);
+        Ok(())
+    }
+
+    /// P <- F P F' + Q, and the diffuse part alike, without noise.
+    fn spread(&mut self, f: &DMatrix<S>, q: DMatrix<S>) {
+        self.cov = sandwich(f, &self.cov) + q;
+        if let Some(unknown) = &mut self.diffuse {
+            unknown.cov = sandwich(f, &unknown.cov);
+        }
+    }
+
+    fn update<F: Family>(
+        &mut self,
+        family: &F,
+        setting: &Setting<S>,
+        iterations: u32,
+        row: &Row<'_>,
+        observed: Observed<'_>,
+    ) -> Result<S, FilterError> {
+        let m = row.y.len();
+        let linearized = |x: &[S]| {
+            let (predicted, h) = jacobian(&setting.theta, x, m, |theta, x, out| {
+                family.observe(theta, x, row.u, &row.step, out);
+            });
+            (residual(family, row.y, &predicted, observed), h)
+        };
+        let (mut residual, mut h) = linearized(self.mean.as_slice());
+        if self.diffuse.is_some() {
+            return self.update_diffuse(setting, &residual, &h, observed, row.step.index);
+        }
+        let r = &setting.measurement_cov;
+        let fail = || not_positive_definite("innovation covariance", row.step.index);
+        for _ in 1..iterations {
+            let mut measurement = GaussianMeasurement { residual, h, r: r.clone() };
+            let next = condition(&self.mean, &self.cov, &mut measurement, observed);
+            let next = next.ok_or_else(fail)?;
+            (residual, h) = linearized(next.mean.as_slice());
+            let shift = product(&h, &(&self.mean - &next.mean));
+            for i in observed.indices(m) {
+                residual[i] -= shift[i];
+            }
+        }
+        let mut measurement = GaussianMeasurement { residual, h, r: r.clone() };
+        let done = condition(&self.mean, &self.cov, &mut measurement, observed);
+        let Conditioned { mean, cov, log_likelihood, .. } = done.ok_or_else(fail)?;
+        (self.mean, self.cov) = (mean, cov);
+        Ok(log_likelihood)
+    }
+}
+
+/// The value and the Jacobian by x of a function of parameters and x, four directions at a time.
+fn jacobian<S: Scalar>(
+    theta: &[S],
+    x: &[S],
+    m: usize,
+    f: impl Fn(&[Dual<S, 4>], &[Dual<S, 4>], &mut [Dual<S, 4>]),
+) -> (DVector<S>, DMatrix<S>) {
+    let n = x.len();
+    let theta: Vec<_> = theta.iter().map(|&v| Dual::constant(v)).collect();
+    let mut value = DVector::from_element(m, S::ZERO);
+    let mut matrix = DMatrix::from_element(m, n, S::ZERO);
+    let mut out = vec![Dual::ZERO; m];
+    for first in (0..n).step_by(4) {
+        let seeded = |(j, &v): (usize, &S)| Dual::variable(v, j.wrapping_sub(first));
+        let point: Vec<_> = x.iter().enumerate().map(seeded).collect();
+        f(&theta, &point, &mut out);
+        for i in 0..m {
+            value[i] = out[i].re;
+            for d in 0..4.min(n - first) {
+                matrix[(i, first + d)] = out[i].eps[d];
+            }
+        }
+    }
+    (value, matrix)
+}
+
+/// Measurement less prediction, zero where missing, angles brought into half a turn.
+fn residual<S: Scalar, F: Family>(
+    family: &F,
+    y: &[f64],
+    predicted: &DVector<S>,
+    observed: Observed<'_>,
+) -> DVector<S> {
+    DVector::from_fn(y.len(), |i, _| {
+        if !observed.has(i) {
+            return S::ZERO;
+        }
+        let difference = S::from_f64(y[i]) - predicted[i];
+        if family.is_angle(i) { difference.wrap_angle() } else { difference }
+    })
+}
+
+#[cfg(test)]
+mod tests;

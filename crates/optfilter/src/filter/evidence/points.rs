@@ -1,0 +1,119 @@
+//! The unscented prediction and update, in any scalar: the kernels of [`Unscented`](crate::filter::Unscented).
+
+use super::{Belief, Family, Row, Setting, residual};
+use crate::error::FilterError;
+use crate::filter::gaussian::{log_density, not_positive_definite};
+use crate::filter::unscented::{Spread, Weights, times_transpose};
+use crate::linalg::{Factor, Solver, product, sandwich, symmetric_product};
+use crate::model::likelihood::{Observed, masked_cov};
+use crate::scalar::Scalar;
+use alloc::vec;
+use nalgebra::{DMatrix, DVector, Dyn};
+
+type Images<S> = Spread<S, Dyn, Dyn>;
+
+/// Sends the points of a belief through `f`.
+fn images<S: Scalar>(
+    mean: &DVector<S>,
+    factor: &DMatrix<S>,
+    spread: f64,
+    d: usize,
+    f: impl Fn(&[S], &mut [S]),
+    is_angle: impl Fn(usize) -> bool,
+) -> Images<S> {
+    let n = mean.len();
+    let mut out = Images {
+        centre: DVector::from_element(d, S::ZERO),
+        ahead: DMatrix::from_element(d, n, S::ZERO),
+        behind: DMatrix::from_element(d, n, S::ZERO),
+    };
+    f(mean.as_slice(), out.centre.as_mut_slice());
+    let mut image = vec![S::ZERO; d];
+    for j in 0..n {
+        for (sign, columns) in [(spread, &mut out.ahead), (-spread, &mut out.behind)] {
+            let point = DVector::from_fn(n, |i, _| mean[i] + factor[(i, j)].scale(sign));
+            f(point.as_slice(), &mut image);
+            for i in 0..d {
+                let deviation = image[i] - out.centre[i];
+                columns[(i, j)] = if is_angle(i) { deviation.wrap_angle() } else { deviation };
+            }
+        }
+    }
+    out
+}
+
+fn factor<S: Scalar>(cov: &DMatrix<S>, index: u64) -> Result<DMatrix<S>, FilterError> {
+    match Factor::new(cov) {
+        Some(factor) => Ok(factor.cholesky()),
+        // The root of a covariance that is singular has no derivative.
+        None => Err(not_positive_definite("belief covariance", index)),
+    }
+}
+
+pub(super) fn predict<S: Scalar, F: Family>(
+    belief: &mut Belief<S>,
+    family: &F,
+    setting: &Setting<S>,
+    w: &Weights,
+    q: DMatrix<S>,
+    row: &Row<'_>,
+) -> Result<(), FilterError> {
+    let l = factor(&belief.cov, row.step.index)?;
+    let spread = images(
+        &belief.mean,
+        &l,
+        w.spread,
+        belief.mean.len(),
+        |x, out| family.transition(&setting.theta, x, row.u, &row.step, out),
+        |i| family.is_state_angle(i),
+    );
+    let shift = spread.shift(w);
+    belief.cov = spread.cov(w, &shift) + q;
+    belief.mean = spread.centre + shift;
+    Ok(())
+}
+
+pub(super) fn update<S: Scalar, F: Family>(
+    belief: &mut Belief<S>,
+    family: &F,
+    setting: &Setting<S>,
+    w: &Weights,
+    row: &Row<'_>,
+    observed: Observed<'_>,
+) -> Result<S, FilterError> {
+    let m = row.y.len();
+    let l = factor(&belief.cov, row.step.index)?;
+    let mut seen = images(
+        &belief.mean,
+        &l,
+        w.spread,
+        m,
+        |x, out| family.observe(&setting.theta, x, row.u, &row.step, out),
+        |i| family.is_angle(i),
+    );
+    for i in (0..m).filter(|&i| !observed.has(i)) {
+        seen.centre[i] = S::ZERO;
+        seen.ahead.row_mut(i).fill(S::ZERO);
+        seen.behind.row_mut(i).fill(S::ZERO);
+    }
+    let shift = seen.shift(w);
+    let predicted = &seen.centre + &shift;
+    let r = match observed {
+        Observed::All => setting.measurement_cov.clone(),
+        _ => masked_cov(&setting.measurement_cov, observed),
+    };
+    let spread_cov = seen.cov(w, &shift); // m x m
+    let s = &spread_cov + &r;
+    let d = (&seen.ahead - &seen.behind).map(|v| v.scale(w.outer * w.spread)); // m x n
+    let cross_t = times_transpose(&d, &l); // C', m x n
+    let solver = Solver::new(&s)
+        .ok_or_else(|| not_positive_definite("innovation covariance", row.step.index))?;
+    let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
+    let v = residual(family, row.y, &predicted, observed);
+    let kept = &l - product(&gain, &d); // (I - G H) L, n x n
+    let noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
+    belief.mean = &belief.mean + product(&gain, &v);
+    belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
+    let nis = solver.quadratic_form(&v);
+    Ok(log_density(nis, &solver, observed.count(m)))
+}

@@ -1,0 +1,127 @@
+"""Maximum likelihood (:meth:`optfilter.Model.fit`)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import _core
+from ._arrays import Array, to_float_array, whole
+from ._frames import _names, read
+from ._model import Model, TextModel
+
+
+class FitResult:
+    """What :meth:`optfilter.Model.fit` returns: estimates, how well they are known, and the model with them."""
+
+    #: Estimates by name; noise as variances.
+    params: Mapping[str, float]
+    #: Their standard errors; NaN at a bound, or where the likelihood is flat.
+    std_errors: Mapping[str, float]
+    #: Those that lie at a bound, with the bound.
+    at_bounds: Mapping[str, float]
+    #: Correlations of the estimates, in the order of ``params``.
+    correlations: Array
+    #: The log-likelihood of all measurements.
+    log_likelihood: float
+    #: Akaike's criterion; a diffuse state counts as an estimate.
+    aic: float
+    #: The Bayesian criterion, with the number of rows in which something was measured.
+    bic: float
+    #: The filter.
+    method: str
+    #: What it was fitted by: its ``"likelihood"``, or its ``"prediction"`` errors.
+    criterion: str
+    #: Rows of all series.
+    rows: int
+    #: Rows in which something was measured.
+    measured: int
+    #: Whether the search ended where nothing rises.
+    converged: bool
+    #: What to know before relying on it; also raised as warnings.
+    warnings: Sequence[str]
+    #: The model with the estimates in it.
+    model: TextModel
+
+    def __init__(self, found: dict[str, Any], model: TextModel) -> None:
+        self._summary: str = found["summary"]
+        self.params = found["params"]
+        self.std_errors = found["std_errors"]
+        self.at_bounds = found["at_bounds"]
+        self.correlations = found["correlations"]
+        self.log_likelihood = found["log_likelihood"]
+        self.aic = found["aic"]
+        self.bic = found["bic"]
+        self.method = found["method"]
+        self.criterion = found["criterion"]
+        self.rows = found["rows"]
+        self.measured = found["measured"]
+        self.converged = found["converged"]
+        self.warnings = found["warnings"]
+        self.model = model
+
+    def summary(self) -> str:
+        """The table that ``optfilter fit`` prints."""
+        return self._summary
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value:.5g}" for name, value in self.params.items())
+        return f"FitResult({shown}, log_likelihood={self.log_likelihood:.6g})"
+
+
+def _rows(name: str, values: Any, width: int) -> Array:
+    """An array (T, width) of what may be (T,)."""
+    array = to_float_array(name, values)
+    if array.ndim == 1 and width == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(f"{name}: must have shape (T, {width}), not {array.shape}")
+    return np.ascontiguousarray(array)
+
+
+def fit(
+    model: Model,
+    ys: Any,
+    ts: Any = None,
+    us: Any = None,
+    *,
+    free: Union[str, Sequence[str]] = (),
+    method: Optional[str] = None,
+    starts: int = 4,
+    seed: int = 0,
+) -> FitResult:
+    """See :meth:`optfilter.Model.fit`."""
+    if not isinstance(model, TextModel):
+        raise ValueError(
+            f"{type(model).__name__} cannot be fitted: its parameters have no names that a search could move; "
+            "write it as text (Model.from_expressions, Model.from_toml)"
+        )
+    if model.likelihood is not None and method not in ("imap", "vkf"):
+        raise ValueError(
+            "likelihood: the likelihood of a Gaussian filter takes measurements as Gaussian; "
+            'method="imap" is fitted by its prediction errors instead'
+        )
+    many = isinstance(ys, (list, tuple)) and len(ys) > 0 and all(_names(item) is not None for item in ys)
+    if many and (ts is not None or us is not None):
+        raise ValueError("ts, us: frames of several series bring their own times and inputs")
+    series = []
+    for part in ys if many else [ys]:
+        data = read(model, part, ts, us)
+        blocks = data.ys if data.ys.ndim == 3 else [data.ys]
+        for block in blocks:
+            inputs = None if data.us is None else _rows("us", data.us, model.inputs)
+            series.append((_rows("ys", block, model.m), data.ts, inputs))
+    settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
+    names = [free] if isinstance(free, str) else list(free)
+    found = _core.fit_text(
+        model.name, model.text, settings, series, names, method, whole("starts", starts), whole("seed", seed, 0)
+    )
+    for warning in found["warnings"]:
+        warnings.warn(warning, stacklevel=3)
+    recipe: dict[str, Any] = {**model._settings(), "text": found["text"]}
+    recipe.update({key: found[key] for key in ("Q", "R", "x0") if key in found})
+    fitted = TextModel(**recipe)
+    return FitResult(found, fitted)
