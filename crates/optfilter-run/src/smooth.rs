@@ -26,7 +26,6 @@
 
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
-use crate::model::RunModel;
 use crate::outlook::{AnyBelief, Outlook};
 use crate::problem::Problem;
 use crate::runner::{Estimate, Results, Runner, Start, Watch};
@@ -58,14 +57,11 @@ pub struct Smoothed {
 }
 
 impl FilterSpec {
-    /// These settings for smoothing `rows` rows of a problem: the filter that fits where none is named, and for imap the
-    /// whole series as its window unless a window or an optimizer is chosen.
-    pub fn smoothing<T: RunModel>(
-        &self,
-        problem: &Problem<T>,
-        rows: usize,
-    ) -> Result<Self, SpecError> {
-        let mut spec = self.fitted(problem);
+    /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window, unless a window or an
+    /// optimizer is chosen; an error for filters without a smoother. Of settings that name no filter,
+    /// [`fitted`](Self::fitted) comes first.
+    pub fn smoothing<T>(&self, problem: &Problem<T>, rows: usize) -> Result<Self, SpecError> {
+        let mut spec = self.clone();
         match spec.method() {
             Method::Vkf | Method::Etkf | Method::Letkf => {
                 let name = spec.method().name();
@@ -75,13 +71,15 @@ impl FilterSpec {
             }
             Method::Imap if spec.window.is_none() && rows > 1 => {
                 spec.window = Some(u32::try_from(rows - 1).unwrap_or(u32::MAX));
-                if spec.optimizer.is_none() {
+                if spec.optimizer.is_none() && spec.lr.is_none() {
                     spec.optimizer = Some(CG.into());
                     spec.steps = spec.steps.or(Some(ITERATIONS));
                 }
                 let free = problem.process.is_some() && !spec.carry();
                 if spec.constraint.is_none() && free {
                     spec.constraint = Some(Constraint::Weak);
+                    // They come from the curvature along the path, not from the filter.
+                    spec.error_bars = Some(false);
                 }
             }
             _ => {}

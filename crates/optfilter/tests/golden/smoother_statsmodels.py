@@ -5,7 +5,7 @@
     classical smoother agrees to 1e-9.
   * `nile`: Nile, 1871-1970, with two gaps of twenty rows as in Durbin and Koopman (2012, section 2.7): local level
     at their variances, and a local linear trend. The initial belief is of the first row's own time.
-  * `nonlinear`: the systems of ekf_filterpy.json and ukf_filterpy.json. filterpy's UnscentedKalmanFilter.rts_smoother
+  * `unscented`, `extended`: the systems of ekf_filterpy.json and ukf_filterpy.json. filterpy's UnscentedKalmanFilter.rts_smoother
     goes over its own filtered beliefs. It has none for an extended filter; range_bearing has linear dynamics, so
     KalmanFilter.rts_smoother over the filtered beliefs of the extended filter is its smoother.
 """
