@@ -13,6 +13,7 @@ mod explain;
 mod failure;
 mod files;
 mod filter;
+mod forecast;
 mod interrupt;
 mod model;
 mod pipeline;
@@ -21,9 +22,11 @@ mod plot;
 mod reproduce;
 mod settings;
 mod simulate;
+mod smooth;
 mod steady;
 mod style;
 mod tune;
+mod whole;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -43,6 +46,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model 
 #[derive(Subcommand)]
 enum Command {
     Filter(filter::Args),
+    Smooth(smooth::Args),
+    Forecast(forecast::Args),
     Tune(tune::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
@@ -61,6 +66,8 @@ fn main() -> ExitCode {
     interrupt::listen();
     let done = defect::caught(|| match cli.command {
         Command::Filter(args) => filter::run(args),
+        Command::Smooth(args) => smooth::run(args),
+        Command::Forecast(args) => forecast::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Simulate(args) => simulate::run(args),
