@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from . import filters, likelihoods, models, optimizers
+from ._ahead import Forecast, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
 from ._model import Model, TextModel
@@ -52,6 +53,7 @@ __all__ = [
     "ExtendedKalmanFilter",
     "Filter",
     "FilterResult",
+    "Forecast",
     "ImplicitMAP",
     "IteratedEKF",
     "KalmanFilter",
@@ -62,6 +64,7 @@ __all__ = [
     "RMSProp",
     "Reproduction",
     "Simulation",
+    "SmoothResult",
     "TextModel",
     "TuneResult",
     "TuneRow",
