@@ -284,7 +284,7 @@ class Filter(_core.CoreFilter):
         >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
         >>> smoothed = optfilter.KalmanFilter(model).smooth([1.0, None, 2.0])
         >>> smoothed.means[:, 0].round(4), smoothed.stds[:, 0].round(4)
-        (array([0.8571, 1.2143, 1.5714]), array([0.6547, 0.7319, 0.7559]))
+        (array([0.8, 1.1, 1.4]), array([0.6325, 0.7746, 0.7746]))
         """
         given = self._read(ys, ts, us, x0, P0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
@@ -323,7 +323,7 @@ class Filter(_core.CoreFilter):
         >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
         >>> ahead = optfilter.KalmanFilter(model).forecast([1.0, None, 2.0], steps=2)
         >>> ahead.means[:, 0].round(4), ahead.intervals[1, 0, 2].round(4)
-        (array([1.5714, 1.5714]), array([-1.6044,  4.7473]))
+        (array([1.4, 1.4]), array([-1.7603,  4.5603]))
         """
         given = self._read(ys, ts, us, x0, P0)
         first = self.predicts_first if predict_first is None else bool(predict_first)

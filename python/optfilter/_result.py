@@ -189,7 +189,7 @@ class FilterResult:
         >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
         >>> result = optfilter.KalmanFilter(model).filter([1.0, None, 2.0])
         >>> result.forecast(2).stds[:, 0].round(4)
-        array([1.4392, 1.6036])
+        array([1.4491, 1.6125])
         """
         if self._source is None:
             raise ValueError("forecast: a result that was pickled does not hold its filter; filter again")
