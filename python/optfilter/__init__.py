@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from . import filters, likelihoods, models, optimizers
+from ._ahead import Forecast, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
 from ._fit import FitResult
@@ -54,6 +55,7 @@ __all__ = [
     "Filter",
     "FilterResult",
     "FitResult",
+    "Forecast",
     "ImplicitMAP",
     "IteratedEKF",
     "KalmanFilter",
@@ -64,6 +66,7 @@ __all__ = [
     "RMSProp",
     "Reproduction",
     "Simulation",
+    "SmoothResult",
     "TextModel",
     "TuneResult",
     "TuneRow",

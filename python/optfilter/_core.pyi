@@ -115,6 +115,30 @@ class CoreFilter:
         predict_first: bool = False,
         covariances: bool = True,
     ) -> tuple[dict[str, Any], list[Any]]: ...
+    def smooth_arrays(
+        self,
+        ys: Any,
+        ts: Any = None,
+        us: Any = None,
+        x0: Any = None,
+        p0: Any = None,
+        t0: Optional[float] = None,
+        first_run: int = 0,
+        predict_first: bool = False,
+    ) -> dict[str, Any]: ...
+    def forecast_arrays(
+        self,
+        rows: int,
+        dt: float,
+        us_ahead: Any,
+        ys: Any,
+        ts: Any = None,
+        us: Any = None,
+        x0: Any = None,
+        p0: Any = None,
+        t0: Optional[float] = None,
+        predict_first: bool = False,
+    ) -> dict[str, Any]: ...
     def innovations_of(
         self,
         means: Any,

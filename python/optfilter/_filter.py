@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from . import _core, likelihoods, optimizers
+from ._ahead import Forecast, Given, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
 from ._frames import read
 from ._model import Model
@@ -208,6 +209,29 @@ class Filter(_core.CoreFilter):
         if errors not in ("raise", "nan"):
             raise ValueError(f"errors: must be 'raise' or 'nan', not {errors!r}")
         model = self.model
+        given = self._read(ys, ts, us, x0, P0)
+        ys, ts, us, x0, P0 = given.arrays
+        first_run = whole("first_run", first_run, 0)
+        first = self.predicts_first if predict_first is None else bool(predict_first)
+        arrays, failures = self.run(
+            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances)
+        )
+        later = None
+        if "innovations" not in arrays:
+            means = arrays["means"]
+
+            def later() -> Array:
+                return self.innovations_of(means, ys, ts, us, x0, t0, first)
+
+        dt = self._arguments.get("dt", model.dt)
+        start = dt if first and t0 is None else 0.0
+        result = FilterResult(model, arrays, failures, ts, (start, dt), later, given.shown, given.index, ys)
+        result._source = (self, given, t0, first)
+        return result
+
+    def _read(self, ys: Any, ts: Any, us: Any, x0: Any, P0: Any) -> Given:
+        """The arguments of a whole series as arrays of the right shapes."""
+        model = self.model
         n, m = model.n, model.m
         ys, ts, us, shown, index = read(model, ys, ts, us)
         if m == 1 and ys.ndim == 1:
@@ -234,21 +258,96 @@ class Filter(_core.CoreFilter):
             P0 = to_float_array("P0", P0)
             P0 = covariance("P0", P0, n) if P0.ndim < 2 else P0
             P0 = _fitting("P0", P0, lead, (n, n))
-        first_run = whole("first_run", first_run, 0)
+        return Given((ys, ts, us, x0, P0), shown, index)
+
+    def smooth(
+        self,
+        ys: Any,
+        ts: Any = None,
+        us: Any = None,
+        *,
+        x0: Any = None,
+        P0: Any = None,
+        t0: Optional[float] = None,
+        first_run: int = 0,
+        predict_first: Optional[bool] = None,
+    ) -> SmoothResult:
+        """Estimates by all rows, also those after each; arguments as for :meth:`filter`.
+
+        Kalman, extended, iterated and unscented filters are smoothed by Rauch, Tung and Striebel; particles by as many
+        trajectories drawn backwards; an implicit filter takes the whole series as one window, by conjugate gradients
+        unless it was given an optimizer, and lets the path bend as far as ``Q`` says. The others have no smoother.
+
+        Examples
+        --------
+        >>> import optfilter
+        >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
+        >>> smoothed = optfilter.KalmanFilter(model).smooth([1.0, None, 2.0])
+        >>> smoothed.means[:, 0].round(4), smoothed.stds[:, 0].round(4)
+        (array([0.8, 1.1, 1.4]), array([0.6325, 0.7746, 0.7746]))
+        """
+        given = self._read(ys, ts, us, x0, P0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
-        arrays, failures = self.run(
-            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances)
-        )
-        later = None
-        if "innovations" not in arrays:
-            means = arrays["means"]
+        run = whole("first_run", first_run, 0)
+        arrays = self.smooth_arrays(*given.arrays, t0, run, first)
+        return SmoothResult(self.model, arrays, given, self._clock_of(first, t0))
 
-            def later() -> Array:
-                return self.innovations_of(means, ys, ts, us, x0, t0, first)
+    def forecast(
+        self,
+        ys: Any,
+        steps: int = 1,
+        ts: Any = None,
+        us: Any = None,
+        *,
+        us_ahead: Any = None,
+        dt: Optional[float] = None,
+        x0: Any = None,
+        P0: Any = None,
+        t0: Optional[float] = None,
+        predict_first: Optional[bool] = None,
+    ) -> Forecast:
+        """Filters a series and predicts ``steps`` rows beyond it; arguments as for :meth:`filter`.
 
-        dt = self._arguments.get("dt", model.dt)
-        start = dt if first and t0 is None else 0.0
-        return FilterResult(model, arrays, failures, ts, (start, dt), later, shown, index, ys)
+        Parameters
+        ----------
+        steps : int
+            Rows to predict.
+        us_ahead : array_like, optional
+            Their inputs ``(steps, p)``, for a model that reads any.
+        dt : float, optional
+            The time between them: that of ``ts`` if it is regular, else the model's.
+
+        Examples
+        --------
+        >>> import optfilter
+        >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
+        >>> ahead = optfilter.KalmanFilter(model).forecast([1.0, None, 2.0], steps=2)
+        >>> ahead.means[:, 0].round(4), ahead.intervals[1, 0, 2].round(4)
+        (array([1.4, 1.4]), array([-1.7603,  4.5603]))
+        """
+        given = self._read(ys, ts, us, x0, P0)
+        first = self.predicts_first if predict_first is None else bool(predict_first)
+        return self._forecast(given, steps, us_ahead, dt, t0, first)
+
+    def _forecast(
+        self, given: Given, steps: int, us_ahead: Any, dt: Optional[float], t0: Optional[float], first: bool
+    ) -> Forecast:
+        steps = whole("steps", steps)
+        start, usual = self._clock_of(first, t0)
+        ts = given.arrays[1]
+        if dt is None:
+            dt = usual if ts is None else regular(ts, usual)
+        dt = duration("dt", dt)
+        if us_ahead is not None:
+            us_ahead = to_float_array("us_ahead", us_ahead)
+            us_ahead = us_ahead[:, None] if us_ahead.ndim == 1 else us_ahead
+        arrays = self.forecast_arrays(steps, dt, us_ahead, *given.arrays, t0, first)
+        return Forecast(self.model, arrays, given, (start, dt))
+
+    def _clock_of(self, first: bool, t0: Optional[float]) -> tuple[float, float]:
+        """The time of the first row where rows have none, and the step."""
+        dt = self._arguments.get("dt", self.model.dt)
+        return (dt if first and t0 is None else 0.0), dt
 
     # ---- pickling, copying, showing
 

@@ -383,15 +383,51 @@ class Model:
         >>> model.filter([1.0, None, 2.0], method="kf").means.shape
         (3, 1)
         """
-        from .filters import make
-
         known = ("x0", "P0", "t0", "errors", "first_run", "covariances")
         call = {key: settings.pop(key) for key in known if key in settings}
+        return self._own_filter(settings).filter(ys, ts, us, **call)
+
+    def smooth(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
+        """Smooths measurements by the filter that the model file asks for, or by the one that fits it.
+
+        ``settings`` are those of a ``[filter]`` table and of :meth:`optfilter.Filter.smooth`. The numbers are those of
+        ``optfilter smooth`` on the same file and table, to the bit.
+
+        >>> import optfilter
+        >>> model = optfilter.Model.from_toml('system = "local-level"')
+        >>> model.smooth([1.0, None, 2.0], method="kf").means.shape
+        (3, 1)
+        """
+        known = ("x0", "P0", "t0", "first_run")
+        call = {key: settings.pop(key) for key in known if key in settings}
+        return self._own_filter(settings).smooth(ys, ts, us, **call)
+
+    def forecast(self, ys: Any, steps: int = 1, ts: Any = None, us: Any = None, **settings: Any) -> Any:
+        """Filters measurements and predicts ``steps`` rows beyond them, with intervals.
+
+        ``settings`` are those of a ``[filter]`` table and of :meth:`optfilter.Filter.forecast`; steps of an optimizer are
+        ``optimizer_steps`` here.
+
+        >>> import optfilter
+        >>> model = optfilter.Model.from_toml('system = "local-level"')
+        >>> model.forecast([1.0, None, 2.0], steps=4, method="kf").intervals.shape
+        (4, 1, 3, 2)
+        """
+        known = ("x0", "P0", "t0", "us_ahead", "dt")
+        call = {key: settings.pop(key) for key in known if key in settings}
+        if "optimizer_steps" in settings:
+            settings["steps"] = settings.pop("optimizer_steps")
+        return self._own_filter(settings).forecast(ys, steps, ts, us, **call)
+
+    def _own_filter(self, settings: dict[str, Any]) -> Any:
+        """The filter of the model file, with other settings."""
+        from .filters import make
+
         of_file = dict(self.filter_settings)
         # Settings of another method in the file mean nothing for the one asked for.
         if settings.get("method") not in (None, of_file.get("method")) and "method" in of_file:
             of_file = {key: value for key, value in of_file.items() if key in ("predict_first", "irregular")}
-        return make(self, **{**of_file, **settings}).filter(ys, ts, us, **call)
+        return make(self, **{**of_file, **settings})
 
     def fit(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
         """Estimates parameters, noise and start by maximum likelihood, with exact gradients through the filter.

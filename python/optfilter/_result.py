@@ -179,9 +179,26 @@ class FilterResult:
             rows.append(f"<tr><th>{escape(name)}</th><td>{self.means[last][i]:.6g}{spread}</td></tr>")
         return f"<p>{escape(repr(self))}</p><table><caption>last row</caption>{''.join(rows)}</table>"
 
+    #: The filter and what it was given, for forecasts; a pickle leaves them out.
+    _source: Any = None
+
+    def forecast(self, steps: int = 1, *, us_ahead: Any = None, dt: Optional[float] = None) -> Any:
+        """What comes after the last row, as :meth:`optfilter.Filter.forecast` says it.
+
+        >>> import optfilter
+        >>> model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
+        >>> result = optfilter.KalmanFilter(model).filter([1.0, None, 2.0])
+        >>> result.forecast(2).stds[:, 0].round(4)
+        array([1.4491, 1.6125])
+        """
+        if self._source is None:
+            raise ValueError("forecast: a result that was pickled does not hold its filter; filter again")
+        made, given, t0, first = self._source
+        return made._forecast(given, steps, us_ahead, dt, t0, first)
+
     def __getstate__(self) -> dict[str, Any]:
         self.innovations  # a pickle cannot compute them later
-        return dict(self.__dict__)
+        return {key: value for key, value in self.__dict__.items() if key != "_source"}
 
     def to_dataframe(self, library: Optional[str] = None) -> Any:
         """One row per time (and trajectory): pandas if it is installed, else polars.

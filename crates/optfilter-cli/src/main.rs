@@ -14,6 +14,7 @@ mod failure;
 mod files;
 mod filter;
 mod fit;
+mod forecast;
 mod interrupt;
 mod model;
 mod pipeline;
@@ -22,9 +23,11 @@ mod plot;
 mod reproduce;
 mod settings;
 mod simulate;
+mod smooth;
 mod steady;
 mod style;
 mod tune;
+mod whole;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -45,6 +48,8 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 other failure, 2 usage or model 
 enum Command {
     Filter(filter::Args),
     Fit(fit::Args),
+    Smooth(smooth::Args),
+    Forecast(forecast::Args),
     Tune(tune::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
@@ -64,6 +69,8 @@ fn main() -> ExitCode {
     let done = defect::caught(|| match cli.command {
         Command::Filter(args) => filter::run(args),
         Command::Fit(args) => fit::run(args),
+        Command::Smooth(args) => smooth::run(args),
+        Command::Forecast(args) => forecast::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Simulate(args) => simulate::run(args),

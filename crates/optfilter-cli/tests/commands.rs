@@ -34,9 +34,18 @@ fn a_model_may_come_from_standard_input() {
 
 #[test]
 fn help_and_completions_exist_for_every_command() {
-    for command in
-        ["filter", "fit", "tune", "compare", "simulate", "explain", "model", "completions"]
-    {
+    for command in [
+        "filter",
+        "fit",
+        "smooth",
+        "forecast",
+        "tune",
+        "compare",
+        "simulate",
+        "explain",
+        "model",
+        "completions",
+    ] {
         let help = ok(&[command, "--help"]);
         assert!(help.contains("Example"), "{command} shows an example");
     }

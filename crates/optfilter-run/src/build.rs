@@ -7,6 +7,7 @@ use crate::flags::Gauge;
 use crate::lanes;
 use crate::method::Method;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
+use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
@@ -438,6 +439,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let model = &self.problem.model;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let problem = self.problem.clone();
+        let (spec, seen) = (self.spec.clone(), self.problem.clone());
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec) || self.paced();
         let even = self.problem.refuses_irregular(self.spec);
@@ -458,6 +460,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
             word: self.word.clone(),
             gauge: Gauge::new(m, problem.bounds.clone()),
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
+            outlook: Box::new(move || {
+                Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
+            }),
             lanes: None,
             stop,
             filter,

@@ -2,6 +2,7 @@
 
 use crate::begin::Begin;
 use crate::flags::Gauge;
+use crate::outlook::Outlook;
 use crate::rhythm::Rhythm;
 use crate::runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
 use nalgebra::{DefaultAllocator, Dim};
@@ -36,6 +37,7 @@ where
     /// Which measurements count, or tell zeros from ones.
     pub(crate) discrete: Vec<bool>,
     pub(crate) expected: Box<Expected>,
+    pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
     pub(crate) gauge: Gauge,
     pub(crate) word: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
@@ -221,6 +223,10 @@ where
             Ok(()) => {}
         }
         result
+    }
+
+    fn outlook(&self) -> Box<dyn Outlook> {
+        (self.0.outlook)()
     }
 
     fn word(&self) -> Option<&str> {

@@ -55,3 +55,35 @@ impl std::fmt::Display for SpecError {
 }
 
 impl std::error::Error for SpecError {}
+
+/// Why a whole run came to nothing: it could not begin, or it failed on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunError {
+    /// The filter or its problem does not allow it.
+    Spec(SpecError),
+    /// It failed at a row.
+    Filter(FilterError),
+}
+
+impl From<SpecError> for RunError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+impl From<FilterError> for RunError {
+    fn from(error: FilterError) -> Self {
+        Self::Filter(error)
+    }
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Spec(error) => error.fmt(f),
+            Self::Filter(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}

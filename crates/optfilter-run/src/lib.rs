@@ -27,6 +27,7 @@
 //! | `begin`, `rhythm` | how beliefs begin; irregular times and the time since the last measurement |
 //! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
+//! | [`mod@smooth`], [`mod@forecast`], `outlook` | what later rows say of earlier ones; what comes after the last |
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
@@ -36,28 +37,34 @@ mod default;
 mod engine;
 mod error;
 pub mod flags;
+pub mod forecast;
 pub mod lanes;
 mod linearize;
 mod method;
 mod model;
+mod outlook;
 pub mod problem;
 mod rhythm;
 pub mod rule;
 pub mod runner;
 pub mod session;
 mod simulate;
+pub mod smooth;
 pub mod spec;
 
 pub use build::{build, build_with};
 pub use default::unmoved;
-pub use error::SpecError;
+pub use error::{RunError, SpecError};
 pub use flags::Flag;
+pub use forecast::{Forecast, Spread, forecast};
 pub use linearize::Linearized;
 pub use method::Method;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};
+pub use outlook::Outlook;
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
+pub use smooth::{Smoothed, smooth, smooth_from};
 pub use spec::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss};

@@ -5,6 +5,7 @@
 //! every filter.
 
 use crate::flags::Gauge;
+use crate::outlook::Outlook;
 use optfilter::Series;
 use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
@@ -165,6 +166,8 @@ pub trait Runner: Send + Sync {
         rows: &mut Results<'_>,
         watch: &Watch<'_>,
     ) -> Result<(), FilterError>;
+    /// The problem, as smoothers and forecasts see it.
+    fn outlook(&self) -> Box<dyn Outlook>;
     /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.
     fn word(&self) -> Option<&str>;
     /// What the flags of a series are judged by, before its first row.

@@ -55,6 +55,26 @@ pub fn format_time(seconds: f64) -> String {
     format!("{}Z", EPOCH.checked_add(since).unwrap_or(edge))
 }
 
+/// The date and time of day of seconds since 1970-01-01 UTC.
+fn civil(seconds: f64) -> Option<DateTime> {
+    EPOCH.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()
+}
+
+/// The time whole months after another; the last day of a shorter month stands for those that it lacks.
+pub fn after_months(seconds: f64, months: i32) -> Option<f64> {
+    let then = civil(seconds)?.checked_add(jiff::Span::new().try_months(months).ok()?).ok()?;
+    let since = then.duration_since(EPOCH);
+    Some(since.as_secs() as f64 + f64::from(since.subsec_nanos()) / 1e9)
+}
+
+/// How many months lie between two times, if they are whole: a month is as long as it is.
+pub fn months_between(first: f64, second: f64) -> Option<i32> {
+    let (a, b) = (civil(first)?, civil(second)?);
+    let years = i32::from(b.year()) - i32::from(a.year());
+    let months = 12 * years + i32::from(b.month()) - i32::from(a.month());
+    (a.day() == b.day() && a.time() == b.time()).then_some(months)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +92,15 @@ mod tests {
         }
         assert_eq!(format_time(1_794_747_845.5), "2026-11-15T13:04:05.5Z");
         assert_eq!(format_time(951_782_400.0), "2000-02-29T00:00:00Z");
+    }
+
+    #[test]
+    fn months_are_as_long_as_they_are() {
+        let at = |text: &str| parse_time(text).unwrap();
+        assert_eq!(months_between(at("2024-02-15"), at("2025-02-15")), Some(12));
+        assert_eq!(months_between(at("2024-02-15"), at("2024-03-14")), None);
+        assert_eq!(after_months(at("2024-01-31"), 1), Some(at("2024-02-29")));
+        assert_eq!(after_months(at("2023-11-01T06:30"), 3), Some(at("2024-02-01T06:30")));
     }
 
     #[test]

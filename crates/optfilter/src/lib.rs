@@ -58,7 +58,7 @@
 //!
 //! # Who should look elsewhere
 //!
-//! Smoothing, model learning by expectation maximisation and factor graphs are not here.
+//! Model learning by expectation maximisation and factor graphs are not here.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -80,6 +80,7 @@ pub mod scalar;
 mod series;
 pub mod simd;
 pub mod simulate;
+pub mod smoother;
 
 pub use series::Series;
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The step t meets the weak Wolfe conditions (Lewis and Overton 2013): bracketed from both sides, so that a place without
-//! a value, where a filter diverges, is only one more upper end. `docs/decisions/0011-own-bfgs.md` says why this is ours.
+//! a value, where a filter diverges, is only one more upper end. `docs/decisions/0012-own-bfgs.md` says why this is ours.
 //!
 //! Reference: Nocedal and Wright 2006, chapters 3 and 6.
 

@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use crate::file::ModelSpec;
 use crate::table::Rows;
+use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use optfilter_run::{Clock, Estimate, FilterSpec, SpecError};
@@ -20,6 +21,8 @@ pub struct Dataset {
     pub truth: Vec<f64>,
     /// The first row's time, from which calendar times are counted; none for plain numbers.
     pub origin: Option<f64>,
+    /// The times of the rows, from the origin, where the table has them.
+    times: Option<Vec<f64>>,
     input_dim: usize,
     output_dim: usize,
 }
@@ -30,6 +33,7 @@ impl Dataset {
         let mut clock = Clock::new(spec.dt, spec.filter.predict_first());
         let mut out = Self {
             origin: batch.calendar.then(|| layout.split(batch, 0).0).flatten(),
+            times: layout.time.is_some().then(Vec::new),
             input_dim: spec.inputs.len(),
             output_dim: spec.observations.len(),
             ..Self::default()
@@ -40,6 +44,9 @@ impl Dataset {
                 .next(time, batch.calendar)
                 .map_err(|(before, after)| (row as u64 + 1, before, after))?;
             out.steps.push(step);
+            if let Some(times) = &mut out.times {
+                times.push(step.time);
+            }
             out.inputs.extend_from_slice(inputs);
             out.outputs.extend_from_slice(outputs);
         }
@@ -59,6 +66,7 @@ impl Dataset {
             outputs: outputs.to_vec(),
             truth: states.to_vec(),
             origin: None,
+            times: None,
             input_dim: 0,
             output_dim,
         }
@@ -69,6 +77,9 @@ impl Dataset {
         if rows < self.len() {
             let states = self.truth.len() / self.len();
             self.steps.truncate(rows);
+            if let Some(times) = &mut self.times {
+                times.truncate(rows);
+            }
             self.inputs.truncate(rows * self.input_dim);
             self.outputs.truncate(rows * self.output_dim);
             self.truth.truncate(rows * states);
@@ -98,6 +109,23 @@ impl Dataset {
     /// Observations of a row.
     pub fn output(&self, row: usize) -> &[f64] {
         &self.outputs[row * self.output_dim..(row + 1) * self.output_dim]
+    }
+
+    /// Whether rows have times of their own.
+    pub fn is_timed(&self) -> bool {
+        self.times.is_some()
+    }
+
+    /// The rows as the series that a whole-series run walks over.
+    pub fn series(&self, spec: &ModelSpec, filter: &FilterSpec) -> Result<Series<'_>, FilterError> {
+        let mut series = Series::new(&self.outputs, self.output_dim)?.with_dt(spec.dt)?;
+        if let Some(times) = &self.times {
+            series = series.with_times(times)?;
+        }
+        if self.input_dim > 0 {
+            series = series.with_inputs(&self.inputs, self.input_dim)?;
+        }
+        Ok(if filter.predict_first() { series.predict_first() } else { series })
     }
 
     /// Runs a filter over the rows before `end`, calling `visit` after each.

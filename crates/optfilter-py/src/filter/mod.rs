@@ -1,5 +1,6 @@
 //! The Python class behind every filter: steps one by one here, whole series in [`run`].
 
+mod ahead;
 mod lock;
 mod results;
 mod run;
@@ -443,6 +444,47 @@ impl CoreFilter {
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
         self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, covariances))
+    }
+
+    /// Smooths whole series, shaped as for `run`. Returns a dictionary of arrays (B, T, ...).
+    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, first_run=0, predict_first=false))]
+    #[allow(clippy::too_many_arguments)] // one call, from one place in Python
+    fn smooth_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        ys: &Bound<'py, PyAny>,
+        ts: Option<&Bound<'py, PyAny>>,
+        us: Option<&Bound<'py, PyAny>>,
+        x0: Option<&Bound<'py, PyAny>>,
+        p0: Option<&Bound<'py, PyAny>>,
+        t0: Option<f64>,
+        first_run: u64,
+        predict_first: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arrays = Arrays::new(ys, ts, us, x0, p0)?;
+        self.smooth_series(py, &arrays, (t0, predict_first), first_run)
+    }
+
+    /// Filters whole series, shaped as for `run`, and predicts `rows` rows of `dt` beyond them with inputs `us_ahead`
+    /// (rows, p). Returns a dictionary of arrays (B, rows, ...).
+    #[pyo3(signature = (rows, dt, us_ahead, ys, ts=None, us=None, x0=None, p0=None, t0=None, predict_first=false))]
+    #[allow(clippy::too_many_arguments)] // one call, from one place in Python
+    fn forecast_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        dt: f64,
+        us_ahead: Option<&Bound<'py, PyAny>>,
+        ys: &Bound<'py, PyAny>,
+        ts: Option<&Bound<'py, PyAny>>,
+        us: Option<&Bound<'py, PyAny>>,
+        x0: Option<&Bound<'py, PyAny>>,
+        p0: Option<&Bound<'py, PyAny>>,
+        t0: Option<f64>,
+        predict_first: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arrays = Arrays::new(ys, ts, us, x0, p0)?;
+        self.forecast_series(py, &arrays, (t0, predict_first), (rows, dt), us_ahead)
     }
 
     /// The innovations (B, T, m) of estimates (B, T, n) that `run` returned without them.

@@ -31,12 +31,14 @@
 //!
 //! Reference: Simon and Simon 2010.
 
+use super::gaussian::GaussianBelief;
 use super::traits::{Belief, Filter, Update};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
+use crate::smoother::{Joint, Smooth};
 use nalgebra::{DefaultAllocator, Dim};
 
 /// A filter that keeps its state inside a box.
@@ -100,5 +102,23 @@ where
     #[inline(always)]
     fn flaw(&self, belief: &F::Belief) -> Option<&'static str> {
         self.filter.flaw(belief)
+    }
+}
+
+impl<F: Smooth> Smooth for Bounded<F>
+where
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    fn joint(
+        &self,
+        belief: &GaussianBelief<F::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Joint<F::State>, FilterError> {
+        self.filter.joint(belief, u, step)
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.filter.is_state_angle(i)
     }
 }

@@ -35,6 +35,7 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
+use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
@@ -109,5 +110,39 @@ where
         let residual = residual(&self.model, y, &predicted, observed);
         let r = self.noise.measurement_cov(step);
         conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
+    }
+}
+
+/// What was linearised for the prediction, kept for a smoother.
+pub(crate) fn joint_linearized<D: Dynamics>(
+    dynamics: &D,
+    process_cov: OMatrix<f64, D::State, D::State>,
+    belief: &GaussianBelief<D::State>,
+    u: &[f64],
+    step: &Step,
+) -> Result<Joint<D::State>, FilterError>
+where
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+{
+    let (mean, f) = linearize_transition(dynamics, belief.mean.as_slice(), u, step);
+    let cov = propagated(&belief.cov, &f, process_cov.clone());
+    Joint::linear(belief, GaussianBelief { mean, cov }, &f, process_cov, step.index)
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Extended<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn joint(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Joint<M::State>, FilterError> {
+        joint_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.model.is_state_angle(i)
     }
 }

@@ -31,13 +31,14 @@
 //!
 //! Reference: Bell and Cathey 1993; Gelb 1974.
 
-use super::extended::propagate_linearized;
+use super::extended::{joint_linearized, propagate_linearized};
 use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Model, Noise, Step, linearize_observation};
+use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use nalgebra::{DefaultAllocator, Dim};
@@ -128,5 +129,23 @@ where
         let measurement = GaussianMeasurement { residual: v, h, r };
         let (next, update) = conditioned(belief, measurement, observed, step.index)?;
         Ok((next, Update { innovation, ..update }))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Iterated<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn joint(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Joint<M::State>, FilterError> {
+        joint_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.model.is_state_angle(i)
     }
 }

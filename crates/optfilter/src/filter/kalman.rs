@@ -34,6 +34,7 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
+use crate::smoother::{Joint, Smooth};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 
 /// The Kalman filter of a linear model.
@@ -101,5 +102,25 @@ where
             r: self.noise.measurement_cov(step),
         };
         conditioned(belief, measurement, observed, step.index)
+    }
+}
+
+impl<N: Dim, M: Dim, Q: Noise<N, M>> Smooth for Kalman<N, M, Q>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    fn joint(
+        &self,
+        belief: &GaussianBelief<N>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Joint<N>, FilterError> {
+        let predicted = self.propagate(belief, u, step)?;
+        let (f, q) = (self.model.transition_matrix(step), self.noise.process_cov(step));
+        Joint::linear(belief, predicted, &f, q, step.index)
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.model.is_state_angle(i)
     }
 }

@@ -44,6 +44,7 @@ use crate::linalg::{Factor, Solver, product, psd_factor, sandwich, symmetric_pro
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
 use crate::scalar::{Lanes, Scalar};
+use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
@@ -383,6 +384,42 @@ where
         let nis = s_factor.quadratic_form(&v);
         let log_likelihood = log_density(nis, &s_factor, observed.count(y.len()));
         Ok((GaussianBelief { mean, cov }, Update::spread(v, s, log_likelihood, nis)))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Unscented<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// C = sum_j w (x_j - m)(f_j - m-)' = L D', D from differences of opposite images as in the update; the rest is
+    /// Omega + Q, which is no less than Q where covariances are sums of positive terms.
+    fn joint(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Joint<M::State>, FilterError> {
+        let (n, w) = (self.model.state_dim(), self.weights);
+        let factor = sigma_factor(&belief.cov, step.index)?;
+        let spread = Spread::new(
+            &belief.mean,
+            &factor,
+            w.spread,
+            n,
+            &TransitionAt { dynamics: &self.model, u, step },
+            |i| self.model.is_state_angle(i),
+        );
+        let shift = spread.shift(&w);
+        let spread_cov = spread.cov(&w, &shift);
+        let q = self.noise.process_cov(step);
+        let image = (&spread.ahead - &spread.behind) * (w.outer * w.spread); // n x n
+        let rest = &spread_cov - symmetric_product(&image, &image) + &q;
+        let predicted = GaussianBelief { mean: spread.centre + shift, cov: spread_cov + q };
+        Ok(Joint { predicted, factor, image, rest })
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.model.is_state_angle(i)
     }
 }
 

@@ -1,0 +1,246 @@
+//! `optfilter smooth`: what all rows, also later ones, say of each row.
+
+use crate::failure::Failure;
+use crate::files::{self, FormatName};
+use crate::plot::{PlotFlags, time_axis};
+use crate::settings::FilterFlags;
+use crate::style;
+use crate::whole::{self, Whole};
+use optfilter_model::ModelSpec;
+use optfilter_model::table::{Format, OutputColumn};
+use optfilter_plot::color::{BLUE, GREY, ORANGE};
+use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
+use optfilter_run::{FilterSpec, Runner, Smoothed, Watch, smooth_from};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Smooth a table of measurements: estimates by all rows, earlier and later
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  optfilter smooth nile.toml nile.csv --out smoothed.csv --plot smoothed.svg
+  optfilter smooth model.toml data.csv --method ukf --both
+
+The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both also
+what the filter had said (NAME_filtered, NAME_filtered_std).
+
+kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
+one window, which may bend as far as the process noise says. The table is held in memory.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: PathBuf,
+    /// Table with the measurements; `-` is standard input
+    data: PathBuf,
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Where the estimates go; `-` is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    /// Format of the estimates [default: by the name of --out, else that of the data]
+    #[arg(long, value_name = "FORMAT")]
+    out_format: Option<FormatName>,
+    /// Format of the data [default: by its name, else CSV]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    #[command(flatten)]
+    plot: PlotFlags,
+    /// Column with the time; it may be irregular [default: the model file's]
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
+    #[arg(long)]
+    both: bool,
+    /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
+    #[arg(long)]
+    json: bool,
+    /// Print no summary
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if files::is_standard(&args.model) && files::is_standard(&args.data) {
+        return Err(Failure::usage("model and data cannot both be standard input"));
+    }
+    let outputs = [("--out", Some(args.out.as_path())), ("--plot", args.plot.path.as_deref())];
+    let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
+    files::check_outputs(&[&args.model, &args.data], &outputs)?;
+    args.plot.check()?;
+    let (_, spec) = files::model(&args.model)?;
+    let filter = args.filter.filter(&spec)?;
+    let format = files::format(&args.data, args.format);
+    let other = if format == Format::Parquet { Format::Csv } else { format };
+    let out_format = files::out_format(&args.out, args.out_format, other)?;
+    let table = Whole::read(&args.data, args.format, &spec, &filter, args.time.as_deref())?;
+    let filter = filter.smoothing(&spec.problem()?, table.data.len())?;
+    let runner = spec.runner(&filter)?;
+    let begun = Instant::now();
+    let watch = Watch { stride: 64, stop: &whole::asked_to_end };
+    let failed = |error| table.failure(&spec, &filter, error);
+    let series = table.data.series(&spec, &filter).map_err(|e| failed(e.into()))?;
+    let smoothed =
+        smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(failed)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    write(&args, &spec, &table, &smoothed, out_format)?;
+    let text = describe(&spec, &filter, &smoothed, seconds);
+    if args.plot.path.is_some() {
+        let figure = figure(&spec, &*runner, &table, &smoothed)?;
+        args.plot.write(&text, || figure)?;
+    }
+    if args.json {
+        let json = json(&spec, &filter, &smoothed, seconds).to_string() + "\n";
+        if files::is_standard(&args.out) {
+            let _ = std::io::stderr().write_all(json.as_bytes());
+            return Ok(());
+        }
+        return files::write(Path::new("-"), &json);
+    }
+    if !args.quiet {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+    Ok(())
+}
+
+/// The standard deviation of state `i` at row `k`; NaN where there is none.
+fn std(covs: &[f64], n: usize, k: usize, i: usize) -> f64 {
+    covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |v| v.max(0.0).sqrt())
+}
+
+fn write(
+    args: &Args,
+    spec: &ModelSpec,
+    table: &Whole,
+    smoothed: &Smoothed,
+    format: Format,
+) -> Result<(), Failure> {
+    let n = spec.states.len();
+    let time = table.layout.time.clone().unwrap_or_else(|| "t".into());
+    let mut columns = vec![OutputColumn::Time(time)];
+    let endings: &[&str] =
+        if args.both { &["", "_std", "_filtered", "_filtered_std"] } else { &["", "_std"] };
+    for ending in endings {
+        let name = |state: &String| OutputColumn::Number(format!("{state}{ending}"));
+        columns.extend(spec.states.iter().map(name));
+    }
+    let rows = (0..table.data.len()).map(|k| {
+        let mut values = vec![table.data.time(k)];
+        let mut push = |means: &[f64], covs: &[f64]| {
+            values.extend_from_slice(&means[k * n..][..n]);
+            values.extend((0..n).map(|i| std(covs, n, k, i)));
+        };
+        push(&smoothed.means, &smoothed.covs);
+        if args.both {
+            push(&smoothed.filtered_means, &smoothed.filtered_covs);
+        }
+        (values, table.rows.time_text(k).map(<[u8]>::to_vec))
+    });
+    whole::write_table(&args.out, format, columns, rows)
+}
+
+/// The mean standard deviation of each state.
+fn mean_stds(covs: &[f64], n: usize) -> Vec<f64> {
+    let rows = covs.len() / (n * n);
+    (0..n).map(|i| (0..rows).map(|k| std(covs, n, k, i)).sum::<f64>() / rows as f64).collect()
+}
+
+fn describe(spec: &ModelSpec, filter: &FilterSpec, smoothed: &Smoothed, seconds: f64) -> String {
+    let n = spec.states.len();
+    let rows = smoothed.means.len() / n;
+    let mut out = format!("{}\n{rows} rows in {seconds:.2} s\n", filter.flags());
+    if smoothed.covs.is_empty() {
+        out.push_str("no standard deviations: this window has none\n");
+        return out;
+    }
+    let (after, before) = (mean_stds(&smoothed.covs, n), mean_stds(&smoothed.filtered_covs, n));
+    for (i, name) in spec.states.iter().enumerate() {
+        out.push_str(&format!("{name}: mean standard deviation {}", style::short(after[i])));
+        if before[i].is_finite() {
+            out.push_str(&format!(", of the filter {}", style::short(before[i])));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn json(
+    spec: &ModelSpec,
+    filter: &FilterSpec,
+    smoothed: &Smoothed,
+    seconds: f64,
+) -> serde_json::Value {
+    let n = spec.states.len();
+    serde_json::json!({
+        "model": spec.name,
+        "settings": filter.filled(),
+        "rows": smoothed.means.len() / n,
+        "mean_std": mean_stds(&smoothed.covs, n),
+        "mean_filtered_std": mean_stds(&smoothed.filtered_covs, n),
+        "seconds": seconds,
+    })
+}
+
+/// The most states and the most observations that have a panel.
+const MOST: usize = 24;
+
+/// One panel for each state with both bands, and one for each observation with what the smoothed states expect.
+fn figure(
+    spec: &ModelSpec,
+    runner: &dyn Runner,
+    table: &Whole,
+    smoothed: &Smoothed,
+) -> Result<Figure, Failure> {
+    let (n, m) = (spec.states.len(), spec.observations.len());
+    let data = &table.data;
+    let panel = |name: &str| {
+        let axis = time_axis(data.origin.map(|_| spec.seconds_per_unit));
+        Panel::new(name, axis, Axis::linear(""))
+    };
+    let mut figure = Figure::new(format!("{}, smoothed", spec.name));
+    figure.shared_x = true;
+    for (i, name) in spec.states.iter().enumerate().take(MOST) {
+        let mut panel = panel(name);
+        let both = [
+            (&smoothed.filtered_means, &smoothed.filtered_covs, ORANGE, "filtered"),
+            (&smoothed.means, &smoothed.covs, BLUE, "smoothed"),
+        ];
+        let (mut bands, mut lines) = (Vec::new(), Vec::new());
+        for (means, covs, color, name) in both {
+            let (mut line, mut band) = (Thinner::default(), Thinner::default());
+            for k in 0..data.len() {
+                let (mean, std) = (means[k * n + i], std(covs, n, k, i));
+                line.push(data.time(k), mean);
+                band.push_band(data.time(k), mean - 2.0 * std, mean + 2.0 * std);
+            }
+            if !band.is_empty() {
+                bands.push(Mark::band(band.band()).color(color));
+            }
+            let width = if name == "smoothed" { 1.8 } else { 1.2 };
+            let label = format!("{name}, two standard deviations");
+            let label = if covs.is_empty() { name.to_owned() } else { label };
+            lines.push(Mark::line(line.line()).color(color).size(width).named(label));
+        }
+        panel.marks.extend(bands.into_iter().chain(lines));
+        figure.panels.push(panel);
+    }
+    let live = runner.start(runner.default_start()).map_err(Failure::other)?;
+    let mut expected = vec![0.0; m];
+    let mut strips = vec![(Thinner::default(), Thinner::default()); m];
+    for k in 0..data.len() {
+        let state = &smoothed.means[k * n..][..n];
+        live.expected(state, data.input(k), &data.steps[k], &mut expected);
+        for ((measured, line), (y, h)) in
+            strips.iter_mut().zip(data.output(k).iter().zip(&expected))
+        {
+            measured.push(data.time(k), *y);
+            line.push(data.time(k), *h);
+        }
+    }
+    for (name, (measured, line)) in spec.observations.iter().zip(&strips).take(MOST) {
+        let measured = Mark::points(measured.points()).color(GREY).named("measured");
+        let line = Mark::line(line.line()).color(BLUE).named("of the smoothed states");
+        figure.panels.push(panel(name).with(measured).with(line));
+    }
+    Ok(figure)
+}

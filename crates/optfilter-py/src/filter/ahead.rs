@@ -1,0 +1,162 @@
+//! The way back and the way ahead over whole series: smoothed estimates and forecasts.
+
+use super::CoreFilter;
+use super::series::{Arrays, Many};
+use crate::convert::{array, as_array, check_memory, slice};
+use crate::errors::{bad, is_pending, stopping_at_exceptions, take_pending, to_python};
+use crate::problem::{build, spec_error};
+use crate::threads;
+use optfilter::Series;
+use optfilter::model::Step;
+use optfilter_run::{
+    Estimate, Forecast, RunError, Runner, Smoothed, Spread, Start, Watch, forecast, smooth_from,
+};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// What was asked of a series, or why there is none.
+type Done<T> = Result<T, RunError>;
+
+impl CoreFilter {
+    /// Smooths every series; returns a dictionary of arrays with a leading axis of trajectories.
+    pub(super) fn smooth_series<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Arrays<'py>,
+        begin: (Option<f64>, bool),
+        first_run: u64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let built = self.built();
+        let many = arrays.many(py, self, begin, first_run)?;
+        let ((n, ..), (count, len)) = (self.sizes, many.shape());
+        check_memory(&[4, count, len, n + n * n])?;
+        let spec = self.spec.smoothing(&built.problem, len).map_err(spec_error)?;
+        let runner = match spec == self.spec {
+            true => built.runner,
+            false => build(&spec, &built.problem, self.rule.as_ref())?,
+        };
+        let each = self.each(py, &*runner, &many, |start, series, watch| {
+            smooth_from(&*runner, start, series, watch)
+        })?;
+        let out = PyDict::new(py);
+        let put = |name: &str, of: &dyn Fn(&Smoothed) -> &[f64], square: bool| -> PyResult<()> {
+            let values: Vec<f64> = each.iter().flat_map(|one| of(one).iter().copied()).collect();
+            match (values.is_empty(), square) {
+                (true, _) => Ok(()),
+                (_, true) => out.set_item(name, array(py, values, [count, len, n, n])?),
+                (_, false) => out.set_item(name, array(py, values, [count, len, n])?),
+            }
+        };
+        put("means", &|s| &s.means, false)?;
+        put("covariances", &|s| &s.covs, true)?;
+        put("filtered_means", &|s| &s.filtered_means, false)?;
+        put("filtered_covariances", &|s| &s.filtered_covs, true)?;
+        Ok(out)
+    }
+
+    /// Filters every series and predicts `rows` rows of `dt` beyond it; returns a dictionary of arrays with a leading
+    /// axis of trajectories. `us` are the inputs of the rows ahead.
+    pub(super) fn forecast_series<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Arrays<'py>,
+        begin: (Option<f64>, bool),
+        (rows, dt): (usize, f64),
+        us: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (runner, many) = (self.runner(), arrays.many(py, self, begin, 0)?);
+        let ((n, m, inputs), (count, _)) = (self.sizes, many.shape());
+        check_memory(&[count, rows, 8 * (n + m)])?;
+        let us = us.map(|us| as_array("us_ahead", us)).transpose()?;
+        let us = us.as_ref().map(|us| slice("us_ahead", us)).transpose()?.unwrap_or_default();
+        if us.len() != rows * inputs {
+            return Err(bad("us_ahead", format!("must have shape ({rows}, {inputs})")));
+        }
+        let each = self.each(py, &*runner, &many, |start, series, watch| {
+            ahead(&*runner, start, series, (rows, dt), us, watch)
+        })?;
+        let out = PyDict::new(py);
+        for (states, kind, width) in [(true, "state_", n), (false, "", m)] {
+            let all: Vec<Spread> = each
+                .iter()
+                .flat_map(|one| if states { &one.states } else { &one.measurements })
+                .flatten()
+                .copied()
+                .collect();
+            let column = |of: &dyn Fn(&Spread) -> f64| {
+                array(py, all.iter().map(of).collect(), [count, rows, width])
+            };
+            out.set_item(format!("{kind}means"), column(&|s| s.mean)?)?;
+            out.set_item(format!("{kind}stds"), column(&|s| s.std)?)?;
+            let ends = all.iter().flat_map(|s| s.intervals).flat_map(|(low, high)| [low, high]);
+            let ends = array(py, ends.collect(), [count, rows, width, 3, 2])?;
+            out.set_item(format!("{kind}intervals"), ends)?;
+        }
+        Ok(out)
+    }
+
+    /// Does the same with every series: on this thread, which a signal or an exception of a callable ends.
+    fn each<T: Send>(
+        &self,
+        py: Python<'_>,
+        runner: &dyn Runner,
+        many: &Many<'_>,
+        work: impl Fn(&Start, &Series<'_>, &Watch<'_>) -> Done<T> + Sync,
+    ) -> PyResult<Vec<T>> {
+        let all = |stride: usize, stop: &dyn Fn() -> bool| -> Vec<Done<T>> {
+            let watch = Watch { stride, stop };
+            let pairs = many.starts.iter().zip(&many.series);
+            let mut out = Vec::with_capacity(many.series.len());
+            for (start, series) in pairs {
+                out.push(work(start, series, &watch));
+                if out.last().is_some_and(Result::is_err) {
+                    break;
+                }
+            }
+            out
+        };
+        let done = if self.python {
+            stopping_at_exceptions(&runner.stop_flag(), || all(1, &is_pending))
+        } else {
+            threads::run_here(py, |stop| all(64, stop))?
+        };
+        if let Some(error) = take_pending() {
+            return Err(error);
+        }
+        let mut out = Vec::with_capacity(done.len());
+        for (b, one) in done.into_iter().enumerate() {
+            match one {
+                Ok(one) => out.push(one),
+                Err(RunError::Spec(error)) => return Err(spec_error(error)),
+                Err(RunError::Filter(error)) => {
+                    return Err(to_python(py, error, (!many.single).then_some(b)));
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// Filters a series and predicts beyond it.
+fn ahead(
+    runner: &dyn Runner,
+    start: &Start,
+    series: &Series<'_>,
+    (rows, dt): (usize, f64),
+    us: &[f64],
+    watch: &Watch<'_>,
+) -> Done<Forecast> {
+    let (mut live, mut estimate) = (runner.start(start)?, Estimate::default());
+    for k in 0..series.len() {
+        let (step, u, y) = (series.step(k), series.input(k), series.observation(k));
+        live.step(series.predicts(k), &step, u, y, &mut estimate)?;
+        if (k + 1).is_multiple_of(watch.stride) && (watch.stop)() {
+            return Err(optfilter::filter::FilterError::Empty { argument: "watch" }.into());
+        }
+    }
+    let (last, len) = (series.step(series.len() - 1).time, series.len());
+    let steps: Vec<Step> = (1..=rows)
+        .map(|k| Step { time: last + k as f64 * dt, ..Step::even((len + k) as u64, dt) })
+        .collect();
+    forecast(runner, &mut *live, &steps, us)
+}

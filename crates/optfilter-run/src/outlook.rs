@@ -1,0 +1,216 @@
+//! What smoothers and forecasts ask of a problem, behind one small trait, so that each is written once and for all models.
+
+use crate::error::{RunError, SpecError};
+use crate::method::Method;
+use crate::model::{Flexible, RunModel};
+use crate::problem::{Covariance, Problem};
+use crate::spec::FilterSpec;
+use nalgebra::{DMatrix, DVector, Dim, Dyn};
+use optfilter::Series;
+use optfilter::filter::{Bounded, Extended, Filter, FilterError, GaussianBelief, Unscented};
+use optfilter::model::likelihood::{AnyLikelihood, Scatter};
+use optfilter::model::{Dynamics, GaussianNoise, Noise, Observation, Step};
+use optfilter::rng::Stream;
+use optfilter::smoother::Smooth;
+use std::sync::OnceLock;
+
+/// A belief of any size.
+pub(crate) type AnyBelief = GaussianBelief<Dyn>;
+
+/// A problem with the filter that runs on it, as far as the way back and the way ahead are concerned.
+pub trait Outlook: Send + Sync {
+    /// The filter.
+    fn method(&self) -> Method;
+    /// Whether every measurement scatters by a Gaussian.
+    fn is_gaussian(&self) -> bool;
+    /// Whether process and measurement noise are known.
+    fn has_noise(&self) -> bool;
+    /// Whether the path through a window may bend.
+    fn is_weak(&self) -> bool;
+    /// Random numbers of trajectory `run`, for a purpose.
+    fn stream(&self, run: u64, purpose: &str) -> Stream;
+    /// Whether state `i` is an angle.
+    fn is_state_angle(&self, i: usize) -> bool;
+    /// The filtered belief before row `k`, given the smoothed one at it.
+    fn smooth_back(
+        &self,
+        filtered: &GaussianBelief<Dyn>,
+        next: &GaussianBelief<Dyn>,
+        series: &Series<'_>,
+        k: usize,
+    ) -> Result<GaussianBelief<Dyn>, RunError>;
+    /// The covariance of a belief about row `k`, carried there from the row before (unless it is of row `k`) and
+    /// narrowed by what was measured in it, all linearised at `path`.
+    fn cov_along(
+        &self,
+        before: &GaussianBelief<Dyn>,
+        path: &[f64],
+        series: &Series<'_>,
+        k: usize,
+    ) -> Result<GaussianBelief<Dyn>, RunError>;
+    /// Where the dynamics lead from many states, one after the other.
+    fn moved(&self, states: &[f64], u: &[f64], step: &Step) -> Vec<f64>;
+    /// Q over a step.
+    fn process_cov(&self, step: &Step) -> Result<DMatrix<f64>, RunError>;
+    /// Draws a measurement of a state.
+    fn draw(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        stream: &mut Stream,
+        out: &mut [f64],
+    ) -> Result<(), RunError>;
+}
+
+type Made<F> = OnceLock<Result<Bounded<F>, SpecError>>;
+type Linear<T> = Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
+type Points<T> = Unscented<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
+
+/// The outlook of a problem. Filters are made when they are first asked for: they hold matrices.
+pub(crate) struct ProblemOutlook<T: RunModel> {
+    spec: FilterSpec,
+    model: Flexible<T>,
+    problem: Problem<T>,
+    linear: Made<Linear<T>>,
+    points: Made<Points<T>>,
+    likelihood: OnceLock<Result<AnyLikelihood<Dyn>, SpecError>>,
+}
+
+impl<T: RunModel> ProblemOutlook<T> {
+    pub(crate) fn new(spec: FilterSpec, problem: Problem<T>) -> Self {
+        Self {
+            spec,
+            model: Flexible(problem.model.clone()),
+            problem,
+            linear: OnceLock::new(),
+            points: OnceLock::new(),
+            likelihood: OnceLock::new(),
+        }
+    }
+
+    fn noise(&self) -> Result<GaussianNoise<Dyn, Dyn>, SpecError> {
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        // Dynamics alone need no R.
+        let unit = Covariance::Scalar(1.0);
+        let r = self.problem.measurement.as_ref().unwrap_or(&unit);
+        self.problem.gaussian_noise(n, m, self.spec.process_scale(), Some(r))
+    }
+
+    fn linear(&self) -> Result<&Bounded<Linear<T>>, SpecError> {
+        let made = self.linear.get_or_init(|| {
+            let filter = Extended::new(self.model.clone(), self.noise()?);
+            Ok(Bounded::new(filter, self.problem.bounds.clone())?)
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    fn points(&self) -> Result<&Bounded<Points<T>>, SpecError> {
+        let made = self.points.get_or_init(|| {
+            let points = self.spec.sigma_points(self.model.state_dim().value());
+            let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
+            Ok(Bounded::new(filter, self.problem.bounds.clone())?)
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl<T: RunModel> Outlook for ProblemOutlook<T> {
+    fn method(&self) -> Method {
+        self.spec.method()
+    }
+
+    fn is_gaussian(&self) -> bool {
+        self.problem.is_gaussian()
+    }
+
+    fn has_noise(&self) -> bool {
+        self.problem.process.is_some() && self.problem.measurement.is_some()
+    }
+
+    fn is_weak(&self) -> bool {
+        self.spec.is_weak()
+    }
+
+    fn stream(&self, run: u64, purpose: &str) -> Stream {
+        Stream::new(self.spec.seed(), run, purpose)
+    }
+
+    fn is_state_angle(&self, i: usize) -> bool {
+        self.model.is_state_angle(i)
+    }
+
+    fn smooth_back(
+        &self,
+        filtered: &AnyBelief,
+        next: &AnyBelief,
+        series: &Series<'_>,
+        k: usize,
+    ) -> Result<AnyBelief, RunError> {
+        Ok(match self.spec.method() {
+            Method::Ukf => self.points()?.smooth_back(filtered, next, series, k)?,
+            _ => self.linear()?.smooth_back(filtered, next, series, k)?,
+        })
+    }
+
+    fn cov_along(
+        &self,
+        before: &AnyBelief,
+        path: &[f64],
+        series: &Series<'_>,
+        k: usize,
+    ) -> Result<AnyBelief, RunError> {
+        let (filter, step, u) = (self.linear()?, series.step(k), series.input(k));
+        let mut belief = before.clone();
+        if series.predicts(k) {
+            filter.predict(&mut belief, u, &step)?;
+        }
+        belief.mean = DVector::from_column_slice(path);
+        filter.update(&mut belief, series.observation(k), u, &step)?;
+        belief.mean = DVector::from_column_slice(path);
+        Ok(belief)
+    }
+
+    fn moved(&self, states: &[f64], u: &[f64], step: &Step) -> Vec<f64> {
+        if let Some(many) = self.model.transition_many(&|| states.to_vec(), u, step) {
+            return many;
+        }
+        let n = self.model.state_dim().value();
+        let mut out = vec![0.0; states.len()];
+        for (x, next) in states.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            self.model.transition(x, u, step, next);
+        }
+        out
+    }
+
+    fn process_cov(&self, step: &Step) -> Result<DMatrix<f64>, RunError> {
+        Ok(self.noise()?.process_cov(step))
+    }
+
+    fn draw(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        stream: &mut Stream,
+        out: &mut [f64],
+    ) -> Result<(), RunError> {
+        let m = self.model.output_dim();
+        let likelihood = self.likelihood.get_or_init(|| self.problem.likelihood(m, false));
+        let likelihood = likelihood.as_ref().map_err(Clone::clone)?;
+        let Some(scatter) = Scatter::new(likelihood, m) else {
+            let quantity = "measurement_cov (R)";
+            let index = Some(step.index);
+            return Err(FilterError::NotPositiveDefinite { quantity, index }.into());
+        };
+        let mut y = DVector::zeros(m.value());
+        self.model.observe(x, u, step, y.as_mut_slice());
+        let eta = y.clone();
+        scatter.draw(&mut y, stream).map_err(|component| {
+            let eta = eta[component];
+            FilterError::NothingToDraw { index: step.index, component, eta }
+        })?;
+        out.copy_from_slice(y.as_slice());
+        Ok(())
+    }
+}

@@ -1,0 +1,384 @@
+//! What all rows, also those after it, say of each row.
+//!
+//! | filter | smoother |
+//! |---|---|
+//! | kf, ekf, iekf, ukf | Rauch-Tung-Striebel ([`optfilter::smoother`]) |
+//! | pf | backward simulation: trajectories drawn from the end to the beginning |
+//! | imap | the whole series as one window, by conjugate gradients; the path may bend where Q is known |
+//! | vkf, etkf, letkf | none: they keep no joint distribution of two rows |
+//!
+//! The filtered beliefs of all rows are kept in memory: n + n^2 numbers a row, all particles of every row for pf.
+//!
+//! ```
+//! use optfilter::{Series, model::Growth};
+//! use optfilter_run::{FilterSpec, Problem, build, smooth};
+//!
+//! let problem = Problem::new(Growth).noise(3.0, 2.0).start(0.1, 1.0).dt(0.1);
+//! let spec = FilterSpec::of("ekf")?.smoothing(&problem, 4)?;
+//! let smoothed = smooth(&*build(&spec, &problem)?, &Series::new(&[0.3, 1.1, f64::NAN, 2.4], 1)?)?;
+//! assert_eq!((smoothed.means.len(), smoothed.covs.len()), (4, 4));
+//! assert!(smoothed.covs[0] < smoothed.filtered_covs[0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! References: Rauch, Tung and Striebel 1965; Godsill, Doucet and West 2004; Douc, Garivier, Moulines and Olsson 2011 (drawing
+//! by rejection).
+
+use crate::error::{RunError, SpecError};
+use crate::method::Method;
+use crate::outlook::{AnyBelief, Outlook};
+use crate::problem::Problem;
+use crate::runner::{Estimate, Results, Runner, Start, Watch};
+use crate::spec::{CG, Constraint, FilterSpec};
+use nalgebra::{DMatrix, DVector, Dyn};
+use optfilter::Series;
+use optfilter::filter::FilterError;
+use optfilter::linalg::psd_factor;
+use optfilter::rng::Stream;
+use optfilter::scalar::Scalar;
+
+/// Conjugate gradients over a whole series, unless another number is asked for. They stop early where nothing is left.
+const ITERATIONS: u32 = 100;
+
+/// How often a parent is proposed before all of them are weighed.
+const PROPOSALS: usize = 32;
+
+/// Smoothed and filtered estimates of a series, rows in time order. Covariances are empty where the filter has none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Smoothed {
+    /// T x n, angles between minus and plus half a turn.
+    pub means: Vec<f64>,
+    /// T x n x n
+    pub covs: Vec<f64>,
+    /// T x n: the estimates of the filter, by the rows up to each.
+    pub filtered_means: Vec<f64>,
+    /// T x n x n
+    pub filtered_covs: Vec<f64>,
+}
+
+impl FilterSpec {
+    /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window, unless a window or an
+    /// optimizer is chosen; an error for filters without a smoother. Of settings that name no filter,
+    /// [`fitted`](Self::fitted) comes first.
+    pub fn smoothing<T>(&self, problem: &Problem<T>, rows: usize) -> Result<Self, SpecError> {
+        let mut spec = self.clone();
+        match spec.method() {
+            Method::Vkf | Method::Etkf | Method::Letkf => {
+                let name = spec.method().name();
+                let message =
+                    format!("{name} cannot be smoothed; use kf, ekf, iekf, ukf, pf or imap");
+                return Err(SpecError::of("method", message));
+            }
+            Method::Imap if spec.window.is_none() && rows > 1 => {
+                spec.window = Some(u32::try_from(rows - 1).unwrap_or(u32::MAX));
+                if spec.optimizer.is_none() && spec.lr.is_none() {
+                    spec.optimizer = Some(CG.into());
+                    spec.steps = spec.steps.or(Some(ITERATIONS));
+                }
+                let free = problem.process.is_some() && !spec.carry();
+                if spec.constraint.is_none() && free {
+                    spec.constraint = Some(Constraint::Weak);
+                    // They come from the curvature along the path, not from the filter.
+                    spec.error_bars = Some(false);
+                }
+            }
+            _ => {}
+        }
+        Ok(spec)
+    }
+}
+
+/// Smooths a series from the start of the problem.
+pub fn smooth(runner: &dyn Runner, series: &Series<'_>) -> Result<Smoothed, RunError> {
+    smooth_from(runner, runner.default_start(), series, &Watch::NEVER)
+}
+
+/// [`smooth`] from any start, watched as a run of the filter is.
+pub fn smooth_from(
+    runner: &dyn Runner,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+) -> Result<Smoothed, RunError> {
+    let outlook = runner.outlook();
+    let outlook = &*outlook;
+    let mut out = match outlook.method() {
+        Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf => {
+            gaussian(runner, outlook, start, series, watch)?
+        }
+        Method::Pf => particles(runner, outlook, start, series, watch)?,
+        Method::Imap if runner.lag().is_some() => window(runner, outlook, start, series, watch)?,
+        Method::Imap => {
+            let message = "imap is smoothed over a window; leave it open, or choose one";
+            return Err(SpecError::of("window", message).into());
+        }
+        method => {
+            let message = format!("{} cannot be smoothed", method.name());
+            return Err(SpecError::of("method", message).into());
+        }
+    };
+    let n = runner.dims().0;
+    for state in out.means.chunks_exact_mut(n) {
+        for (_, v) in state.iter_mut().enumerate().filter(|(i, _)| outlook.is_state_angle(*i)) {
+            *v = v.wrap_angle();
+        }
+    }
+    Ok(out)
+}
+
+/// The filter over the whole series: means, and covariances where they are wanted.
+fn filtered(
+    runner: &dyn Runner,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+    lagged: &mut [f64],
+    with_covs: bool,
+) -> Result<(Vec<f64>, Vec<f64>), FilterError> {
+    let (n, _, _) = runner.dims();
+    let mut means = vec![0.0; series.len() * n];
+    let mut covs = vec![0.0; if with_covs { series.len() * n * n } else { 0 }];
+    let mut rows = Results { means: &mut means, covs: &mut covs, lagged, ..Results::default() };
+    runner.run(start, series, &mut rows, watch)?;
+    Ok((means, covs))
+}
+
+fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> AnyBelief {
+    AnyBelief {
+        mean: DVector::from_column_slice(&means[k * n..][..n]),
+        cov: DMatrix::from_column_slice(n, n, &covs[k * n * n..][..n * n]),
+    }
+}
+
+/// Rauch-Tung-Striebel.
+fn gaussian(
+    runner: &dyn Runner,
+    outlook: &dyn Outlook,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+) -> Result<Smoothed, RunError> {
+    let n = runner.dims().0;
+    let (filtered_means, filtered_covs) = filtered(runner, start, series, watch, &mut [], true)?;
+    let (mut means, mut covs) = (filtered_means.clone(), filtered_covs.clone());
+    let mut next = belief(&means, &covs, n, series.len() - 1);
+    for k in (1..series.len()).rev() {
+        let here = belief(&filtered_means, &filtered_covs, n, k - 1);
+        next = outlook.smooth_back(&here, &next, series, k)?;
+        means[(k - 1) * n..][..n].copy_from_slice(next.mean.as_slice());
+        covs[(k - 1) * n * n..][..n * n].copy_from_slice(next.cov.as_slice());
+    }
+    Ok(Smoothed { means, covs, filtered_means, filtered_covs })
+}
+
+/// The path through a window. Where it may bend and all noise is Gaussian, its covariances are those of the
+/// Rauch-Tung-Striebel smoother linearised along it: the inverse curvature of what was minimised.
+fn window(
+    runner: &dyn Runner,
+    outlook: &dyn Outlook,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+) -> Result<Smoothed, RunError> {
+    let n = runner.dims().0;
+    let mut means = vec![0.0; series.len() * n];
+    let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false)?;
+    let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
+    let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
+    if !(whole && outlook.is_weak() && outlook.is_gaussian() && outlook.has_noise()) {
+        return Ok(out);
+    }
+    let state = |k: usize| &out.means[k * n..][..n];
+    let mut beliefs = vec![AnyBelief {
+        mean: DVector::from_column_slice(&start.mean),
+        cov: start.cov.dense(Dyn(n)),
+    }];
+    for k in 0..series.len() {
+        let after = outlook.cov_along(&beliefs[k], state(k), series, k)?;
+        beliefs.push(after);
+    }
+    beliefs.remove(0);
+    let mut covs = vec![0.0; series.len() * n * n];
+    for k in (0..series.len()).rev() {
+        if k + 1 < series.len() {
+            beliefs[k].cov = outlook.smooth_back(&beliefs[k], &beliefs[k + 1], series, k + 1)?.cov;
+        }
+        covs[k * n * n..][..n * n].copy_from_slice(beliefs[k].cov.as_slice());
+    }
+    out.covs = covs;
+    Ok(out)
+}
+
+/// Particles of a row and their weights.
+struct Cloud {
+    states: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+/// Backward simulation: as many trajectories as particles.
+fn particles(
+    runner: &dyn Runner,
+    outlook: &dyn Outlook,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+) -> Result<Smoothed, RunError> {
+    let n = runner.dims().0;
+    let mut live = runner.start(start)?;
+    let (mut out, mut estimate) = (Smoothed::default(), Estimate::default());
+    let mut clouds = Vec::with_capacity(series.len());
+    for k in 0..series.len() {
+        let (y, u, step) = (series.observation(k), series.input(k), series.step(k));
+        live.step(series.predicts(k), &step, u, y, &mut estimate)?;
+        out.filtered_means.extend_from_slice(&estimate.mean);
+        out.filtered_covs.extend_from_slice(&estimate.cov);
+        let (states, weights) = live.particles().unwrap_or_default();
+        clouds.push(Cloud { states, weights });
+        watched(watch, k)?;
+    }
+    let mut stream = outlook.stream(start.run, "smooth");
+    let Some(last) = clouds.last() else { return Ok(out) };
+    let count = last.weights.len();
+    // The ends of the trajectories: the particles of the last row, evenly by weight.
+    let (sums, shift) = (cumulative(&last.weights), stream.uniform());
+    let mut paths = Vec::with_capacity(count * n);
+    for j in 0..count {
+        let i = find(&sums, (j as f64 + shift) / count as f64);
+        paths.extend_from_slice(&last.states[i * n..][..n]);
+    }
+    out.means = vec![0.0; series.len() * n];
+    out.covs = vec![0.0; series.len() * n * n];
+    for k in (0..series.len()).rev() {
+        if k + 1 < series.len() {
+            let step = series.step(k + 1);
+            if series.predicts(k + 1) && step.dt > 0.0 {
+                let law = Parents::new(outlook, &clouds[k], series, k + 1)?;
+                for path in paths.chunks_exact_mut(n) {
+                    let parent = law.draw(path, &clouds[k].weights, &mut stream);
+                    path.copy_from_slice(&clouds[k].states[parent * n..][..n]);
+                }
+            }
+        }
+        moments(&paths, n, &mut out.means[k * n..][..n], &mut out.covs[k * n * n..][..n * n]);
+        watched(watch, k)?;
+    }
+    Ok(out)
+}
+
+fn watched(watch: &Watch<'_>, k: usize) -> Result<(), FilterError> {
+    let due = (k + 1).is_multiple_of(watch.stride.clamp(1, 64));
+    if due && (watch.stop)() { Err(crate::engine::stopped()) } else { Ok(()) }
+}
+
+/// Sums of weights up to each, the last of them 1.
+fn cumulative(weights: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut sums: Vec<f64> = weights
+        .iter()
+        .map(|w| {
+            sum += w;
+            sum
+        })
+        .collect();
+    sums.iter_mut().for_each(|s| *s /= sum);
+    sums
+}
+
+/// The first place whose sum is above `at`.
+fn find(sums: &[f64], at: f64) -> usize {
+    sums.partition_point(|s| *s <= at).min(sums.len().saturating_sub(1))
+}
+
+/// From which particles of a row the states of the next may have come.
+struct Parents<'a> {
+    /// Where the dynamics lead from each.
+    images: Vec<f64>,
+    /// L with L L' = Q.
+    factor: DMatrix<f64>,
+    sums: Vec<f64>,
+    outlook: &'a dyn Outlook,
+}
+
+impl<'a> Parents<'a> {
+    fn new(
+        outlook: &'a dyn Outlook,
+        cloud: &Cloud,
+        series: &Series<'_>,
+        k: usize,
+    ) -> Result<Self, RunError> {
+        let step = series.step(k);
+        let q = outlook.process_cov(&step)?;
+        let factor = psd_factor(&q).ok_or(FilterError::NotPositiveDefinite {
+            quantity: "process_cov (Q)",
+            index: Some(step.index),
+        })?;
+        let images = outlook.moved(&cloud.states, series.input(k), &step);
+        Ok(Self { images, factor, sums: cumulative(&cloud.weights), outlook })
+    }
+
+    /// The squared distance of a state from where parent `i` leads, in units of the noise; infinite where no noise
+    /// leads there.
+    fn distance(&self, x: &[f64], i: usize, z: &mut [f64]) -> f64 {
+        let n = x.len();
+        let image = &self.images[i * n..][..n];
+        let (l, mut sum) = (&self.factor, 0.0);
+        for i in 0..n {
+            let mut v = x[i] - image[i];
+            if self.outlook.is_state_angle(i) {
+                v = v.wrap_angle();
+            }
+            for k in 0..i {
+                v -= l[(i, k)] * z[k];
+            }
+            z[i] = if l[(i, i)] > 0.0 { v / l[(i, i)] } else { 0.0 };
+            sum += z[i] * z[i];
+            if l[(i, i)] == 0.0 && v.abs() > 1e-9 * (1.0 + x[i].abs()) {
+                return f64::INFINITY;
+            }
+        }
+        sum
+    }
+
+    /// Draws the parent of a state: proposed by weight and accepted by how likely the step is, which no step exceeds at its
+    /// middle; by the weights of all where that takes too long.
+    fn draw(&self, x: &[f64], weights: &[f64], stream: &mut Stream) -> usize {
+        let z = &mut vec![0.0; x.len()];
+        // Where a direction has no noise hardly any proposal could be right.
+        let proposals = if self.factor.diagonal().min() > 0.0 { PROPOSALS } else { 0 };
+        for _ in 0..proposals {
+            let i = find(&self.sums, stream.uniform());
+            if stream.uniform() < (-0.5 * self.distance(x, i, z)).exp() {
+                return i;
+            }
+        }
+        let logs: Vec<f64> = weights
+            .iter()
+            .enumerate()
+            .map(|(i, weight)| weight.ln() - 0.5 * self.distance(x, i, z))
+            .collect();
+        let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if !most.is_finite() {
+            // Nobody leads here (a box was in the way): any of them.
+            return find(&self.sums, stream.uniform());
+        }
+        let likely: Vec<f64> = logs.iter().map(|l| (l - most).exp()).collect();
+        find(&cumulative(&likely), stream.uniform())
+    }
+}
+
+/// Mean and covariance of equally likely states.
+fn moments(states: &[f64], n: usize, mean: &mut [f64], cov: &mut [f64]) {
+    let count = (states.len() / n) as f64;
+    for state in states.chunks_exact(n) {
+        for (m, v) in mean.iter_mut().zip(state) {
+            *m += v / count;
+        }
+    }
+    for state in states.chunks_exact(n) {
+        for j in 0..n {
+            for i in 0..n {
+                cov[j * n + i] += (state[i] - mean[i]) * (state[j] - mean[j]) / count;
+            }
+        }
+    }
+}
