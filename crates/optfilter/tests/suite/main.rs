@@ -15,4 +15,5 @@ mod failures;
 mod golden;
 mod likelihoods;
 mod properties;
+mod smoother;
 mod window;

@@ -3,11 +3,8 @@
 //!
 //! Tolerances are relative to 1 + |entry|: 1e-9 where statsmodels' two smoothers agree to that, and for the nonlinear systems
 //! a hundred times those of the filtered numbers in `golden.rs`, since filterpy inverts the predicted covariance.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{RangeBearing, all_close, golden, matrix, numbers};
+use crate::common::{RangeBearing, all_close, close, golden, matrix, numbers};
 use nalgebra::{Const, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1, matrix, vector};
 use optfilter::filter::{
     Bounded, Extended, GaussianBelief, Iterated, Kalman, SigmaPoints, Unscented,
@@ -172,8 +169,8 @@ fn rows_of_one_time_and_uneven_times_are_as_they_are() {
     let cov = precision.try_inverse().unwrap();
     let mean = cov * vector![0.5, 3.0, 1.5];
     for (row, k) in [(0, 0), (1, 1), (3, 2)] {
-        common::close(smoothed[row].mean[0], mean[k], 1e-13, "mean");
-        common::close(smoothed[row].cov[0], cov[(k, k)], 1e-13, "cov");
+        close(smoothed[row].mean[0], mean[k], 1e-13, "mean");
+        close(smoothed[row].cov[0], cov[(k, k)], 1e-13, "cov");
     }
 }
 
@@ -187,8 +184,8 @@ fn states_without_noise_are_the_same_at_every_row() {
     let smoothed = Kalman::new(model, noise).smooth(&start, &series).unwrap();
     for belief in &smoothed {
         assert_eq!((belief.mean[0], belief.cov[(0, 0)]), (3.0, 0.0));
-        common::close(belief.mean[1], 3e6 * 3.0 / (3e6 + 1.0), 1e-9, "mean"); // of 1, 2 and 6
-        common::close(belief.cov[(1, 1)], 1e6 / (3e6 + 1.0), 1e-9, "cov");
+        close(belief.mean[1], 3e6 * 3.0 / (3e6 + 1.0), 1e-9, "mean"); // of 1, 2 and 6
+        close(belief.cov[(1, 1)], 1e6 / (3e6 + 1.0), 1e-9, "cov");
     }
 }
 
@@ -259,6 +256,6 @@ fn angles_are_compared_around_the_circle() {
         let smoothed = filter.smooth_back(&filtered, &next, &series, 1).unwrap();
         // Halfway, since P = Q.
         let halfway = 0.5 * (3.1 + std::f64::consts::TAU - 3.1);
-        common::close(smoothed.mean[0], halfway, 1e-13, "mean");
+        close(smoothed.mean[0], halfway, 1e-13, "mean");
     }
 }

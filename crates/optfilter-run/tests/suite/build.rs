@@ -1,6 +1,4 @@
-//! Filters of a problem in Rust, as `build` makes them. One type of model for all tests: every further one is compiled with
-//! every filter.
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+//! Filters of a problem in Rust, as `build` makes them.
 
 use nalgebra::DMatrix;
 use optfilter::Series;

@@ -1,17 +1,19 @@
 //! Forecasts: against statsmodels, and by how often what comes lies inside the intervals.
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-mod golden;
-
-use golden::{apart, nile, problem};
+use crate::golden::{apart, nile, problem};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::Series;
 use optfilter::model::likelihood::{Component, Link, Poisson};
-use optfilter::model::{Linear, RandomWalk, Step};
+use optfilter::model::{Linear, Step};
 use optfilter_run::{
     Estimate, FilterSpec, Forecast, LikelihoodSpec, Problem, RunModel, Spread, build, forecast,
     simulate,
 };
+
+/// A random walk of one state that is measured as it is.
+fn walk() -> Linear<Dyn, Dyn> {
+    Linear::new(DMatrix::identity(1, 1), DMatrix::identity(1, 1)).unwrap()
+}
 
 /// Filters a series and says what comes after it.
 fn ahead<T: RunModel>(
@@ -110,7 +112,7 @@ fn intervals_hold_what_they_say() {
 /// Counts have intervals of whole numbers, from the particle filter and from the extended one, which agree.
 #[test]
 fn counts_are_drawn() {
-    let mut problem = Problem::new(RandomWalk::new(Dyn(1))).noise(0.01, 5.0).start(5.0, 0.5);
+    let mut problem = Problem::new(walk()).noise(0.01, 5.0).start(5.0, 0.5);
     let poisson = Component::Poisson(Poisson { link: Link::Identity });
     problem.likelihood = Some(LikelihoodSpec::Components(vec![poisson]));
     let ys = [4.0, 6.0, 5.0, 7.0, 5.0];
@@ -127,7 +129,7 @@ fn counts_are_drawn() {
 /// Without a covariance there is a mean, and nothing else is made up.
 #[test]
 fn a_point_has_no_intervals() {
-    let problem = Problem::new(RandomWalk::new(Dyn(1))).noise(0.1, 1.0);
+    let problem = Problem::new(walk()).noise(0.1, 1.0);
     let spec = FilterSpec { error_bars: Some(false), ..FilterSpec::of("imap").unwrap() };
     let found = ahead(&spec, &problem, &[1.0, 2.0], 3);
     for spread in [found.states[2][0], found.measurements[2][0]] {

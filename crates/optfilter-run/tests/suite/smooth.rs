@@ -1,9 +1,6 @@
 //! The smoothers behind every door: against statsmodels, and against each other where one of them is exact.
-#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-mod golden;
-
-use golden::{apart, nile, problem};
+use crate::golden::{apart, nile, problem};
 use nalgebra::{DMatrix, dmatrix};
 use optfilter::Series;
 use optfilter::model::{Growth, Linear};

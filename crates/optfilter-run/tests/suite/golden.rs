@@ -1,5 +1,4 @@
 //! Numbers of statsmodels, which the library keeps beside its own tests.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use nalgebra::DMatrix;
 use nalgebra::Dyn;
