@@ -193,12 +193,12 @@ class Forecast:
 
 
 def _times(model: Model, given: Given, clock: tuple[float, float], rows: int) -> Any:
-    """The times of the rows ahead."""
-    ys, ts = given.arrays[:2]
-    start, dt = clock
+    """The times of the rows ahead; `clock` is the time of the last row where rows have none, and the step."""
+    ts = given.arrays[1]
+    last, dt = clock
     ahead = np.arange(1, rows + 1, dtype=np.float64) * dt
     if ts is None:
-        return start + (ys.shape[-2] - 1) * clock[1] + ahead
+        return last + ahead
     shown = np.asarray(given.shown) if given.shown is not None else None
     if shown is not None and shown.dtype.kind == "M":
         seconds = ahead * getattr(model, "seconds_per_unit", 1.0)

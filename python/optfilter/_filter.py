@@ -342,7 +342,8 @@ class Filter(_core.CoreFilter):
             us_ahead = to_float_array("us_ahead", us_ahead)
             us_ahead = us_ahead[:, None] if us_ahead.ndim == 1 else us_ahead
         arrays = self.forecast_arrays(steps, dt, us_ahead, *given.arrays, t0, first)
-        return Forecast(self.model, arrays, given, (start, dt))
+        last = start + (given.arrays[0].shape[-2] - 1) * usual
+        return Forecast(self.model, arrays, given, (last, dt))
 
     def _clock_of(self, first: bool, t0: Optional[float]) -> tuple[float, float]:
         """The time of the first row where rows have none, and the step."""

@@ -111,9 +111,11 @@ def fit(
     for part in ys if many else [ys]:
         data = read(model, part, ts, us)
         blocks = data.ys if data.ys.ndim == 3 else [data.ys]
-        for block in blocks:
-            inputs = None if data.us is None else _rows("us", data.us, model.inputs)
-            series.append((_rows("ys", block, model.m), data.ts, inputs))
+        for b, block in enumerate(blocks):
+            ts_of = data.ts[b] if data.ts is not None and data.ts.ndim == 2 else data.ts
+            us_of = data.us[b] if data.us is not None and data.us.ndim == 3 else data.us
+            inputs = None if us_of is None else _rows("us", us_of, model.inputs)
+            series.append((_rows("ys", block, model.m), ts_of, inputs))
     settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
     names = [free] if isinstance(free, str) else list(free)
     found = _core.fit_text(

@@ -67,6 +67,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return files::print(&steady::page(&spec, &filter, &at, (&step, &u), args.json)?);
     }
     let past = filter.window();
+    if past > 0 && args.gain.is_some() {
+        return Err(Failure::usage("--gain is for filters without a window"));
+    }
     if past * spec.observations.len() > MOST_ROWS {
         return Err(Failure::usage(format!(
             "--window {past} is too long to be explained; a shorter one shows the same"
@@ -76,7 +79,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let over = at.over_window(&f, past, filter.discount());
     let (row, at) = (at, over);
     let largest = 1.0 / at.curvature();
-    let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap;
+    let weak = filter.is_windowed() && filter.is_weak();
+    let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap && !weak;
     let prior = plain
         .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()));
     let gain = match &prior {

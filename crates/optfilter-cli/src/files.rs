@@ -7,6 +7,7 @@ use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{
     Format, OutputColumn, Rows, Source, TableReader, TableWriter, foreign, format_time, is_gzip,
 };
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -166,6 +167,18 @@ pub fn out_format(path: &Path, told: Option<FormatName>, other: Format) -> Resul
     }
 }
 
+/// Refuses results with two columns of one name.
+pub fn check_columns(columns: &[OutputColumn]) -> Result<(), Failure> {
+    let mut names = HashSet::with_capacity(columns.len());
+    match columns.iter().find(|column| !names.insert(column.name())) {
+        None => Ok(()),
+        Some(column) => Err(Failure::usage(format!(
+            "the results would have two columns called `{}`; rename a state of the model",
+            column.name()
+        ))),
+    }
+}
+
 /// Starts a table in a file of that name, compressed if the name says so.
 pub fn table_writer(
     out: Box<dyn Write + Send>,
@@ -320,12 +333,12 @@ pub fn backwards(
     Failure::data(if after <= first {
         format!(
             "{name}: at line {line} the times begin again: {is} after {was}, as where one series follows another; \
-             --by COLUMN filters several series, if a column names them"
+             filter one series at a time, or `filter --by COLUMN` if a column names them"
         )
     } else {
         format!(
-            "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or say \
-             --by COLUMN if it holds several series"
+            "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or keep the rows \
+             of one series if it holds several (`filter --by COLUMN` takes them all)"
         )
     })
 }

@@ -112,6 +112,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.lagged && spec.runner(&filter)?.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
     }
+    if args.by.is_some() && out_format == Format::Npy {
+        return Err(Failure::usage("an .npy file has no names of series; write .npz"));
+    }
     if args.by.is_some() && (args.lagged || args.plot.path.is_some()) {
         return Err(Failure::usage("--by goes with neither --lagged nor --plot"));
     }

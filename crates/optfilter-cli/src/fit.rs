@@ -76,19 +76,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let options = Options { free: args.free.clone(), starts: args.starts.into(), seed: args.seed };
     let found = fit(&spec, &filter, &data, &options).map_err(|e| failure(e, &args.data))?;
-    if let Some(path) = save {
+    let saved = save.map_or(Ok(()), |path| {
         let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
         files::replace_atomically(path, after.as_bytes())
-            .map_err(|e| Failure::write(&path.display().to_string(), &e))?;
-    }
-    if args.json {
-        return files::print(&format!("{}\n", as_json(&found)));
-    }
-    let mut out = found.summary(&spec.name);
-    if let Some(path) = save {
-        out.push_str(&format!("\nSaved to {}.\n", path.display()));
-    }
-    files::print(&out)
+            .map_err(|e| Failure::write(&path.display().to_string(), &e))
+    });
+    // What was found is shown even if it could not be saved.
+    let out = match (args.json, save) {
+        (true, _) => format!("{}\n", as_json(&found)),
+        (false, Some(path)) if saved.is_ok() => {
+            format!("{}\nSaved to {}.\n", found.summary(&spec.name), path.display())
+        }
+        (false, _) => found.summary(&spec.name),
+    };
+    files::print(&out).and(saved)
 }
 
 /// In the words of the command line.

@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (_, spec) = files::model(&args.model)?;
     let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
-    let other = if format == Format::Parquet { Format::Csv } else { format };
+    let other = if format.is_text() { format } else { Format::Csv };
     let out_format = files::out_format(&args.out, args.out_format, other)?;
     let table = Whole::read(&args.data, args.format, &spec, &filter, args.time.as_deref())?;
     let ahead = Ahead::new(&args, &spec, &table)?;
@@ -165,13 +165,16 @@ impl Ahead {
             if args.ahead.is_none_or(|n| k > n as usize) && until.is_none() {
                 break;
             }
-            let Some(time) = pace.after(data.time(rows - 1), k, spec) else { break };
+            let Some(time) = pace.after(data.time(rows - 1), k, spec) else {
+                return Err(Failure::usage("the calendar ends before the forecast does"));
+            };
             // Sums of steps are not exact.
             if until.is_some_and(|until| time > until + 1e-9 * (until - from).abs()) {
                 break;
             }
             if k > MOST_AHEAD {
-                let message = format!("--until: that is more than {MOST_AHEAD} rows ahead");
+                let flag = if until.is_some() { "--until" } else { "--steps" };
+                let message = format!("{flag}: that is more than {MOST_AHEAD} rows ahead");
                 return Err(Failure::usage(message));
             }
             out.push(time, rows + k, &pace, spec, table);
@@ -309,7 +312,9 @@ fn describe(
     names: &[String],
 ) -> String {
     let last = found.steps.len() - 1;
-    let mut out = format!("{}\n{} rows ahead\n", filter.flags(), last + 1);
+    // --steps are rows here.
+    let flags = filter.flags().replace("--steps", "--optimizer-steps");
+    let mut out = format!("{flags}\n{} rows ahead\n", last + 1);
     for (name, spread) in names.iter().zip(both(found, last)) {
         out.push_str(&format!("{name} at the last: {}", style::short(spread.mean)));
         let (low, high) = spread.intervals[2];

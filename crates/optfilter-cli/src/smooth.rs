@@ -71,7 +71,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (_, spec) = files::model(&args.model)?;
     let filter = args.filter.filter(&spec)?;
     let format = files::format(&args.data, args.format);
-    let other = if format == Format::Parquet { Format::Csv } else { format };
+    let other = if format.is_text() { format } else { Format::Csv };
     let out_format = files::out_format(&args.out, args.out_format, other)?;
     let table = Whole::read(&args.data, args.format, &spec, &filter, args.time.as_deref())?;
     let filter = filter.smoothing(&spec.problem()?, table.data.len())?;
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// The standard deviation of state `i` at row `k`; NaN where there is none.
 fn std(covs: &[f64], n: usize, k: usize, i: usize) -> f64 {
-    covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |v| v.max(0.0).sqrt())
+    covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |&v| if v < 0.0 { 0.0 } else { v.sqrt() })
 }
 
 fn write(

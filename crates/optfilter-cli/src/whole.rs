@@ -89,14 +89,7 @@ pub fn write_table(
     columns: Vec<OutputColumn>,
     rows: impl Iterator<Item = (Vec<f64>, Option<Vec<u8>>)>,
 ) -> Result<(), Failure> {
-    for (i, column) in columns.iter().enumerate() {
-        if columns[..i].iter().any(|c| c.name() == column.name()) {
-            return Err(Failure::usage(format!(
-                "the results would have two columns called `{}`; rename a state of the model",
-                column.name()
-            )));
-        }
-    }
+    files::check_columns(&columns)?;
     let standard = files::is_standard(path);
     let name = if standard { "standard output".to_owned() } else { path.display().to_string() };
     let (out, fresh): (Box<dyn io::Write + Send>, _) = if standard {

@@ -156,3 +156,62 @@ fn what_cannot_be_smoothed_is_refused() {
     let broken = folder.write("b.csv", "y\n1\nx\n");
     assert_eq!(run(&["smooth", &model, &broken]).status.code(), Some(3));
 }
+
+/// A whole table is one window, whatever optimizer the file has chosen for a row; what is not the posterior has no spread.
+#[test]
+fn a_files_optimizer_is_for_rows() {
+    let folder = Folder::new();
+    let imap =
+        format!("{LEVEL}[filter]\nmethod = \"imap\"\noptimizer = \"adam\"\nsteps = 10\nlr = 1\n");
+    let (plain, adam) = (folder.write("m.toml", LEVEL), folder.write("a.toml", &imap));
+    let data = folder.write("d.csv", "y\n1\n\n2\n4\n3\n5\n");
+    let exact = ok(&["smooth", &plain, &data, "-q"]);
+    let window = ok(&["smooth", &adam, &data, "-q"]);
+    for name in ["level", "level_std"] {
+        for (a, b) in column(&exact, name).iter().zip(column(&window, name)) {
+            assert!((a - b).abs() < 1e-6, "{name}: {a} {b}");
+        }
+    }
+    for flags in [["--discount", "0.9"], ["--loss", "squared"]] {
+        let text = ok(&[&["smooth", &adam, &data, "-q"][..], &flags].concat());
+        assert!(column(&text, "level_std").iter().all(|v| v.is_nan()), "{text}");
+    }
+    let one = folder.write("one.csv", "y\n1\n");
+    assert_eq!(column(&ok(&["smooth", &adam, &one, "-q"]), "level").len(), 1);
+}
+
+/// A heading that has turned twice: the intervals of particles lie around the mean, as those of the extended filter.
+#[test]
+fn angles_are_forecast_on_the_circle() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"h\"]\nangles = [\"h\"]\n[dynamics]\nh = \"h + 0.5\"\n[observation]\ny = { equation = \"h\", angle = true }\n\
+         [process_noise]\nstd = 0.05\n[measurement_noise]\nstd = 0.05\n[initial]\nmean = 0\nstd = 0.1\n",
+    );
+    let ys: String = (0..24)
+        .map(|k| {
+            format!("{}\n", f64::sin_cos(0.5 * f64::from(k)).0.atan2(f64::cos(0.5 * f64::from(k))))
+        })
+        .collect();
+    let data = folder.write("d.csv", &format!("y\n{ys}"));
+    let of = |method: &str| {
+        let text = ok(&["forecast", &model, &data, "--steps", "3", "-q", "--method", method]);
+        ["h", "h_lo95", "h_hi95", "y", "y_lo95", "y_hi95"].map(|name| column(&text, name))
+    };
+    for (drawn, extended) in of("pf").iter().zip(of("ekf")) {
+        for (a, b) in drawn.iter().zip(extended) {
+            assert!((a - b).abs() < 0.05, "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn a_forecast_ends_with_the_calendar() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", &format!("{LEVEL}[time]\ncolumn = \"t\"\n"));
+    let data = folder.write("d.csv", "t,y\n9999-10-01,1\n9999-11-01,2\n9999-12-01,3\n");
+    let output = run(&["forecast", &model, &data, "--steps", "1"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the calendar ends"), "{}", stderr(&output));
+}

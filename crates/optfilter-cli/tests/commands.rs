@@ -143,6 +143,14 @@ fn explain_gives_the_prior_of_a_window() {
     let value: serde_json::Value = serde_json::from_str(&ok(&[&args[..], &rule].concat())).unwrap();
     assert!(value["implied_prior"].is_null(), "{value}");
     assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
+    // A path that may bend has no such prior, and another gain.
+    let noisy = folder.write("n.toml", &(folder.read("m.toml") + "[process_noise]\nvar = 1\n"));
+    let weak =
+        ["explain", &noisy, "--steps", "3", "--window", "2", "--constraint", "weak", "--json"];
+    let weak = [&weak[..], &["--optimizer", "gd", "--lr", "0.03"]].concat();
+    let value: serde_json::Value = serde_json::from_str(&ok(&weak)).unwrap();
+    assert!(value["implied_prior"].is_null(), "{value}");
+    assert!((number(&value["gain"]) - gain).abs() > 1e-3, "{value}");
 }
 
 #[test]

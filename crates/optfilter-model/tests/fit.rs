@@ -402,3 +402,55 @@ fn what_cannot_be_fitted_is_refused_by_name() {
     let empty = fit(&spec, &spec.filter, &[series(&spec, &[vec![f64::NAN]])], &Options::default());
     assert_eq!(empty.unwrap_err(), FitError::Empty { series: 0 });
 }
+
+/// Two sensors of one state, in units of a c-th: every row is as likely as before, less twice the logarithm of c. What rounding leaves
+/// of an unknown that the first sensor has resolved is not resolved again by the second.
+#[test]
+fn an_unknown_is_resolved_once() {
+    let at = |c: f64| {
+        let text = format!(
+            "states = [\"level\", \"slope\"]\n[dynamics]\nlevel = \"level + slope\"\nslope = \"slope\"\n\
+             [observation]\na = \"{c}*level\"\nb = \"{c}*level\"\n[process_noise]\nvar = 0.5\n\
+             [measurement_noise]\nvar = {}\n[initial]\nmean = 0\nstd = 1\ndiffuse = true\n[filter]\nmethod = \"kf\"\n",
+            c * c
+        );
+        let spec = ModelSpec::parse("m.toml", &text).unwrap();
+        let rows: Vec<Vec<f64>> = (0..20)
+            .map(|k| (k as f64, (1.7 * k as f64).sin()))
+            .map(|(k, noise)| vec![c * (k + noise), c * (k - noise)])
+            .collect();
+        let data = [series(&spec, &rows)];
+        let free = quantities(&spec, &["measurement_noise.a".into()]).unwrap();
+        let objective = Objective::new(&spec, &spec.filter, free, &data).unwrap();
+        objective.gradient(&objective.place(&[c * c])).unwrap().0
+    };
+    for c in [2.0, 7.0, 49.0, 0.3] {
+        // Of the 40 numbers two resolve the unknowns, in units of c as the others.
+        let expected = at(1.0) - 40.0 * f64::ln(c);
+        assert!((at(c) - expected).abs() < 1e-8, "{c}: {} {expected}", at(c));
+    }
+}
+
+#[test]
+fn bounds_are_of_single_quantities() {
+    let text = "system = \"local-level\"\n[fit.bounds]\nprocess_noise = [0, 0.01]\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let data = [drawn(&spec, 50, 1)];
+    let error = fit(&spec, &spec.filter, &data, &Options::default()).unwrap_err();
+    let FitError::Free(error) = error else { panic!("{error:?}") };
+    assert_eq!(error.message, "[fit.bounds]: `process_noise` is a group");
+    assert!(error.help.unwrap().contains("process_noise.level"));
+}
+
+/// A start in small units is no word about what the series tells.
+#[test]
+fn what_is_far_from_its_start_is_not_flat() {
+    let text = "system = \"local-level\"\n[initial]\nmean = 0\nstd = 1\n[fit]\nfree = [\"initial.mean\"]\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let spec = ModelSpec { measurement_cov: spec.measurement_cov.map(|r| r * 4e3), ..spec };
+    let rows: Vec<Vec<f64>> =
+        (0..100).map(|k| vec![1000.0 + 60.0 * f64::sin(2.3 * k as f64)]).collect();
+    let found = fit(&spec, &spec.filter, &[series(&spec, &rows)], &Options::default()).unwrap();
+    assert!((value_of(&found, "initial.mean.level").0 - 1000.0).abs() < 60.0);
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+}

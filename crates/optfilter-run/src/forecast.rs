@@ -36,6 +36,7 @@ use optfilter::filter::FilterError;
 use optfilter::linalg::psd_factor;
 use optfilter::model::Step;
 use optfilter::rng::Stream;
+use optfilter::scalar::Scalar;
 
 /// How much of the probability the intervals hold.
 pub const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
@@ -80,6 +81,14 @@ impl Spread {
             (quantile(draws, tail * total), quantile(draws, (1.0 - tail) * total))
         });
         Self { mean, std: variance.sqrt(), intervals }
+    }
+}
+
+/// An angle as the one within half a turn of `centre`; other numbers as they are.
+fn near(value: f64, centre: f64, angle: bool) -> f64 {
+    match angle {
+        true => centre + (value - centre).wrap_angle(),
+        false => value,
     }
 }
 
@@ -163,19 +172,21 @@ impl Ahead<'_> {
         weights: &[f64],
         stream: &mut Stream,
     ) -> Result<Both, RunError> {
-        let measured = self.measured(live, states, weights, stream)?;
+        let measured = self.measured(live, mean, states, weights, stream)?;
         let of_state = |i: usize| {
-            let values = states.chunks_exact(self.n).map(|x| x[i]);
+            let angle = self.outlook.is_state_angle(i);
+            let values = states.chunks_exact(self.n).map(|x| near(x[i], mean[i], angle));
             let mut draws: Vec<_> = values.zip(weights.iter().copied()).collect();
             Spread::sampled(mean[i], &mut draws)
         };
         Ok(((0..self.n).map(of_state).collect(), measured))
     }
 
-    /// One draw of the measurements for each state.
+    /// One draw of the measurements for each state; angles around that of the mean state.
     fn measured(
         &self,
         live: &dyn Live,
+        mean: &[f64],
         states: &[f64],
         weights: &[f64],
         stream: &mut Stream,
@@ -183,14 +194,17 @@ impl Ahead<'_> {
         let (mut y, mut means) = (vec![0.0; self.m], vec![0.0; self.m]);
         let mut draws = vec![Vec::with_capacity(weights.len()); self.m];
         let total: f64 = weights.iter().sum();
+        let mut centre = vec![0.0; self.m];
+        live.expected(mean, self.u, self.step, &mut centre);
+        let around = |i: usize, y: f64| near(y, centre[i], self.outlook.is_angle(i));
         for (x, weight) in states.chunks_exact(self.n).zip(weights) {
             live.expected(x, self.u, self.step, &mut y);
-            for (mean, y) in means.iter_mut().zip(&y) {
-                *mean += y * weight / total;
+            for (i, (mean, y)) in means.iter_mut().zip(&y).enumerate() {
+                *mean += around(i, *y) * weight / total;
             }
             self.outlook.draw(x, self.u, self.step, stream, &mut y)?;
-            for (draws, y) in draws.iter_mut().zip(&y) {
-                draws.push((*y, *weight));
+            for (i, (draws, y)) in draws.iter_mut().zip(&y).enumerate() {
+                draws.push((around(i, *y), *weight));
             }
         }
         Ok(means.iter().zip(&mut draws).map(|(m, draws)| Spread::sampled(*m, draws)).collect())
@@ -214,7 +228,8 @@ impl Ahead<'_> {
         }
         if !self.outlook.is_gaussian() {
             let points = self.drawn(estimate, stream)?;
-            let measured = self.measured(live, &points, &vec![1.0; DRAWS], stream)?;
+            let measured =
+                self.measured(live, &estimate.mean, &points, &vec![1.0; DRAWS], stream)?;
             return Ok((states, measured));
         }
         // What the filter would make of the expected measurement says how far it expects to be off.

@@ -4,7 +4,7 @@ use crate::error::{RunError, SpecError};
 use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, Problem};
-use crate::spec::FilterSpec;
+use crate::spec::{CG, FilterSpec, Loss};
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{Bounded, Extended, Filter, FilterError, GaussianBelief, Unscented};
@@ -25,12 +25,15 @@ pub trait Outlook: Send + Sync {
     fn is_gaussian(&self) -> bool;
     /// Whether process and measurement noise are known.
     fn has_noise(&self) -> bool;
-    /// Whether the path through a window may bend.
-    fn is_weak(&self) -> bool;
+    /// Whether the path through a window is that of the highest posterior density: it may bend as far as Q says, every row
+    /// counts as its likelihood says, and conjugate gradients go to the end.
+    fn is_posterior(&self) -> bool;
     /// Random numbers of trajectory `run`, for a purpose.
     fn stream(&self, run: u64, purpose: &str) -> Stream;
     /// Whether state `i` is an angle.
     fn is_state_angle(&self, i: usize) -> bool;
+    /// Whether measurement `i` is an angle.
+    fn is_angle(&self, i: usize) -> bool;
     /// The filtered belief before row `k`, given the smoothed one at it.
     fn smooth_back(
         &self,
@@ -128,8 +131,10 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         self.problem.process.is_some() && self.problem.measurement.is_some()
     }
 
-    fn is_weak(&self) -> bool {
-        self.spec.is_weak()
+    fn is_posterior(&self) -> bool {
+        let spec = &self.spec;
+        let likelihood = spec.loss != Some(Loss::Squared);
+        spec.is_weak() && spec.optimizer() == CG && spec.discount() == 1.0 && likelihood
     }
 
     fn stream(&self, run: u64, purpose: &str) -> Stream {
@@ -138,6 +143,9 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
 
     fn is_state_angle(&self, i: usize) -> bool {
         self.model.is_state_angle(i)
+    }
+    fn is_angle(&self, i: usize) -> bool {
+        self.model.is_angle(i)
     }
 
     fn smooth_back(

@@ -57,8 +57,8 @@ pub struct Smoothed {
 }
 
 impl FilterSpec {
-    /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window, unless a window or an
-    /// optimizer is chosen; an error for filters without a smoother. Of settings that name no filter,
+    /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window and conjugate gradients,
+    /// unless a window is chosen; an error for filters without a smoother. Of settings that name no filter,
     /// [`fitted`](Self::fitted) comes first.
     pub fn smoothing<T>(&self, problem: &Problem<T>, rows: usize) -> Result<Self, SpecError> {
         let mut spec = self.clone();
@@ -69,12 +69,15 @@ impl FilterSpec {
                     format!("{name} cannot be smoothed; use kf, ekf, iekf, ukf, pf or imap");
                 return Err(SpecError::of("method", message));
             }
-            Method::Imap if spec.window.is_none() && rows > 1 => {
-                spec.window = Some(u32::try_from(rows - 1).unwrap_or(u32::MAX));
-                if spec.optimizer.is_none() && spec.lr.is_none() {
+            Method::Imap if spec.window.is_none() => {
+                spec.window = Some(u32::try_from(rows.saturating_sub(1)).unwrap_or(u32::MAX));
+                // An optimizer that was chosen for a row is none for all of them at once.
+                if spec.optimizer.as_deref() != Some(CG) {
                     spec.optimizer = Some(CG.into());
-                    spec.steps = spec.steps.or(Some(ITERATIONS));
+                    spec.steps = None;
+                    (spec.lr, spec.decay, spec.carry) = (None, None, None);
                 }
+                spec.steps = spec.steps.or(Some(ITERATIONS));
                 let free = problem.process.is_some() && !spec.carry();
                 if spec.constraint.is_none() && free {
                     spec.constraint = Some(Constraint::Weak);
@@ -185,7 +188,7 @@ fn window(
     let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false)?;
     let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
     let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
-    if !(whole && outlook.is_weak() && outlook.is_gaussian() && outlook.has_noise()) {
+    if !(whole && outlook.is_posterior() && outlook.is_gaussian() && outlook.has_noise()) {
         return Ok(out);
     }
     let state = |k: usize| &out.means[k * n..][..n];

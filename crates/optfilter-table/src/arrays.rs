@@ -10,7 +10,7 @@ use crate::calendar::{format_time, parse_time};
 use crate::cell::{Cell, Cells, parse};
 use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
 use crate::error::TableError;
-use crate::npz::{Content, Npz, NpzError, write_npy, write_npz};
+use crate::npz::{Content, Npz, NpzError, content, npy, write_npy, write_npz};
 use crate::source::Source;
 use crate::write::label;
 use std::collections::HashMap;
@@ -33,15 +33,42 @@ impl From<NpzError> for TableError {
 /// An array as columns.
 struct Field {
     name: String,
-    rows: usize,
+    /// How many rows it has, or why it is no column.
+    rows: Result<usize, String>,
     /// How many columns it is.
     width: usize,
-    /// Its elements, or why they are no columns.
-    content: Result<Content, String>,
+    /// Its elements, once they are asked for.
+    content: Option<Content>,
 }
+
+/// Where arrays come from.
+enum File {
+    Archive(Npz),
+    Single(Vec<u8>),
+}
+
+impl File {
+    fn shape(&self, name: &str) -> Result<Vec<usize>, NpzError> {
+        match self {
+            Self::Archive(npz) => npz.shape(name),
+            Self::Single(bytes) => npy(bytes, |header| Ok(header.shape.clone())),
+        }
+    }
+
+    fn content(&self, name: &str) -> Result<Content, NpzError> {
+        match self {
+            Self::Archive(npz) => npz.content(name),
+            Self::Single(bytes) => npy(bytes, content),
+        }
+    }
+}
+
+/// More columns than any table has: what says so is damaged, or no table.
+const MOST_COLUMNS: usize = 4_000_000;
 
 /// A table of arrays being read.
 pub(crate) struct ArrayReader {
+    file: File,
     fields: Vec<Field>,
     header: Vec<String>,
     /// Field and place in its rows of each wanted column.
@@ -55,37 +82,41 @@ impl ArrayReader {
     pub(crate) fn new(source: Source, archive: bool) -> Result<Self, TableError> {
         let mut bytes = Vec::new();
         source.into_stream().read_to_end(&mut bytes)?;
-        let arrays = if archive {
+        let (file, names) = if archive {
             let npz = Npz::of(Path::new(""), bytes)?;
-            let names = npz.names().into_iter().map(str::to_owned);
-            names.map(|name| (npz.content(&name), name)).collect()
+            let names = npz.names().into_iter().map(str::to_owned).collect();
+            (File::Archive(npz), names)
         } else {
-            let content =
-                crate::npz::npy(&bytes).map_err(|message| TableError::Array { message })?;
-            vec![(Ok(content), NAMELESS.to_owned())]
+            (File::Single(bytes), vec![NAMELESS.to_owned()])
         };
         let mut fields = Vec::new();
         let mut header = Vec::new();
-        for (array, name) in arrays {
+        for name in names {
             // What cannot be read matters only if it is asked for.
-            let (shape, content) = match array {
-                Ok((shape, _)) if shape.first() == Some(&0) => {
-                    (vec![0], Err(format!("array {name:?} has no rows")))
-                }
-                Ok((shape, content)) => (shape, Ok(content)),
-                Err(NpzError::Damaged { reason, .. }) => (vec![0], Err(reason)),
+            let (rows, axes) = match file.shape(&name) {
+                Ok(shape) => match shape.split_first() {
+                    // A number without an axis is no column.
+                    None => continue,
+                    Some((0, _)) => (Err(format!("array {name:?} has no rows")), Vec::new()),
+                    Some((rows, axes)) => (Ok(*rows), axes.to_vec()),
+                },
+                Err(NpzError::Damaged { reason, .. }) if archive => (Err(reason), Vec::new()),
                 Err(error) => return Err(error.into()),
             };
-            // A number without an axis is no column.
-            let Some((&rows, axes)) = shape.split_first() else { continue };
-            header.extend(columns(&name, axes));
-            fields.push(Field { name, rows, width: axes.iter().product(), content });
+            let width = axes.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
+            let Some(width) = width.filter(|w| header.len().saturating_add(*w) <= MOST_COLUMNS)
+            else {
+                let message = format!("array {name:?} has more columns than a table can");
+                return Err(TableError::Array { message });
+            };
+            header.extend(columns(&name, &axes));
+            fields.push(Field { name, rows, width, content: None });
         }
         if header.is_empty() {
             return Err(TableError::Empty);
         }
         let (wanted, cells) = (Vec::new(), Cells::default());
-        Ok(Self { fields, header, wanted, cells, rows: 0, row: 0 })
+        Ok(Self { file, fields, header, wanted, cells, rows: 0, row: 0 })
     }
 
     pub(crate) fn header(&self) -> &[String] {
@@ -101,25 +132,29 @@ impl ArrayReader {
                 Some(*end)
             })
             .collect();
-        let mut first: Option<&Field> = None;
+        let mut first: Option<(String, usize)> = None;
         for (column, wanted) in wanted {
             let at = ends.partition_point(|end| *end <= column);
-            let (Some(field), Some(end)) = (self.fields.get(at), ends.get(at)) else { continue };
-            if let Err(message) = &field.content {
-                return Err(TableError::Array { message: message.clone() });
-            }
-            let long = *first.get_or_insert(field);
-            if long.rows != field.rows {
+            let (Some(field), Some(end)) = (self.fields.get_mut(at), ends.get(at)) else {
+                continue;
+            };
+            let rows = match &field.rows {
+                Ok(rows) => *rows,
+                Err(message) => return Err(TableError::Array { message: message.clone() }),
+            };
+            let (long, count) = first.get_or_insert_with(|| (field.name.clone(), rows));
+            if *count != rows {
+                let name = &field.name;
                 return Err(TableError::Array {
-                    message: format!(
-                        "array {:?} has {} rows and {:?} has {}",
-                        long.name, long.rows, field.name, field.rows
-                    ),
+                    message: format!("array {long:?} has {count} rows and {name:?} has {rows}"),
                 });
+            }
+            if field.content.is_none() {
+                field.content = Some(self.file.content(&field.name)?);
             }
             self.wanted.push((at, column + field.width - end, wanted));
         }
-        self.rows = first.map_or(0, |field| field.rows);
+        self.rows = first.map_or(0, |(_, rows)| rows);
         Ok(())
     }
 
@@ -130,7 +165,7 @@ impl ArrayReader {
             }
             let line = self.row as u64 + 1;
             for (field, place, wanted) in &self.wanted {
-                let Some(Field { width, content: Ok(content), .. }) = self.fields.get(*field)
+                let Some(Field { width, content: Some(content), .. }) = self.fields.get(*field)
                 else {
                     continue;
                 };
@@ -187,7 +222,8 @@ fn cell(content: &Content, at: usize, kind: ColumnKind) -> (Cell, String) {
 
 /// The columns of an array with these axes after the first.
 fn columns(name: &str, axes: &[usize]) -> Vec<String> {
-    if axes.is_empty() {
+    // NumPy's users often have a second axis of one.
+    if axes.is_empty() || axes == [1] {
         return vec![name.to_owned()];
     }
     let count = axes.iter().product();

@@ -82,21 +82,28 @@ pub(crate) enum Content {
     Seconds(Vec<f64>),
 }
 
-/// The one array of an `.npy` file: its axes and elements.
-pub(crate) fn npy(bytes: &[u8]) -> Result<(Vec<usize>, Content), String> {
-    Header::of(bytes).and_then(|header| content(&header))
+/// Something of the one array of an `.npy` file.
+pub(crate) fn npy<T>(
+    bytes: &[u8],
+    parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
+) -> Result<T, NpzError> {
+    let damaged = |reason| NpzError::Damaged { path: PathBuf::new(), reason };
+    Header::of(bytes).and_then(|header| parse(&header)).map_err(damaged)
 }
 
-fn content(array: &Header<'_>) -> Result<(Vec<usize>, Content), String> {
-    let content = if let Some(texts) = texts(array)? {
+/// The elements of an array, whatever they are.
+pub(crate) fn content(array: &Header<'_>) -> Result<Content, String> {
+    Ok(if let Some(texts) = texts(array)? {
         Content::Texts(texts)
     } else if let Some(seconds) = instants(array)? {
         Content::Seconds(seconds)
     } else {
         Content::Numbers(numbers(array)?.doubles())
-    };
-    Ok((array.shape.clone(), content))
+    })
 }
+
+/// Bytes in which the description of an array ends; NumPy's own take 128.
+const HEADER: usize = 1 << 16;
 
 /// An npz file in memory.
 #[derive(Clone, Debug)]
@@ -147,14 +154,29 @@ impl Npz {
         self.parsed(name, texts)
     }
 
-    /// The axes and elements of that name, whatever they are.
-    pub(crate) fn content(&self, name: &str) -> Result<(Vec<usize>, Content), NpzError> {
+    /// The elements of that name, whatever they are.
+    pub(crate) fn content(&self, name: &str) -> Result<Content, NpzError> {
         self.parsed(name, content)
+    }
+
+    /// The lengths of the axes of that name; only the beginning of the array is unpacked.
+    pub(crate) fn shape(&self, name: &str) -> Result<Vec<usize>, NpzError> {
+        self.unpacked(name, Some(HEADER), |header| Ok(header.shape.clone()))
     }
 
     fn parsed<T>(
         &self,
         name: &str,
+        parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
+    ) -> Result<T, NpzError> {
+        self.unpacked(name, None, parse)
+    }
+
+    /// The array, or as many of its first bytes as are asked for.
+    fn unpacked<T>(
+        &self,
+        name: &str,
+        most: Option<usize>,
         parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
     ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
@@ -173,13 +195,14 @@ impl Npz {
         if *deflated {
             // One byte more than promised is enough to notice a lie; a bomb is not unpacked.
             flate2::read::DeflateDecoder::new(data)
-                .take((*full as u64).saturating_add(1))
+                .take(most.unwrap_or(full.saturating_add(1)) as u64)
                 .read_to_end(&mut content)
                 .map_err(|e| damaged(format!("array {name:?}: {e}")))?;
         } else {
-            content.extend_from_slice(data);
+            let end = most.map_or(data.len(), |most| most.min(data.len()));
+            content.extend_from_slice(data.get(..end).unwrap_or_default());
         }
-        if content.len() != *full {
+        if most.is_none() && content.len() != *full {
             return Err(damaged(format!(
                 "array {name:?} has {} bytes instead of {full}",
                 content.len()
@@ -236,9 +259,9 @@ fn directory(bytes: &[u8]) -> Option<Vec<(String, bool, usize, usize, usize)>> {
 }
 
 /// What a `.npy` array says about itself, and its bytes.
-struct Header<'a> {
+pub(crate) struct Header<'a> {
     kind: &'a str,
-    shape: Vec<usize>,
+    pub(crate) shape: Vec<usize>,
     count: usize,
     data: &'a [u8],
 }

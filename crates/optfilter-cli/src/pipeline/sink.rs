@@ -4,7 +4,6 @@ use super::job::{Job, KIND, Saved, Waiting};
 use crate::failure::Failure;
 use crate::files::{self, Fresh};
 use optfilter_model::table::{Rows, TableWriter};
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::PathBuf;
@@ -39,15 +38,7 @@ impl Sink {
     ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
         let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
         let width = columns.len();
-        let mut names = HashSet::with_capacity(width);
-        for column in &columns {
-            if !names.insert(column.name()) {
-                return Err(Failure::usage(format!(
-                    "the results would have two columns called `{}`; rename a state of the model",
-                    column.name()
-                )));
-            }
-        }
+        files::check_columns(&columns)?;
         let start = |out, name: &str, file, start_len, fresh: Option<Arc<Fresh>>| {
             let continues = resumed.is_some();
             let writer = files::table_writer(out, job.out, job.out_format, columns, continues)?;

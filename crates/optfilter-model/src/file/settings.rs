@@ -10,7 +10,14 @@ pub fn replace_filter(text: &str, spec: &FilterSpec) -> String {
 
 /// The same for any table, whose new text begins with its header.
 pub(crate) fn replace_table(text: &str, name: &str, table: &str) -> String {
-    let is_header = |line: &str| line.trim_start().starts_with('[');
+    // `[name]` and nothing else; a row of a matrix begins with a bracket as well.
+    let is_header = |line: &str| {
+        let bare = line.split('#').next().unwrap_or("").trim();
+        let name = bare.trim_start_matches('[');
+        bare.starts_with('[')
+            && bare.ends_with(']')
+            && name.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '"' | '\''))
+    };
     let header = format!("[{name}]");
     let mut out = String::new();
     let mut inside = false;
@@ -45,6 +52,15 @@ pub(crate) fn replace_table(text: &str, name: &str, table: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The rows of a matrix begin as tables do, and are none.
+    #[test]
+    fn rows_of_a_matrix_are_no_tables() {
+        let text =
+            "[a]\nx = 1\n[noise]\nvar = [\n  [0.09, 0.001],\n  [0.001, 0.09],\n]\n[b]\ny = 2\n";
+        let after = replace_table(text, "noise", "[noise]\nvar = 3\n");
+        assert_eq!(after, "[a]\nx = 1\n[noise]\nvar = 3\n\n[b]\ny = 2\n");
+    }
 
     #[test]
     fn only_the_filter_table_is_replaced() {

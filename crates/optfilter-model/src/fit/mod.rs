@@ -305,10 +305,17 @@ pub fn fit(
 /// Bounds of what does not exist are a mistake.
 fn check_bounds(spec: &ModelSpec) -> Result<(), FitError> {
     for (name, _) in &spec.fit.bounds {
-        if let Err(error) = quantities(spec, std::slice::from_ref(name)) {
-            let message = format!("[fit.bounds]: {}", error.message);
-            return Err(FitError::Free(FreeError { message, ..error }));
-        }
+        let error = match quantities(spec, std::slice::from_ref(name)) {
+            Ok(found) if found.iter().any(|quantity| quantity.name == *name) => continue,
+            Ok(found) => {
+                let names: Vec<&str> = found.iter().map(|q| q.name.as_str()).take(3).collect();
+                let help = Some(format!("give each its own bounds: {}", names.join(", ")));
+                FreeError { name: name.clone(), message: format!("`{name}` is a group"), help }
+            }
+            Err(error) => error,
+        };
+        let message = format!("[fit.bounds]: {}", error.message);
+        return Err(FitError::Free(FreeError { message, ..error }));
     }
     Ok(())
 }

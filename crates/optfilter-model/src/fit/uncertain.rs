@@ -108,7 +108,14 @@ pub(crate) fn examine(
         out.flat = kept;
         return out;
     };
-    let eigen = SymmetricEigen::new(information.clone());
+    // A quantity without bounds is measured by its own size where that is more than the unit of its line.
+    let size = |a: usize| match quantities[kept[a]].bounds {
+        (low, high) if low.is_finite() || high.is_finite() => 1.0,
+        _ => summit.z[kept[a]].abs().max(1.0),
+    };
+    let relative =
+        DMatrix::from_fn(kept.len(), kept.len(), |a, b| information[(a, b)] * size(a) * size(b));
+    let eigen = SymmetricEigen::new(relative);
     for (at, _) in eigen.eigenvalues.iter().enumerate().filter(|(_, v)| **v < FLAT) {
         let direction = eigen.eigenvectors.column(at);
         let largest = direction.amax();

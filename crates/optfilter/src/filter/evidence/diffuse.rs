@@ -87,7 +87,15 @@ impl<S: Scalar> Belief<S> {
                     let cross = outer(&known, &unknown, inverse);
                     self.cov += outer(&unknown, &unknown, f * inverse * inverse)
                         - (&cross + cross.transpose());
+                    let before = left.cov.diagonal();
                     left.cov -= outer(&unknown, &unknown, inverse);
+                    // What rounding leaves of nought would be resolved once more.
+                    for j in 0..h.len() {
+                        if !S::all_lt(before[j].scale(1e-10), left.cov[(j, j)]) {
+                            left.cov.row_mut(j).fill(S::ZERO);
+                            left.cov.column_mut(j).fill(S::ZERO);
+                        }
+                    }
                     left.rank -= 1;
                     sum -= (d.ln() + S::from_f64(LN_TAU)).scale(0.5);
                 }
