@@ -186,7 +186,7 @@ fn angles_are_forecast_on_the_circle() {
     let folder = Folder::new();
     let model = folder.write(
         "m.toml",
-        "states = [\"h\"]\nangles = [\"h\"]\n[dynamics]\nh = \"h + 0.5\"\n[observation]\ny = { equation = \"h\", angle = true }\n\
+        "states = [\"h\"]\n[angles]\nh = true\n[dynamics]\nh = \"h + 0.5\"\n[observation]\ny = { equation = \"h\", angle = true }\n\
          [process_noise]\nstd = 0.05\n[measurement_noise]\nstd = 0.05\n[initial]\nmean = 0\nstd = 0.1\n",
     );
     let ys: String = (0..24)

@@ -78,7 +78,7 @@ impl FilterSpec {
                     (spec.lr, spec.decay, spec.carry) = (None, None, None);
                 }
                 spec.steps = spec.steps.or(Some(ITERATIONS));
-                let free = problem.process.is_some() && !spec.carry();
+                let free = rows > 1 && problem.process.is_some() && !spec.carry();
                 if spec.constraint.is_none() && free {
                     spec.constraint = Some(Constraint::Weak);
                     // They come from the curvature along the path, not from the filter.
