@@ -40,11 +40,12 @@ if [ "${PEERS:-1}" != 0 ]; then
 fi
 phase "the other doors: the program and the library"
 mkdir "$work/doors"
-cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-cli
-cargo run --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" -p optfilter-model --example doors \
-    -- "$work/doors"
 target=${CARGO_TARGET_DIR:-$root/target}
 if [ "$profile" = dev ]; then built=debug; else built=$profile; fi
+# Of the whole workspace, as `cargo test` compiles it: a package alone has other features and would be compiled again.
+cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" --workspace \
+    --bin optfilter --example doors
+"$target/$built/examples/doors" "$work/doors"
 
 # Away from the sources, so that the installed package is the one that is tested.
 cd "$work"
