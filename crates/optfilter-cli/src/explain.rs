@@ -133,8 +133,8 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
 /// Measurements in a window beyond which its prior would take long.
 const MOST_ROWS: usize = 1000;
 
-/// dx/dy of the update, with nothing surprising in the rows before it, by central differences with steps of one deviation of the measurement: the rules
-/// that adapt are not linear, so the gain depends on the size of the surprise.
+/// dx/dy of the update, with nothing surprising in the rows before it, by central differences with steps of one deviation
+/// of the measurement: the rules that adapt are not linear, so the gain depends on the size of the surprise.
 fn measured_gain(
     spec: &ModelSpec,
     filter: &FilterSpec,

@@ -1,17 +1,17 @@
 //! `optfilter filter`: estimates with error bars from a table of measurements.
 
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
+use crate::files;
 use crate::pipeline::{self, Job, Outcome};
-use crate::plot::PlotFlags;
-use crate::settings::{FilterFlags, warn_of_unmoved};
+use crate::settings::warn_of_unmoved;
 use crate::style;
+use crate::tables::{Asked, TableFlags};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, is_gzip};
 use optfilter_run::{FilterSpec, Method};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Filter a table of measurements
@@ -30,26 +30,8 @@ its prediction (NAME_innovation) and a flag: ok, missing, partial (some observat
 (an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
 measurements so far).")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
     #[command(flatten)]
-    filter: FilterFlags,
-    /// Where the estimates go; `-` is standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
-    out: PathBuf,
-    /// Format of the estimates [default: by the name of --out, else that of the data]
-    #[arg(long, value_name = "FORMAT")]
-    out_format: Option<FormatName>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
-    #[command(flatten)]
-    plot: PlotFlags,
-    /// Column with the time; it may be irregular [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
+    tables: TableFlags,
     /// Column with the name of each row's series: every series has a filter of its own, and rows may come in any order
     #[arg(long, value_name = "COLUMN")]
     by: Option<String>,
@@ -82,22 +64,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    if files::is_standard(&args.model) && files::is_standard(&args.data) {
-        return Err(Failure::usage("model and data cannot both be standard input"));
-    }
-    let outputs = [
-        ("--out", Some(args.out.as_path())),
-        ("--plot", args.plot.path.as_deref()),
-        ("--checkpoint", args.checkpoint.as_deref()),
-    ];
-    let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
-    files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    args.plot.check()?;
-    let (_, spec) = files::model(&args.model)?;
-    let filter = args.filter.filter(&spec)?;
-    let format = files::format(&args.data, args.format);
-    let other = if format.is_text() { format } else { Format::Csv };
-    let out_format = files::out_format(&args.out, args.out_format, other)?;
+    let Args { tables, .. } = &args;
+    let Asked { spec, filter, format, out_format } =
+        tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
     if !format.is_text() && args.follow {
         return Err(Failure::usage("only text can be followed: CSV, TSV or JSON lines"));
     }
@@ -106,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "only text can be written row by row; use CSV, TSV or JSON lines for --out",
         ));
     }
-    if is_gzip(&args.out) && args.checkpoint.is_some() {
+    if is_gzip(&tables.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
     if args.lagged && spec.runner(&filter)?.lag().is_none() {
@@ -115,16 +84,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.by.is_some() && out_format == Format::Npy {
         return Err(Failure::usage("an .npy file has no names of series; write .npz"));
     }
-    if args.by.is_some() && (args.lagged || args.plot.path.is_some()) {
+    if args.by.is_some() && (args.lagged || tables.plot.path.is_some()) {
         return Err(Failure::usage("--by goes with neither --lagged nor --plot"));
     }
     let job = Job {
         spec: &spec,
         filter: &filter,
-        layout: Layout::new(&spec, args.time.as_deref()).by(args.by.as_deref()),
-        data: &args.data,
-        format: args.format,
-        out: &args.out,
+        layout: Layout::new(&spec, tables.time.as_deref()).by(args.by.as_deref()),
+        data: &tables.data,
+        format: tables.format,
+        out: &tables.out,
         out_format,
         full: args.full,
         lagged: args.lagged,
@@ -132,8 +101,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         checkpoint: args.checkpoint.clone(),
         checkpoint_every: args.checkpoint_every,
         skip_done: args.skip_done,
-        plot: args.plot.path.is_some(),
-        progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&args.out)),
+        plot: tables.plot.path.is_some(),
+        progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
     let unmoved = spec.unmoved(&filter);
     let runner = spec.runner(&filter)?;
@@ -148,17 +117,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let text = describe(&spec, &filter, &outcome, seconds);
     if let Some(chart) = &outcome.plot {
-        args.plot.write(&text, || chart.figure())?;
+        tables.plot.write(&text, || chart.figure())?;
     }
     if args.json {
         let mut json = json(&spec, &filter, &outcome, seconds);
         json["unmoved"] = unmoved.into();
-        let json = json.to_string() + "\n";
-        if files::is_standard(&args.out) {
-            let _ = std::io::stderr().write_all(json.as_bytes());
-            return Ok(());
-        }
-        return files::write(Path::new("-"), &json);
+        return tables.say_json(&json);
     }
     if !args.quiet {
         let _ = std::io::stderr().write_all(text.as_bytes());

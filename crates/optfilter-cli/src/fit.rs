@@ -19,7 +19,7 @@ Examples:
 
 What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances,
 initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it.
-Without --free it is what [fit] of the model file says, else all noise. Several tables are several series of
+Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several tables are several series of
 one model. [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
@@ -27,7 +27,8 @@ pub struct Args {
     /// Tables with the measurements, one series each; `-` is standard input
     #[arg(required = true)]
     data: Vec<PathBuf>,
-    /// What to estimate, separated by commas; may be repeated [default: the model file's, else all noise]
+    /// What to estimate, separated by commas; may be repeated [default: the model file's, else all noise, or
+    /// all parameters for imap and vkf]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     free: Vec<String>,
     /// kf, ekf, iekf and ukf by their likelihood; imap and vkf by their prediction errors [default: the model file's,

@@ -1,10 +1,10 @@
 //! `optfilter forecast`: what comes after the last measurement, with intervals.
 
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
-use crate::plot::{PlotFlags, time_axis};
-use crate::settings::FilterFlags;
+use crate::files;
+use crate::plot::time_axis;
 use crate::style;
+use crate::tables::{Asked, TableFlags};
 use crate::whole::{self, Whole};
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
@@ -17,7 +17,6 @@ use optfilter_run::forecast::{LEVEL_NAMES, LEVELS};
 use optfilter_run::{Estimate, FilterSpec, Forecast, Runner, Spread, forecast};
 use serde_json::{Map, Value, json};
 use std::io::Write;
-use std::path::PathBuf;
 
 /// Predict states and measurements beyond the last row, with intervals
 #[derive(clap::Args)]
@@ -36,32 +35,14 @@ table's own step if that is regular (also if it is a month or a year), else at t
 them in the table. Intervals are Gaussian where the filter is, and quantiles of draws (--seed) for pf and for measurements
 that are not Gaussian.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
     #[command(flatten)]
-    filter: FilterFlags,
+    tables: TableFlags,
     /// Rows to predict beyond the table
     #[arg(long = "steps", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ahead: Option<u32>,
     /// The last time to predict: a date, or a number where times are numbers
     #[arg(long, value_name = "TIME", conflicts_with = "ahead", allow_negative_numbers = true)]
     until: Option<String>,
-    /// Where the forecast goes; `-` is standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
-    out: PathBuf,
-    /// Format of the forecast [default: by the name of --out, else that of the data]
-    #[arg(long, value_name = "FORMAT")]
-    out_format: Option<FormatName>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
-    #[command(flatten)]
-    plot: PlotFlags,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
     /// Print the forecast as JSON on standard output; a table only goes to a file of --out
     #[arg(long)]
     json: bool,
@@ -75,19 +56,9 @@ const MOST_AHEAD: usize = 1_000_000;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    if files::is_standard(&args.model) && files::is_standard(&args.data) {
-        return Err(Failure::usage("model and data cannot both be standard input"));
-    }
-    let outputs = [("--out", Some(args.out.as_path())), ("--plot", args.plot.path.as_deref())];
-    let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
-    files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    args.plot.check()?;
-    let (_, spec) = files::model(&args.model)?;
-    let filter = args.filter.filter(&spec)?;
-    let format = files::format(&args.data, args.format);
-    let other = if format.is_text() { format } else { Format::Csv };
-    let out_format = files::out_format(&args.out, args.out_format, other)?;
-    let table = Whole::read(&args.data, args.format, &spec, &filter, args.time.as_deref())?;
+    let Args { tables, .. } = &args;
+    let Asked { spec, filter, out_format, .. } = tables.check(&[])?;
+    let table = Whole::read(tables, &spec, &filter)?;
     let ahead = Ahead::new(&args, &spec, &table)?;
     let runner = spec.runner(&filter)?;
     let failed = |error| table.failure(&spec, &filter, error);
@@ -106,11 +77,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let inputs = &data.inputs[ahead.first * spec.inputs.len()..];
     let found = forecast(&*runner, &mut *live, &ahead.steps, inputs).map_err(failed)?;
     let names = names(&spec);
-    if !(args.json && files::is_standard(&args.out)) {
+    if !(args.json && files::is_standard(&tables.out)) {
         write(&args, &table, &ahead, &found, &names, out_format)?;
     }
     let text = describe(&spec, &filter, &*runner, &found, &names);
-    args.plot.write(&text, || figure(&spec, &table, &ahead, &past, &found))?;
+    tables.plot.write(&text, || figure(&spec, &table, &ahead, &past, &found))?;
     if args.json {
         return files::print(&(json_of(&spec, &filter, &ahead, &found).to_string() + "\n"));
     }
@@ -161,6 +132,12 @@ impl Ahead {
         let until = args.until.as_deref().map(|text| until(text, spec, table)).transpose()?;
         let pace = Pace::of(spec, table);
         let from = out.times.last().copied().unwrap_or_else(|| data.time(rows - 1));
+        // Sums of steps are not exact.
+        let beyond_it = |time: f64| until.is_some_and(|t| time > t + 1e-9 * (t - from).abs());
+        let kept = out.times.partition_point(|time| !beyond_it(*time));
+        out.steps.truncate(kept);
+        out.times.truncate(kept);
+        out.texts.truncate(kept);
         for k in 1.. {
             if args.ahead.is_none_or(|n| k > n as usize) && until.is_none() {
                 break;
@@ -168,8 +145,7 @@ impl Ahead {
             let Some(time) = pace.after(data.time(rows - 1), k, spec) else {
                 return Err(Failure::usage("the calendar ends before the forecast does"));
             };
-            // Sums of steps are not exact.
-            if until.is_some_and(|until| time > until + 1e-9 * (until - from).abs()) {
+            if beyond_it(time) {
                 break;
             }
             if k > MOST_AHEAD {
@@ -195,10 +171,10 @@ impl Ahead {
         self.times.push(time);
         self.texts.push(data.origin.map(|_| {
             let text = format_time(time * spec.seconds_per_unit);
-            // Dates where the table has dates.
+            // Dates where the table has dates, and a date is all there is to say.
             let dates = table.rows.time_text(0).is_some_and(|text| text.len() == 10);
-            let end = if dates { 10 } else { text.len() };
-            text.as_bytes().get(..end).unwrap_or_default().to_vec()
+            let date = text.strip_suffix("T00:00:00Z").filter(|_| dates);
+            date.unwrap_or(&text).as_bytes().to_vec()
         }));
     }
 }
@@ -301,7 +277,7 @@ fn write(
         }
         (values, ahead.texts[row].clone())
     });
-    whole::write_table(&args.out, format, columns, rows)
+    whole::write_table(&args.tables.out, format, columns, rows)
 }
 
 fn describe(

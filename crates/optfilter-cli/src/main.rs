@@ -26,6 +26,7 @@ mod simulate;
 mod smooth;
 mod steady;
 mod style;
+mod tables;
 mod tune;
 mod whole;
 

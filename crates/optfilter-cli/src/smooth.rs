@@ -1,10 +1,9 @@
 //! `optfilter smooth`: what all rows, also later ones, say of each row.
 
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
-use crate::plot::{PlotFlags, time_axis};
-use crate::settings::FilterFlags;
+use crate::plot::time_axis;
 use crate::style;
+use crate::tables::{Asked, TableFlags};
 use crate::whole::{self, Whole};
 use optfilter_model::ModelSpec;
 use optfilter_model::table::{Format, OutputColumn};
@@ -12,7 +11,6 @@ use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{FilterSpec, Runner, Smoothed, Watch, smooth_from};
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Smooth a table of measurements: estimates by all rows, earlier and later
@@ -28,26 +26,8 @@ what the filter had said (NAME_filtered, NAME_filtered_std).
 kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
 one window, which may bend as far as the process noise says. The table is held in memory.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
     #[command(flatten)]
-    filter: FilterFlags,
-    /// Where the estimates go; `-` is standard output
-    #[arg(long, short, value_name = "FILE", default_value = "-")]
-    out: PathBuf,
-    /// Format of the estimates [default: by the name of --out, else that of the data]
-    #[arg(long, value_name = "FORMAT")]
-    out_format: Option<FormatName>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
-    #[command(flatten)]
-    plot: PlotFlags,
-    /// Column with the time; it may be irregular [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
+    tables: TableFlags,
     /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
     #[arg(long)]
     both: bool,
@@ -61,19 +41,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    if files::is_standard(&args.model) && files::is_standard(&args.data) {
-        return Err(Failure::usage("model and data cannot both be standard input"));
-    }
-    let outputs = [("--out", Some(args.out.as_path())), ("--plot", args.plot.path.as_deref())];
-    let outputs: Vec<_> = outputs.iter().filter_map(|(flag, p)| p.map(|p| (*flag, p))).collect();
-    files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    args.plot.check()?;
-    let (_, spec) = files::model(&args.model)?;
-    let filter = args.filter.filter(&spec)?;
-    let format = files::format(&args.data, args.format);
-    let other = if format.is_text() { format } else { Format::Csv };
-    let out_format = files::out_format(&args.out, args.out_format, other)?;
-    let table = Whole::read(&args.data, args.format, &spec, &filter, args.time.as_deref())?;
+    let Args { tables, .. } = &args;
+    let Asked { spec, filter, out_format, .. } = tables.check(&[])?;
+    let table = Whole::read(tables, &spec, &filter)?;
     let filter = filter.smoothing(&spec.problem()?, table.data.len())?;
     let runner = spec.runner(&filter)?;
     let begun = Instant::now();
@@ -85,17 +55,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     write(&args, &spec, &table, &smoothed, out_format)?;
     let text = describe(&spec, &filter, &smoothed, seconds);
-    if args.plot.path.is_some() {
+    if tables.plot.path.is_some() {
         let figure = figure(&spec, &*runner, &table, &smoothed)?;
-        args.plot.write(&text, || figure)?;
+        tables.plot.write(&text, || figure)?;
     }
     if args.json {
-        let json = json(&spec, &filter, &smoothed, seconds).to_string() + "\n";
-        if files::is_standard(&args.out) {
-            let _ = std::io::stderr().write_all(json.as_bytes());
-            return Ok(());
-        }
-        return files::write(Path::new("-"), &json);
+        return tables.say_json(&json(&spec, &filter, &smoothed, seconds));
     }
     if !args.quiet {
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -136,7 +101,7 @@ fn write(
         }
         (values, table.rows.time_text(k).map(<[u8]>::to_vec))
     });
-    whole::write_table(&args.out, format, columns, rows)
+    whole::write_table(&args.tables.out, format, columns, rows)
 }
 
 /// The mean standard deviation of each state.

@@ -1,8 +1,9 @@
 //! A whole table in memory: what the commands that look back or ahead share.
 
 use crate::failure::{Failure, Place};
-use crate::files::{self, FormatName, Fresh};
+use crate::files::{self, Fresh};
 use crate::interrupt;
+use crate::tables::TableFlags;
 use optfilter::filter::FilterError;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
@@ -23,14 +24,13 @@ pub struct Whole {
 impl Whole {
     /// Reads a table to its end.
     pub fn read(
-        path: &Path,
-        told: Option<FormatName>,
+        tables: &TableFlags,
         spec: &ModelSpec,
         filter: &FilterSpec,
-        time: Option<&str>,
     ) -> Result<Self, Failure> {
-        let (name, layout) = (files::display(path), Layout::new(spec, time));
-        let mut reader = files::table(path, told, spec, &layout, &[])?;
+        let layout = Layout::new(spec, tables.time.as_deref());
+        let name = files::display(&tables.data);
+        let mut reader = files::table(&tables.data, tables.format, spec, &layout, &[])?;
         let mut rows = Rows::default();
         while reader.read(&mut rows, 1 << 16).map_err(|e| Failure::table(&name, &e))? {}
         if rows.rows == 0 {

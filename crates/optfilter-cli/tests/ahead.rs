@@ -215,3 +215,21 @@ fn a_forecast_ends_with_the_calendar() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("the calendar ends"), "{}", stderr(&output));
 }
+
+/// Rows that the table has ahead are cut at --until, and half days are not dates.
+#[test]
+fn a_forecast_ends_where_it_is_asked_to() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", &format!("{LEVEL}[time]\ncolumn = \"t\"\n"));
+    let data = folder.write("d.csv", "t,y\n1969,1\n1970,2\n1971,\n1972,\n1973,\n");
+    let until = |t: &str| ok(&["forecast", &model, &data, "--until", t, "-q"]);
+    assert_eq!(first_cells(&until("1971")), ["1971"]);
+    assert_eq!(first_cells(&until("1974")), ["1971", "1972", "1973", "1974"]);
+    let halves = format!("dt = 0.5\n{LEVEL}[time]\ncolumn = \"t\"\nunit = \"days\"\n");
+    let model = folder.write("h.toml", &halves);
+    let data =
+        folder.write("h.csv", "t,y\n2026-01-01,1\n2026-01-02,2\n2026-01-07,2\n2026-01-10,2\n");
+    let flags = ["--steps", "2", "-q", "--irregular", "per_row"];
+    let text = ok(&[&["forecast", &model, &data][..], &flags].concat());
+    assert_eq!(first_cells(&text), ["2026-01-10T12:00:00Z", "2026-01-11"]);
+}

@@ -1,7 +1,7 @@
 //! Automatic derivatives of vector functions, forward, in chunks of directions.
 //!
 //! A function R^n -> R^m is evaluated in [`Dual`] numbers that carry several directions at once: as
-//! many as there are inputs up to four, else eight at a time. Buffers have the size of the function's
+//! many as there are inputs up to four, else eight at a time (four where numbers are lanes or duals already). Buffers have the size of the function's
 //! dimensions, so nothing is allocated when those are known at compile time.
 
 use crate::scalar::{Dual, Scalar};
