@@ -225,7 +225,7 @@ fn a_forecast_ends_where_it_is_asked_to() {
     let until = |t: &str| ok(&["forecast", &model, &data, "--until", t, "-q"]);
     assert_eq!(first_cells(&until("1971")), ["1971"]);
     assert_eq!(first_cells(&until("1974")), ["1971", "1972", "1973", "1974"]);
-    let halves = format!("dt = 0.5\n{LEVEL}[time]\ncolumn = \"t\"\nunit = \"days\"\n");
+    let halves = format!("{LEVEL}[time]\ndt = 0.5\ncolumn = \"t\"\nunit = \"day\"\n");
     let model = folder.write("h.toml", &halves);
     let data =
         folder.write("h.csv", "t,y\n2026-01-01,1\n2026-01-02,2\n2026-01-07,2\n2026-01-10,2\n");
