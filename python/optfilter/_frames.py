@@ -88,6 +88,18 @@ def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array,
     return units - units[..., :1], given
 
 
+def _held(us: Array, ys: Array, held: Any) -> Array:
+    """Inputs that stay as they were where a row does not state them; 1 before the first while nothing is measured."""
+    us = us.copy()
+    measured = ~np.all(np.isnan(ys), axis=-1)
+    for column in np.flatnonzero(np.asarray(held, dtype=bool)):
+        values = us[:, column]
+        known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
+        filled = np.where(known < 0, np.where(measured, np.nan, 1.0), values[known])
+        us[:, column] = filled
+    return us
+
+
 def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     """Measurements, times and inputs from whatever the user has.
 
@@ -118,6 +130,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
         ys = gather("ys", [model.column(name) for name in model.observation_names])
         if us is None and model.inputs:
             us = gather("us", [model.column(name) for name in model.input_names])
+            us = _held(us, ys, getattr(model, "held_inputs", ()))
         time = getattr(model, "time_column", None)
         if ts is None and time is not None:
             if time not in names:

@@ -561,6 +561,7 @@ class TextModel(Model):
         self._columns = dict(about["columns"])
         self.time_column: Optional[str] = about["time_column"]
         self.seconds_per_unit: float = about["seconds_per_unit"]
+        self.held_inputs: tuple[bool, ...] = tuple(about["held_inputs"])
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
         self.state_angles = tuple(about["state_angles"])

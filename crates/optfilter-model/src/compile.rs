@@ -2,8 +2,8 @@
 
 use crate::diagnostic::closest;
 use crate::expr::{Affine, Edges, Field, Found, Graph, Load, Names, NodeId, Program, Stencil};
-use crate::file::{Equation, LikelihoodKind, ModelSpec, Time};
-use crate::model::{Compiled, Equations, TextModel};
+use crate::file::{Equation, LikelihoodKind, ModelSpec, NoiseLaw, Time};
+use crate::model::{Compiled, Equations, Laws, TextModel};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -308,7 +308,8 @@ impl ModelSpec {
                 stencils(&self.observation, &scope, link),
             )
         };
-        TextModel::new(self, dynamics, observation, canonical)
+        let laws = [&self.process_laws, &self.measurement_laws].map(|laws| Laws::new(laws, &scope));
+        TextModel::new(self, dynamics, observation, canonical, laws)
     }
 
     /// Equations without indices, as one program.
@@ -338,6 +339,21 @@ impl ModelSpec {
                 reverse: Program::compile_pull_back(graph, &outputs, self.states.len()),
             },
         }
+    }
+}
+
+impl Laws {
+    /// The laws of noise as one program; `None` where there are none.
+    fn new(laws: &[NoiseLaw], scope: &Scope<'_>) -> Option<Arc<Self>> {
+        let mut graph = Graph::new();
+        // They read no state and no definition, which may read one.
+        let plain = Scope { definitions: Vec::new(), ..scope.clone() };
+        let mut names = plain.within(&mut graph, &[]);
+        let outputs: Vec<NodeId> =
+            laws.iter().map(|law| lowered(&mut graph, &law.equation, &mut names)).collect();
+        let of = laws.iter().map(|law| (law.place, law.squared)).collect();
+        (!laws.is_empty())
+            .then(|| Arc::new(Self { program: Program::compile(&graph, &outputs), of }))
     }
 }
 

@@ -33,7 +33,10 @@ pub mod run;
 pub mod tune;
 
 pub use diagnostic::Diagnostic;
-pub use file::{Equation, FitTable, Integrator, LikelihoodKind, ModelSpec, Time, replace_filter};
+pub use file::{
+    Equation, FitTable, Integrator, LikelihoodKind, Missing, ModelSpec, NoiseLaw, Time,
+    replace_filter,
+};
 pub use model::TextModel;
 pub use optfilter_run::{FilterSpec, Method, SpecError};
 pub use optfilter_table as table;

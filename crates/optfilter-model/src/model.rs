@@ -6,7 +6,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn};
 use optfilter::model::integrator::DriftPullBack;
 use optfilter::model::{
-    Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step,
+    Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step, Stretch,
     pull_back_transition,
 };
 use optfilter::scalar::Scalar;
@@ -29,6 +29,9 @@ pub struct TextModel {
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
     pace: Pace,
+    /// How the noise of states and measurements varies, where it does.
+    process_laws: Option<Arc<Laws>>,
+    measurement_laws: Option<Arc<Laws>>,
     /// A linear differential equation with constant coefficients; its last input is 1 where there is a constant term.
     exact: Option<Arc<Linear<Dyn, Dyn>>>,
 }
@@ -72,6 +75,27 @@ impl Equations {
     }
 }
 
+/// Spreads of noise as a program.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Laws {
+    pub(crate) program: Program,
+    /// The component of each, and whether it is a variance.
+    pub(crate) of: Vec<(usize, bool)>,
+}
+
+impl Laws {
+    /// Writes the standard deviations that a row has.
+    fn write(&self, u: &[f64], step: &Step, out: &mut [f64]) {
+        let mut values = vec![0.0; self.of.len()];
+        self.program.eval::<f64>(&[], &environment(u, step), &mut values);
+        for ((place, squared), value) in self.of.iter().zip(values) {
+            if let Some(out) = out.get_mut(*place) {
+                *out = if *squared { value.sqrt() } else { value };
+            }
+        }
+    }
+}
+
 /// Equations, and what is known of them.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -96,6 +120,7 @@ impl TextModel {
         dynamics: Compiled,
         observation: Compiled,
         canonical: Option<Arc<(Equations, Vec<bool>)>>,
+        [process_laws, measurement_laws]: [Option<Arc<Laws>>; 2],
     ) -> Self {
         let exact =
             matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
@@ -117,6 +142,8 @@ impl TextModel {
             state_angles: spec.state_angles.clone(),
             observation_angles: spec.observation_angles.clone(),
             pace,
+            process_laws,
+            measurement_laws,
             exact: None,
         };
         if exact {
@@ -288,6 +315,12 @@ impl Dynamics for TextModel {
     fn is_state_angle(&self, component: usize) -> bool {
         self.state_angles.get(component).copied().unwrap_or(false)
     }
+    fn process_stretch(&self) -> Option<Stretch<Self>> {
+        self.process_laws.as_ref()?;
+        Some(|model, u, step, out| {
+            model.process_laws.iter().for_each(|laws| laws.write(u, step, out));
+        })
+    }
 }
 
 impl Observation for TextModel {
@@ -306,6 +339,12 @@ impl Observation for TextModel {
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation_angles.get(component).copied().unwrap_or(false)
+    }
+    fn measurement_stretch(&self) -> Option<Stretch<Self>> {
+        self.measurement_laws.as_ref()?;
+        Some(|model, u, step, out| {
+            model.measurement_laws.iter().for_each(|laws| laws.write(u, step, out));
+        })
     }
 }
 

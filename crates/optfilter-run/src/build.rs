@@ -164,6 +164,15 @@ impl<'a, T: RunModel> Choice<'a, T> {
             let message = "weak needs process noise (Q), which says how far the path may bend";
             return Err(SpecError::of("constraint", message));
         }
+        let bends = spec.is_windowed() && spec.is_weak();
+        let explicit = spec.prior_var.is_some() || problem.prior.is_some();
+        if problem.model.process_stretch().is_some()
+            && (bends || method == Method::Vkf && !explicit)
+        {
+            let message = "process noise that varies from row to row is not for vkf or a weak constraint, which state it \
+                           once; use ekf, ukf, pf or imap";
+            return Err(SpecError::of("method", message));
+        }
         let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
         let weak = spec.is_windowed() && spec.is_weak();
         let can = has_q && has_r && !spec.carry() && differentiable && !weak;

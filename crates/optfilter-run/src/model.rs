@@ -8,7 +8,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Model, Observation,
-    PullBack, RandomWalk, Step,
+    PullBack, RandomWalk, Step, Stretch,
 };
 use optfilter::scalar::Scalar;
 
@@ -180,6 +180,15 @@ macro_rules! delegate {
             fn is_state_angle(&self, component: usize) -> bool {
                 self.0.is_state_angle(component)
             }
+            #[inline(always)]
+            fn process_stretch(&self) -> Option<Stretch<Self>> {
+                self.0.process_stretch()?;
+                Some(|model, u, step, out| {
+                    if let Some(write) = model.0.process_stretch() {
+                        write(&model.0, u, step, out);
+                    }
+                })
+            }
         }
 
         impl<$($generics)*> Observation for $type {
@@ -227,6 +236,15 @@ macro_rules! delegate {
             #[inline(always)]
             fn is_angle(&self, component: usize) -> bool {
                 self.0.is_angle(component)
+            }
+            #[inline(always)]
+            fn measurement_stretch(&self) -> Option<Stretch<Self>> {
+                self.0.measurement_stretch()?;
+                Some(|model, u, step, out| {
+                    if let Some(write) = model.0.measurement_stretch() {
+                        write(&model.0, u, step, out);
+                    }
+                })
             }
         }
     };

@@ -9,7 +9,8 @@ use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{Bounded, Extended, Filter, FilterError, GaussianBelief, Unscented};
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
-use optfilter::model::{Dynamics, GaussianNoise, Noise, Observation, Step};
+use optfilter::model::stretch::process_cov;
+use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::rng::Stream;
 use optfilter::smoother::Smooth;
 use std::sync::OnceLock;
@@ -54,7 +55,7 @@ pub trait Outlook: Send + Sync {
     /// Where the dynamics lead from many states, one after the other.
     fn moved(&self, states: &[f64], u: &[f64], step: &Step) -> Vec<f64>;
     /// Q over a step.
-    fn process_cov(&self, step: &Step) -> Result<DMatrix<f64>, RunError>;
+    fn process_cov(&self, u: &[f64], step: &Step) -> Result<DMatrix<f64>, RunError>;
     /// Draws a measurement of a state.
     fn draw(
         &self,
@@ -191,8 +192,8 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         out
     }
 
-    fn process_cov(&self, step: &Step) -> Result<DMatrix<f64>, RunError> {
-        Ok(self.noise()?.process_cov(step))
+    fn process_cov(&self, u: &[f64], step: &Step) -> Result<DMatrix<f64>, RunError> {
+        Ok(process_cov(&self.model, &self.noise()?, u, step))
     }
 
     fn draw(
@@ -218,6 +219,13 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
             let eta = eta[component];
             FilterError::NothingToDraw { index: step.index, component, eta }
         })?;
+        if let Some(write) = self.model.measurement_stretch() {
+            let mut factors = vec![1.0; y.len()];
+            write(&self.model, u, step, &mut factors);
+            for i in 0..y.len() {
+                y[i] = eta[i] + (y[i] - eta[i]) * factors[i];
+            }
+        }
         out.copy_from_slice(y.as_slice());
         Ok(())
     }

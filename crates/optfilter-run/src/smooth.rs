@@ -310,7 +310,7 @@ impl<'a> Parents<'a> {
         k: usize,
     ) -> Result<Self, RunError> {
         let step = series.step(k);
-        let q = outlook.process_cov(&step)?;
+        let q = outlook.process_cov(series.input(k), &step)?;
         let factor = psd_factor(&q).ok_or(FilterError::NotPositiveDefinite {
             quantity: "process_cov (Q)",
             index: Some(step.index),

@@ -6,6 +6,7 @@ use crate::filter::GaussianBelief;
 use crate::linalg::psd_factor;
 use crate::model::integrator::euler_maruyama;
 use crate::model::likelihood::{AnyLikelihood, Gaussian, Likelihood, Scatter};
+use crate::model::stretch::{measurement_factors, process_cov};
 use crate::model::{Drift, Model, Noise, Step};
 use crate::optim::Bounds;
 use crate::rng::Stream;
@@ -81,7 +82,7 @@ where
             let before = x.clone();
             if k > 0 || self.predict_first {
                 self.model.transition(x.as_slice(), u, &step, next.as_mut_slice());
-                let q = self.noise.process_cov(&step);
+                let q = process_cov(self.model, self.noise, u, &step);
                 x = draw(&next, &q, "process_cov (Q)", Some(index), stream)?;
             }
             if let Some(bounds) = self.bounds {
@@ -98,6 +99,11 @@ where
                 component,
                 eta: eta[component],
             })?;
+            if let Some(factors) = measurement_factors(self.model, u, &step) {
+                for i in 0..m.value() {
+                    y[i] = eta[i] + (y[i] - eta[i]) * factors[i];
+                }
+            }
             if !y.iter().all(|v| v.is_finite()) {
                 let last_good = before.as_slice().to_vec();
                 return Err(FilterError::Diverged { index, quantity: "measurement", last_good });

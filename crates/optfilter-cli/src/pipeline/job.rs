@@ -33,6 +33,8 @@ pub(super) struct Saved {
 pub(super) struct SavedTrack {
     pub(super) name: String,
     pub(super) last: Vec<f64>,
+    /// Its inputs.
+    pub(super) held: Vec<f64>,
     /// Clock and belief.
     pub(super) session: Vec<u8>,
 }

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Place};
 use crate::plot::StripChart;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
+use optfilter_model::run::{Held, Layout};
 use optfilter_model::table::Rows;
 use optfilter_run::{FilterSpec, Flag, Runner, Session, SessionError};
 use std::collections::HashMap;
@@ -18,6 +18,8 @@ struct Track {
     session: Session,
     /// Its last measurements.
     last: Vec<f64>,
+    /// Its inputs so far.
+    held: Held,
     /// Its first time; of a run that goes on from a checkpoint unknown.
     first_time: f64,
 }
@@ -78,7 +80,8 @@ impl<'a> Worker<'a> {
         let session =
             Session::new(&*self.runner, self.filter, self.spec.dt).map_err(Failure::other)?;
         let last = vec![f64::NAN; self.spec.observations.len()];
-        self.tracks.push(Track { session, last, first_time: f64::NEG_INFINITY });
+        let held = Held::new(self.spec);
+        self.tracks.push(Track { session, last, held, first_time: f64::NEG_INFINITY });
         self.places.insert(name.to_owned(), self.tracks.len() - 1);
         Ok(self.tracks.len() - 1)
     }
@@ -95,11 +98,12 @@ impl<'a> Worker<'a> {
 
     /// Goes on from a checkpoint.
     pub(super) fn restore(&mut self, saved: &Saved) -> Result<(), Failure> {
-        for SavedTrack { name, last, session } in &saved.tracks {
+        for SavedTrack { name, last, held, session } in &saved.tracks {
             let place = self.track(name)?;
             let track = &mut self.tracks[place];
             track.session.restore(session).map_err(Failure::other)?;
             track.last.clone_from(last);
+            track.held.restore(held);
         }
         self.tally = saved.tally.clone();
         Ok(())
@@ -118,6 +122,7 @@ impl<'a> Worker<'a> {
                 None => 0,
             };
             let track = &mut self.tracks[place];
+            let u = track.held.fill(u, y);
             let step = match track.session.take(time, batch.calendar, u, y) {
                 Ok(step) => step,
                 Err(error) => {
@@ -184,7 +189,8 @@ impl<'a> Worker<'a> {
             .zip(&self.tracks)
             .map(|((name, _), track)| {
                 let session = track.session.save().map_err(Failure::other)?;
-                Ok(SavedTrack { name: name.clone(), last: track.last.clone(), session })
+                let (last, held) = (track.last.clone(), track.held.values().to_vec());
+                Ok(SavedTrack { name: name.clone(), last, held, session })
             })
             .collect()
     }

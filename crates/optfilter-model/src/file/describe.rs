@@ -60,6 +60,15 @@ impl ModelSpec {
             None => writeln!(out, "  measurement  not given")?,
             Some(r) => writeln!(out, "  measurement  R = {}", matrix(r, m))?,
         }
+        for (laws, names) in
+            [(&self.process_laws, &self.states), (&self.measurement_laws, &self.observations)]
+        {
+            for law in laws {
+                let kind = if law.squared { "variance" } else { "deviation" };
+                let name = names.get(law.place).map_or("", String::as_str);
+                writeln!(out, "  varies       {kind} of {name} = {}", notation(&law.equation.ast))?;
+            }
+        }
         let mean = entries(&self.initial_mean);
         writeln!(out, "  initial      N([{mean}], P),  P = {}", matrix(&self.initial_cov, n))?;
         if let Some(bounds) = &self.bounds {

@@ -176,6 +176,20 @@ impl Reader {
         Ok(equation)
     }
 
+    /// The names of observations, those over indices one by one.
+    pub(super) fn observation_names(&self, names: &[String]) -> Result<Vec<String>, Diagnostic> {
+        let entries = self.table("observation")?.unwrap_or_default();
+        let mut out = Vec::new();
+        for name in names {
+            let shape = match entries.iter().find(|e| split_name(&e.key).0 == name) {
+                Some(entry) => self.observed_shape(entry, &split_name(&entry.key).1)?,
+                None => Vec::new(),
+            };
+            out.extend(element_names(name, &shape));
+        }
+        Ok(out)
+    }
+
     /// The sizes that an observation over indices states.
     pub(super) fn observed_shape(
         &self,

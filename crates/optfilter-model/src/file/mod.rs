@@ -31,6 +31,7 @@ mod describe;
 mod equations;
 mod fields;
 mod fit;
+mod noise;
 mod numbers;
 mod read;
 mod settings;
@@ -38,6 +39,7 @@ mod surroundings;
 mod tree;
 
 pub use fit::FitTable;
+pub use noise::NoiseLaw;
 pub use settings::replace_filter;
 pub(crate) use settings::replace_table;
 
@@ -107,6 +109,16 @@ impl LikelihoodKind {
     }
 }
 
+/// What to make of an input that is missing in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// An error.
+    #[default]
+    Refuse,
+    /// The last value stays.
+    Hold,
+}
+
 /// A model file that has passed every check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSpec {
@@ -116,8 +128,10 @@ pub struct ModelSpec {
     pub states: Vec<String>,
     /// The states by field, if an equation has an index; else empty.
     pub fields: Vec<Field>,
-    /// Inputs, in order.
+    /// Inputs, in order; those that only noise reads come last.
     pub inputs: Vec<String>,
+    /// What to make of each where it is missing.
+    pub missing_inputs: Vec<Missing>,
     /// Observations, in order.
     pub observations: Vec<String>,
     /// Parameters with their values.
@@ -142,6 +156,10 @@ pub struct ModelSpec {
     pub process_noise: Option<ProcessNoise>,
     /// Covariance of the measurement noise, if given; zero for counts and binary data.
     pub measurement_cov: Option<Covariance>,
+    /// How process noise varies from row to row, by state; the covariance is times these.
+    pub process_laws: Vec<NoiseLaw>,
+    /// How measurement noise varies, by observation.
+    pub measurement_laws: Vec<NoiseLaw>,
     /// Mean of the state at the first row, before its measurement.
     pub initial_mean: Vec<f64>,
     /// Covariance of the same.

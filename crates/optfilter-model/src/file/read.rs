@@ -110,7 +110,8 @@ impl Reader {
             };
             return Err(error.help("write states = [\"x\", ...] at the top of the file"));
         }
-        let inputs = self.names("inputs")?;
+        let mut ruled = self.read_inputs()?;
+        let process_laws = self.take_laws("process_noise", &states, &states, &mut ruled)?;
         let listed = self.names("observations")?;
         let Some(observation) = self.table("observation")? else {
             let help = "add [observation] with a line such as y = \"x\"";
@@ -128,6 +129,12 @@ impl Reader {
         if observed.len() > MAX_NAMES {
             return Err(self.missing(format!("at most {MAX_NAMES} observations are allowed")));
         }
+        // Observations over an index are as many as their equation says, further down.
+        let sized = self.observation_names(&observed)?;
+        let measurement_laws = self.take_laws("measurement_noise", &sized, &states, &mut ruled)?;
+        let (inputs, missing_inputs): (Vec<String>, Vec<_>) = ruled.into_iter().unzip();
+        let observation = self.table("observation")?.unwrap_or_default();
+        let keys: Vec<(&str, Vec<&str>)> = observation.iter().map(|e| split_name(&e.key)).collect();
         let fields = self.read_fields(&shaped)?;
         let names: Vec<String> = fields.iter().map(|f| f.name.clone()).collect();
         self.check_distinct(&names, &inputs)?;
@@ -185,6 +192,7 @@ impl Reader {
             states,
             fields: if indexed { fields } else { Vec::new() },
             inputs,
+            missing_inputs,
             observations,
             parameters: self.parameters.clone(),
             definitions: definitions.into_iter().map(|(e, q)| (e.key.clone(), q)).collect(),
@@ -197,6 +205,8 @@ impl Reader {
             bounds,
             process_noise,
             measurement_cov,
+            process_laws,
+            measurement_laws,
             initial_mean,
             initial_cov,
             diffuse,

@@ -222,6 +222,12 @@ pub fn fit(
     let criterion = Criterion::of(filter.method());
     let quantities = free(spec, criterion, &options.free).map_err(FitError::Free)?;
     check_bounds(spec)?;
+    if criterion == Criterion::Likelihood
+        && !(spec.process_laws.is_empty() && spec.measurement_laws.is_empty())
+    {
+        let message = "noise that is an expression cannot be fitted around yet; give it as numbers to be estimated";
+        return Err(SpecError::new(message).into());
+    }
     for (series, data) in data.iter().enumerate() {
         if data.outputs.iter().all(|v| v.is_nan()) {
             return Err(FitError::Empty { series });

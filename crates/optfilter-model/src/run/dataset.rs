@@ -1,5 +1,6 @@
 //! A whole series in memory.
 
+use super::held::Held;
 use super::layout::Layout;
 use crate::file::ModelSpec;
 use crate::table::Rows;
@@ -38,6 +39,7 @@ impl Dataset {
             output_dim: spec.observations.len(),
             ..Self::default()
         };
+        let mut held = Held::new(spec);
         for row in 0..batch.rows {
             let (time, inputs, outputs) = layout.split(batch, row);
             let (_, step) = clock
@@ -47,7 +49,7 @@ impl Dataset {
             if let Some(times) = &mut out.times {
                 times.push(step.time);
             }
-            out.inputs.extend_from_slice(inputs);
+            out.inputs.extend_from_slice(held.fill(inputs, outputs));
             out.outputs.extend_from_slice(outputs);
         }
         Ok(out)

@@ -1,6 +1,6 @@
 //! From rows of a table to steps of a filter: which columns, which time, which order of results.
 
-use crate::file::ModelSpec;
+use crate::file::{Missing, ModelSpec};
 use crate::table::{ColumnKind, OutputColumn, Rows, Wanted};
 use optfilter_run::Estimate;
 
@@ -38,7 +38,13 @@ impl Layout {
         let named = |names: &[String], kind| -> Vec<Wanted> {
             names.iter().map(|n| Wanted { column: spec.column(n).to_owned(), kind }).collect()
         };
-        let inputs = named(&spec.inputs, ColumnKind::Input);
+        let inputs = spec.inputs.iter().zip(&spec.missing_inputs).map(|(name, missing)| Wanted {
+            column: spec.column(name).to_owned(),
+            kind: match missing {
+                Missing::Refuse => ColumnKind::Input,
+                Missing::Hold => ColumnKind::Measurement,
+            },
+        });
         let outputs = named(&spec.observations, ColumnKind::Measurement);
         let by = self.by.iter().map(|c| Wanted { column: c.clone(), kind: ColumnKind::Label });
         time.chain(inputs).chain(outputs).chain(by).collect()

@@ -5,12 +5,14 @@
 //! what a filter made of it, row by row.
 
 mod dataset;
+mod held;
 mod layout;
 mod problem;
 mod score;
 mod typical;
 
 pub use dataset::Dataset;
+pub use held::Held;
 pub use layout::Layout;
 pub use problem::build_text;
 pub(crate) use score::mean;

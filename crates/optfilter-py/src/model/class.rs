@@ -10,7 +10,7 @@ use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
     Step, linearize_observation, linearize_transition,
 };
-use optfilter_model::{LikelihoodKind, ModelSpec};
+use optfilter_model::{LikelihoodKind, Missing, ModelSpec};
 use optfilter_run::RunModel;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -231,6 +231,8 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("name", &spec.name)?;
     about.set_item("states", &spec.states)?;
     about.set_item("inputs", &spec.inputs)?;
+    let held = spec.missing_inputs.iter().map(|rule| *rule == Missing::Hold).collect::<Vec<_>>();
+    about.set_item("held_inputs", held)?;
     about.set_item("observations", &spec.observations)?;
     let parameters = PyDict::new(py);
     for (name, value) in &spec.parameters {

@@ -61,6 +61,7 @@ use crate::Shapes;
 use crate::eigen::{Eigen, WIDTH, add_scaled, dot};
 use crate::error::{FilterError, check_square};
 use crate::model::likelihood::{Observed, masked_cov};
+use crate::model::stretch::{measurement_cov, measurement_factors, process_cov, process_factors};
 use crate::model::{Model, Noise, Step};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
@@ -126,7 +127,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let Some(spread) = self.process_spread(step)? else {
+        let Some(spread) = self.process_spread(u, step)? else {
             return Err(not_positive_definite("process_cov (Q)", step.index));
         };
         let mut stream = belief.stream.clone();
@@ -177,7 +178,7 @@ where
             }
         }
         let innovation = residual(&self.model, y, &seen, observed);
-        let scatter = self.scatter(m, observed, step)?;
+        let scatter = self.scatter(m, observed, u, step)?;
         let reported = Self::Belief::has_cov(y.len()).then(|| {
             let row = |i: usize| &rows[i * stride..(i + 1) * stride];
             OMatrix::from_fn_generic(m, m, |i, j| {
@@ -212,13 +213,20 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
     /// How far the step throws members; `None` if Q is no covariance.
-    fn process_spread(&self, step: &Step) -> Result<Option<Spread<M::State>>, FilterError> {
+    fn process_spread(
+        &self,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Option<Spread<M::State>>, FilterError> {
         let n = self.model.state_dim().value();
         let mut variances = vec![0.0; n];
         if self.noise.process_variances(step, &mut variances) {
+            if let Some(factors) = process_factors(&self.model, u, step) {
+                variances.iter_mut().zip(&factors).for_each(|(v, f)| *v *= f * f);
+            }
             return Ok(Spread::each(&variances));
         }
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         check_square("process_cov (Q)", n, &q, Some(step.index))?;
         Ok(Spread::of(&q))
     }
@@ -228,13 +236,17 @@ where
         &self,
         m: M::Output,
         observed: Observed<'_>,
+        u: &[f64],
         step: &Step,
     ) -> Result<Scatter<M::Output>, FilterError> {
         let mut variances = vec![0.0; m.value()];
         if self.noise.measurement_variances(step, &mut variances) {
+            if let Some(factors) = measurement_factors(&self.model, u, step) {
+                variances.iter_mut().zip(&factors).for_each(|(v, f)| *v *= f * f);
+            }
             return Ok(Scatter::Each(variances));
         }
-        let r = self.noise.measurement_cov(step);
+        let r = measurement_cov(&self.model, &self.noise, u, step);
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         let all = 0..m.value();
         if all.clone().all(|j| all.clone().all(|i| i == j || r[(i, j)] == 0.0)) {

@@ -61,6 +61,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
+use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
 use crate::optim::{Bounds, Optimizer};
 use crate::scalar::{Dual, Scalar};
@@ -194,8 +195,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let q = self.noise.process_cov(step);
         let model = &self.filter.model;
+        let q = process_cov(model, &self.noise, u, step);
         let is_cov = match check_process_cov(&self.noise, &q, model.state_dim().value(), step.index)
         {
             Err(error @ FilterError::Size { .. }) => return Err(error),
@@ -272,7 +273,7 @@ where
     ) -> Result<(OMatrix<f64, M::State, M::State>, Update<M::Output>), FilterError> {
         let model = &self.filter.model;
         let (n, m) = (model.state_dim(), model.output_dim());
-        let mut r = self.noise.measurement_cov(step);
+        let mut r = measurement_cov(model, &self.noise, u, step);
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         if !belief.cov.iter().all(|v| v.is_finite()) {
             return Err(not_positive_definite("belief covariance", step.index));

@@ -34,6 +34,7 @@ use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
+use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
 use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
@@ -91,7 +92,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index)?;
         Ok(propagate_linearized(&self.model, q, belief, u, step))
     }
@@ -108,7 +109,7 @@ where
         let n = self.model.state_dim();
         let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
         let residual = residual(&self.model, y, &predicted, observed);
-        let r = self.noise.measurement_cov(step);
+        let r = measurement_cov(&self.model, &self.noise, u, step);
         conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
     }
 }
@@ -139,7 +140,13 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Joint<M::State>, FilterError> {
-        joint_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+        joint_linearized(
+            &self.model,
+            process_cov(&self.model, &self.noise, u, step),
+            belief,
+            u,
+            step,
+        )
     }
 
     fn is_state_angle(&self, i: usize) -> bool {

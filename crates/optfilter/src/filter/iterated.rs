@@ -37,6 +37,7 @@ use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
+use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation};
 use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
@@ -91,7 +92,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index)?;
         Ok(propagate_linearized(&self.model, q, belief, u, step))
     }
@@ -116,7 +117,7 @@ where
             if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 break;
             }
-            let r = self.noise.measurement_cov(step);
+            let r = measurement_cov(&self.model, &self.noise, u, step);
             let measurement = GaussianMeasurement { residual: v, h, r };
             let (next, _) = conditioned(belief, measurement, observed, step.index)?;
             (v, h) = linearized(next.mean.as_slice());
@@ -125,7 +126,7 @@ where
                 v[i] -= shift[i];
             }
         }
-        let r = self.noise.measurement_cov(step);
+        let r = measurement_cov(&self.model, &self.noise, u, step);
         let measurement = GaussianMeasurement { residual: v, h, r };
         let (next, update) = conditioned(belief, measurement, observed, step.index)?;
         Ok((next, Update { innovation, ..update }))
@@ -142,7 +143,13 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Joint<M::State>, FilterError> {
-        joint_linearized(&self.model, self.noise.process_cov(step), belief, u, step)
+        joint_linearized(
+            &self.model,
+            process_cov(&self.model, &self.noise, u, step),
+            belief,
+            u,
+            step,
+        )
     }
 
     fn is_state_angle(&self, i: usize) -> bool {

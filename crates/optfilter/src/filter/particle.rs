@@ -40,6 +40,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, psd_factor};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
+use crate::model::stretch::{measurement_cov, measurement_factors, process_cov, shrink};
 use crate::model::{Model, Noise, Step};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
@@ -110,7 +111,7 @@ where
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
         let Some(factor) = psd_factor(&q) else {
             return Err(not_positive_definite("process_cov (Q)", step.index));
@@ -147,7 +148,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        let r = self.noise.measurement_cov(step);
+        let r = measurement_cov(&self.model, &self.noise, u, step);
         check_square("measurement_cov (R)", y.len(), &r, Some(step.index))?;
         check_possible(&self.likelihood, y, observed, step)?;
         let mut log_weights = belief.log_weights.clone();
@@ -163,7 +164,11 @@ where
             let quantity = "sum of the weights";
             return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
         };
-        let log_likelihood = total - self.likelihood.log_normalizer(y, observed);
+        let mut log_likelihood = total - self.likelihood.log_normalizer(y, observed);
+        if let Some(factors) = self.stretch(u, step) {
+            log_likelihood -=
+                observed.indices(y.len()).map(|i| Scalar::ln(factors[i])).sum::<f64>();
+        }
         let update = self.report(y, observed, step, seen, r, log_likelihood)?;
         Ok((next, update))
     }
@@ -190,6 +195,12 @@ impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
+    /// The factors on the likelihood's scale in a row.
+    #[inline(always)]
+    fn stretch(&self, u: &[f64], step: &Step) -> Option<OVector<f64, M::Output>> {
+        measurement_factors(&self.model, u, step).filter(|_| self.likelihood.has_scale())
+    }
+
     /// Moves every particle (or the parent it comes from) by the dynamics and by the noise that `values` holds,
     /// into `values`; whether all stay numbers that measure something.
     #[inline(always)]
@@ -271,6 +282,7 @@ where
         let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
         let points = || states(&belief.values, dim, 0..belief.weights.len());
         let many = self.model.observe_many(&points, u, step);
+        let stretch = self.stretch(u, step);
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
@@ -292,6 +304,11 @@ where
                 );
             }
             own = self.likelihood.variances(expected.as_slice(), variances.as_mut_slice());
+            if let Some(factors) = &stretch {
+                for (v, f) in variances.iter_mut().zip(factors.iter()) {
+                    *v = v.scale(f * f);
+                }
+            }
             for i in 0..m.value() {
                 if g == 0 {
                     origin[i] = expected[i].0[0];
@@ -316,6 +333,10 @@ where
                     }
                     squares[(i, j)] += weighted * other;
                 }
+            }
+            if let Some(factors) = &stretch {
+                shrink(measured.as_mut_slice(), factors.as_slice());
+                shrink(eta.as_mut_slice(), factors.as_slice());
             }
             let loss = self.likelihood.loss(measured.as_slice(), eta.as_slice(), observed);
             // What was set aside, and a loss that is not a number, weigh nothing.

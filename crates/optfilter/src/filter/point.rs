@@ -4,6 +4,7 @@ use super::traits::{Belief, is_sane};
 use crate::derivative;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
+use crate::model::stretch::{measurement_factors, shrink};
 use crate::model::{Dynamics, Model, Observation, ObservationAt, Step};
 use crate::optim::{Bounds, Objective, Optimizer, descend_past_gap};
 use crate::scalar::Scalar;
@@ -97,9 +98,32 @@ impl<M: Model, L: Likelihood, S: Scalar> MeasurementLoss<'_, M, L, S>
 where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
+    /// The factors on the likelihood's scale in this row.
+    #[inline(always)]
+    fn stretch(&self) -> Option<OVector<f64, M::Output>> {
+        measurement_factors(self.model, self.u, self.step).filter(|_| self.likelihood.has_scale())
+    }
+
+    /// Calls `f` with the measurement and eta, both in units of the row's factors, angles turned to within half a turn of
+    /// the prediction.
+    #[inline(always)]
+    fn with_turned<R>(&self, eta: &[S], f: impl FnOnce(&[S], &[S]) -> R) -> R {
+        let Some(factors) = self.stretch() else {
+            return self.with_angles(eta, |y| f(y, eta));
+        };
+        let m = self.model.output_dim();
+        let mut seen = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
+        let mut expected = seen.clone();
+        self.with_angles(eta, |y| seen.as_mut_slice().copy_from_slice(y));
+        expected.as_mut_slice().copy_from_slice(eta);
+        shrink(seen.as_mut_slice(), factors.as_slice());
+        shrink(expected.as_mut_slice(), factors.as_slice());
+        f(seen.as_slice(), expected.as_slice())
+    }
+
     /// Calls `f` with the measurement, angles turned to within half a turn of the prediction.
     #[inline(always)]
-    fn with_turned<R>(&self, eta: &[S], f: impl FnOnce(&[S]) -> R) -> R {
+    fn with_angles<R>(&self, eta: &[S], f: impl FnOnce(&[S]) -> R) -> R {
         let m = self.model.output_dim();
         if !(0..m.value()).any(|i| self.model.is_angle(i)) {
             return f(self.y);
@@ -124,8 +148,11 @@ where
         self.with_turned(
             eta,
             #[inline(always)]
-            |y| self.likelihood.score(y, eta, self.observed, out),
+            |y, eta| self.likelihood.score(y, eta, self.observed, out),
         );
+        if let Some(factors) = self.stretch() {
+            shrink(out, factors.as_slice());
+        }
     }
 }
 
@@ -135,7 +162,18 @@ where
 {
     /// The likelihood's curvature times `v`.
     pub(crate) fn curvature(&self, eta: &[f64], v: &[f64], out: &mut [f64]) {
-        self.with_turned(eta, |y| self.likelihood.curvature(y, eta, self.observed, v, out));
+        let Some(factors) = self.stretch() else {
+            self.with_turned(eta, |y, eta| {
+                self.likelihood.curvature(y, eta, self.observed, v, out);
+            });
+            return;
+        };
+        let mut v = v.to_vec();
+        shrink(&mut v, factors.as_slice());
+        self.with_turned(eta, |y, eta| {
+            self.likelihood.curvature(y, eta, self.observed, &v, out);
+        });
+        shrink(out, factors.as_slice());
     }
 }
 
@@ -146,7 +184,7 @@ where
     #[inline(always)]
     fn value(&mut self, x: &[S]) -> S {
         let eta = self.eta(x);
-        self.with_turned(eta.as_slice(), |y| self.likelihood.loss(y, eta.as_slice(), self.observed))
+        self.with_turned(eta.as_slice(), |y, eta| self.likelihood.loss(y, eta, self.observed))
     }
 
     #[inline(always)]

@@ -42,6 +42,7 @@ use crate::derivative::VectorFunction;
 use crate::error::{FilterError, check_square};
 use crate::linalg::{Factor, Solver, product, psd_factor, sandwich, symmetric_product};
 use crate::model::likelihood::{Observed, masked_cov};
+use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
 use crate::scalar::{Lanes, Scalar};
 use crate::smoother::{Joint, Smooth};
@@ -300,7 +301,7 @@ where
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
         let n = self.model.state_dim();
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         check_process_cov(&self.noise, &q, n.value(), step.index)?;
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
@@ -349,7 +350,7 @@ where
         }
         let shift = seen.shift(&w);
         let predicted = &seen.centre + &shift;
-        let mut r = self.noise.measurement_cov(step);
+        let mut r = measurement_cov(&self.model, &self.noise, u, step);
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         if observed != Observed::All {
             r = masked_cov(&r, observed);
@@ -411,7 +412,7 @@ where
         );
         let shift = spread.shift(&w);
         let spread_cov = spread.cov(&w, &shift);
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.model, &self.noise, u, step);
         let image = (&spread.ahead - &spread.behind) * (w.outer * w.spread); // n x n
         let rest = &spread_cov - symmetric_product(&image, &image) + &q;
         let predicted = GaussianBelief { mean: spread.centre + shift, cov: spread_cov + q };

@@ -45,6 +45,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
+use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
 use crate::optim::{Bounds, ConjugateGradients, Objective, Optimizer, descend_within};
 use crate::scalar::Dual;
@@ -284,7 +285,7 @@ where
     /// How the state and its error move to each row along a path: F_j, and Q_j.
     fn moves(&self, row: &Row, from: &[f64]) -> (DMatrix<f64>, DMatrix<f64>) {
         let (_, f) = linearize_transition(&self.window.model, from, &row.u, &row.step);
-        (dense(&f), dense(&self.noise.process_cov(&row.step)))
+        (dense(&f), dense(&process_cov(&self.window.model, &self.noise, &row.u, &row.step)))
     }
 
     /// The window moves on by a row: e <- F e - q, and what is known of the first noises goes into the rest.
@@ -300,7 +301,7 @@ where
         };
         let mut rest = sandwich(&f, &matrix(n, &errors.rest));
         if let (Some(to), true) = (measured, first.y.is_some()) {
-            let r = dense(&self.noise.measurement_cov(&first.step));
+            let r = dense(&measurement_cov(&self.window.model, &self.noise, &first.u, &first.step));
             rest += sandwich(&(&f * matrix(n, &to)), &r);
         }
         if let (Some(to), true) = (errors.moved.front(), second.moves) {
@@ -388,7 +389,7 @@ where
         let mut cov = sandwich(&way, &rest);
         for (j, row) in before.rows.iter().enumerate() {
             if row.y.is_some() {
-                let r = dense(&self.noise.measurement_cov(&row.step));
+                let r = dense(&measurement_cov(&self.window.model, &self.noise, &row.u, &row.step));
                 cov += sandwich(&(&way * &measured[j]), &r);
             }
             if row.moves && j > 0 {
@@ -450,7 +451,7 @@ where
     ) -> Result<Self::Belief, FilterError> {
         let model = &self.window.model;
         let n = model.state_dim().value();
-        let q = self.noise.process_cov(step);
+        let q = process_cov(&self.window.model, &self.noise, u, step);
         check_process_cov(&self.noise, &q, n, step.index)?;
         let (_, f) = linearize_transition(model, belief.window.mean.as_slice(), u, step);
         let cov = sandwich(&f, &belief.cov) + q;
@@ -488,7 +489,7 @@ where
         }
         // What the measurement was worth.
         let (n, m) = (self.window.model.state_dim(), self.window.model.output_dim());
-        let mut r = self.noise.measurement_cov(step);
+        let mut r = measurement_cov(&self.window.model, &self.noise, u, step);
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         let at = belief.window.mean.as_slice();
         let (_, mut h) = linearize_observation(&self.window.model, n, at, u, step);

@@ -42,6 +42,7 @@ pub mod lorenz63;
 pub mod lorenz96;
 pub mod noise;
 pub mod random_walk;
+pub mod stretch;
 
 pub use growth::Growth;
 pub use integrator::{Drift, Integrated, Integrator};
@@ -51,6 +52,7 @@ pub use lorenz63::Lorenz63;
 pub use lorenz96::Lorenz96;
 pub use noise::{DiagonalNoise, GaussianNoise, Noise, NoiseError};
 pub use random_walk::RandomWalk;
+pub use stretch::Stretch;
 
 use crate::derivative::{self, VectorFunction};
 use crate::scalar::Scalar;
@@ -147,6 +149,14 @@ pub trait Dynamics: Sized {
     fn is_state_angle(&self, _component: usize) -> bool {
         false
     }
+
+    /// How the process noise of a step is [stretched], if inputs or the time have a say in it.
+    ///
+    /// [stretched]: stretch
+    #[inline(always)]
+    fn process_stretch(&self) -> Option<Stretch<Self>> {
+        None
+    }
 }
 
 /// How the state is seen: the parameter of the likelihood, which for Gaussian noise is the expected
@@ -194,6 +204,14 @@ pub trait Observation: Sized {
     /// Whether a component of the measurement is an angle in radians, to be compared modulo whole turns.
     fn is_angle(&self, _component: usize) -> bool {
         false
+    }
+
+    /// How the noise of a measurement is [stretched], if inputs or the time have a say in it.
+    ///
+    /// [stretched]: stretch
+    #[inline(always)]
+    fn measurement_stretch(&self) -> Option<Stretch<Self>> {
+        None
     }
 }
 
@@ -251,6 +269,15 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
     fn is_state_angle(&self, component: usize) -> bool {
         self.dynamics.is_state_angle(component)
     }
+    #[inline(always)]
+    fn process_stretch(&self) -> Option<Stretch<Self>> {
+        self.dynamics.process_stretch()?;
+        Some(|pair, u, step, out| {
+            if let Some(write) = pair.dynamics.process_stretch() {
+                write(&pair.dynamics, u, step, out);
+            }
+        })
+    }
 }
 
 impl<D, O: Observation> Observation for Pair<D, O> {
@@ -287,6 +314,15 @@ impl<D, O: Observation> Observation for Pair<D, O> {
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation.is_angle(component)
+    }
+    #[inline(always)]
+    fn measurement_stretch(&self) -> Option<Stretch<Self>> {
+        self.observation.measurement_stretch()?;
+        Some(|pair, u, step, out| {
+            if let Some(write) = pair.observation.measurement_stretch() {
+                write(&pair.observation, u, step, out);
+            }
+        })
     }
 }
 

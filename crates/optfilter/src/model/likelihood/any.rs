@@ -78,6 +78,10 @@ where
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         each!(self, l => l.log_normalizer(y, observed))
     }
+    #[inline(always)]
+    fn has_scale(&self) -> bool {
+        !matches!(self, Self::SquaredError(_))
+    }
     fn dim(&self) -> Option<usize> {
         each!(self, l => l.dim())
     }

@@ -23,6 +23,10 @@ pub struct SquaredError;
 
 impl Likelihood for SquaredError {
     #[inline(always)]
+    fn has_scale(&self) -> bool {
+        false
+    }
+    #[inline(always)]
     fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
         let mut sum = S::ZERO;
         for i in observed.indices(y.len()) {

@@ -133,6 +133,12 @@ pub trait Likelihood {
         0.0
     }
 
+    /// Whether it has a scale that a row's noise may [stretch](super::stretch).
+    #[inline(always)]
+    fn has_scale(&self) -> bool {
+        true
+    }
+
     /// The number of components of a measurement, for a likelihood that is made for a certain number.
     #[inline(always)]
     fn dim(&self) -> Option<usize> {

@@ -1,0 +1,151 @@
+//! Noise that is an expression: of inputs, of any column of the table, of the time and the length of a step.
+//!
+//! What is constant stays a number, and is read with the rest of the file. Each other spread becomes a law of its component, and
+//! 1 in the covariance, so that the covariance times the law is what the file says. A name that nothing else has is a column of the
+//! table, which is read like an input.
+
+use super::fields::places;
+use super::numbers::list;
+use super::read::Reader;
+use super::tree::{Entry, Kind, Value};
+use super::{Equation, Missing};
+use crate::compile::{RESERVED, Scope};
+use crate::diagnostic::{Diagnostic, closest};
+
+/// How widely one component scatters in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseLaw {
+    /// Which component.
+    pub place: usize,
+    /// Its standard deviation, or its variance.
+    pub equation: Equation,
+    /// Whether it is a variance.
+    pub squared: bool,
+}
+
+impl Reader {
+    /// Takes the expressions out of `[process_noise]` or `[measurement_noise]`, and adds the columns that they name to the inputs.
+    pub(super) fn take_laws(
+        &mut self,
+        table: &str,
+        names: &[String],
+        states: &[String],
+        inputs: &mut Vec<(String, Missing)>,
+    ) -> Result<Vec<NoiseLaw>, Diagnostic> {
+        let Some(at) = self.entries.iter().position(|e| e.key == table) else {
+            return Ok(Vec::new());
+        };
+        let mut entry = self.entries[at].clone();
+        let mut laws = Vec::new();
+        let Kind::Table(settings) = &mut entry.value.kind else { return Ok(laws) };
+        for setting in settings.iter_mut().filter(|e| ["std", "var"].contains(&e.key.as_str())) {
+            let squared = setting.key == "var";
+            let mut take = |value: &mut Value, places: &[usize]| -> Result<(), Diagnostic> {
+                let Some(equation) = self.law(value, states, inputs)? else { return Ok(()) };
+                laws.extend(places.iter().map(|&place| NoiseLaw {
+                    place,
+                    equation: equation.clone(),
+                    squared,
+                }));
+                value.kind = Kind::Number(1.0);
+                Ok(())
+            };
+            match &mut setting.value.kind {
+                Kind::Text(..) => {
+                    take(&mut setting.value, &(0..names.len()).collect::<Vec<_>>())?;
+                }
+                // Lists of lists are matrices, whose entries are numbers.
+                Kind::List(items) if items.len() == names.len() => {
+                    for (i, item) in items.iter_mut().enumerate() {
+                        take(item, &[i])?;
+                    }
+                }
+                Kind::Table(entries) => {
+                    for Entry { key, value, .. } in entries.iter_mut() {
+                        take(value, &places(names, key))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        laws.sort_by_key(|law| law.place);
+        self.entries[at] = entry;
+        Ok(laws)
+    }
+
+    /// The expression of a value that is not constant.
+    fn law(
+        &self,
+        value: &Value,
+        states: &[String],
+        inputs: &mut Vec<(String, Missing)>,
+    ) -> Result<Option<Equation>, Diagnostic> {
+        if !matches!(value.kind, Kind::Text(..)) {
+            return Ok(None);
+        }
+        let equation = self.equation(value)?;
+        let constant = |name: &str| {
+            ["pi", "e", "inf"].contains(&name) || self.parameters.iter().any(|p| p.0 == name)
+        };
+        let varying: Vec<&str> =
+            equation.ast.names().into_iter().filter(|name| !constant(name)).collect();
+        if varying.is_empty() {
+            return Ok(None);
+        }
+        for name in varying {
+            let bare = |state: &&String| **state == name || state.starts_with(&format!("{name}["));
+            if let Some(state) = states.iter().find(bare) {
+                let message = format!("noise cannot depend on a state, and `{state}` is one");
+                let help = "it may depend on t, dt, k, inputs and columns of the table";
+                return Err(self.at(&value.at, message).help(help));
+            }
+            if RESERVED.contains(&name) || inputs.iter().any(|(input, _)| input == name) {
+                continue;
+            }
+            let known: Vec<&str> = self.parameters.iter().map(|p| p.0.as_str()).collect();
+            let known = known.into_iter().chain(inputs.iter().map(|(name, _)| name.as_str()));
+            if let Some(near) = closest(name, known) {
+                let message = format!("unknown name `{name}`");
+                let error = self.at(&value.at, message);
+                return Err(error.help(format!("did you mean `{near}`?")));
+            }
+            self.check_name(name, &value.at)?;
+            inputs.push((name.to_owned(), Missing::Hold));
+        }
+        let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
+        let scope = Scope::constants(&self.parameters).with_states(&[], &[]).with_inputs(&names);
+        self.check_equation(&scope, value, &equation)?;
+        Ok(Some(equation))
+    }
+
+    /// The inputs with what to make of missing ones: a list of names, or a table of names and rules.
+    pub(super) fn read_inputs(&self) -> Result<Vec<(String, Missing)>, Diagnostic> {
+        let Some(Entry { value: Value { kind: Kind::Table(entries), .. }, .. }) =
+            self.get("inputs")
+        else {
+            let names = self.names("inputs")?;
+            return Ok(names.into_iter().map(|name| (name, Missing::Refuse)).collect());
+        };
+        let mut inputs: Vec<(String, Missing)> = Vec::new();
+        for entry in entries {
+            self.check_name(&entry.key, &entry.key_at)?;
+            let rule = match &entry.value.kind {
+                Kind::Table(rules) => {
+                    self.check_keys(rules, &["hold"], &format!("inputs.{}", entry.key))?;
+                    match rules.first() {
+                        Some(hold) if self.flag(&hold.value)? => Missing::Hold,
+                        _ => Missing::Refuse,
+                    }
+                }
+                _ => {
+                    let names: Vec<String> = entries.iter().map(|e| e.key.clone()).collect();
+                    let message = format!("[inputs] gives each of {} a table", list(&names));
+                    let help = format!("write {} = {{ hold = true }}, or {{}}", entry.key);
+                    return Err(self.at(&entry.value.at, message).help(help));
+                }
+            };
+            inputs.push((entry.key.clone(), rule));
+        }
+        Ok(inputs)
+    }
+}

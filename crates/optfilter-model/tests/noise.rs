@@ -1,0 +1,258 @@
+//! Noise that is an expression of columns, times and inputs.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+use optfilter_model::run::{Dataset, Layout};
+use optfilter_model::table::{Format, Rows, Source, TableReader};
+use optfilter_model::{FilterSpec, ModelSpec};
+use optfilter_run::{Gaps, Method, smooth};
+use std::io::Cursor;
+
+const LEVEL: &str = r#"
+states = ["level"]
+[dynamics]
+level = "level"
+[observation]
+y = "level"
+[process_noise]
+var = "0.1*hdop"
+[measurement_noise]
+std = "0.5*hdop"
+[initial]
+mean = 0.2
+var = 2
+"#;
+
+const ROWS: &str = "y,hdop\n1.2,1\n,2\n0.4,0.5\n2.5,4\n1.9,1.5\n-0.3,3\n0.8,1\n1.1,0.8\n";
+
+fn table(spec: &ModelSpec, text: &str) -> Rows {
+    let layout = Layout::new(spec, None);
+    let wanted = layout.wanted(spec);
+    let source = Source::Stream(Box::new(Cursor::new(text.as_bytes().to_vec())));
+    let mut reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
+    let mut rows = Rows::default();
+    while reader.read(&mut rows, 1 << 12).unwrap() {}
+    rows
+}
+
+fn data(spec: &ModelSpec, text: &str) -> Dataset {
+    Dataset::new(spec, &Layout::new(spec, None), &table(spec, text)).unwrap()
+}
+
+/// Means, variances and log-likelihoods.
+fn filtered(spec: &ModelSpec, data: &Dataset, filter: &FilterSpec) -> [Vec<f64>; 3] {
+    let mut out = [Vec::new(), Vec::new(), Vec::new()];
+    let ran = data.run(spec, filter, data.len(), |_, estimate| {
+        out[0].extend_from_slice(&estimate.mean);
+        out[1].extend((0..estimate.mean.len()).map(|i| estimate.std(i).powi(2)));
+        out[2].push(estimate.log_likelihood);
+    });
+    ran.unwrap().unwrap();
+    out
+}
+
+fn close(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() <= tolerance * (1.0 + b.abs()), "{what}: {found:?}, {expected:?}");
+    }
+}
+
+/// statsmodels 0.14, KalmanFilter with an obs_cov and a state_cov for every row.
+const MEANS: [f64; 8] = [
+    1.0888888888888888,
+    1.0888888888888888,
+    0.48051948051948057,
+    0.6868532283923627,
+    1.291363623807071,
+    0.9650872473904325,
+    0.8508701921379311,
+    1.0034765667272951,
+];
+const VARIANCES: [f64; 8] = [
+    0.22222222222222232,
+    0.42222222222222233,
+    0.05519480519480519,
+    0.40868678035271827,
+    0.2802934528442615,
+    0.4613162170825377,
+    0.17296468542839233,
+    0.09800922717291524,
+];
+const LOG_LIKELIHOODS: [f64; 8] = [
+    -1.5466258635350592,
+    0.0,
+    -1.049686398095318,
+    -2.123675749873858,
+    -1.6324570790002522,
+    -1.88650958345647,
+    -0.831185877806986,
+    -0.5518883858519082,
+];
+const SMOOTHED: [f64; 8] = [
+    0.8328621217730838,
+    0.6024380313688595,
+    0.5448320087678035,
+    1.0109086840732968,
+    1.1298465129656055,
+    0.956973644331879,
+    0.9552148500909426,
+    1.0034765667272951,
+];
+
+#[test]
+fn gaussian_filters_equal_statsmodels() {
+    let spec = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    assert_eq!(spec.inputs, ["hdop"]);
+    let data = data(&spec, ROWS);
+    for method in ["kf", "ekf", "iekf", "ukf"] {
+        let found = filtered(&spec, &data, &FilterSpec::of(method).unwrap());
+        close(&found[0], &MEANS, 1e-12, method);
+        close(&found[1], &VARIANCES, 1e-12, method);
+        close(&found[2], &LOG_LIKELIHOODS, 1e-12, method);
+    }
+    let pf = FilterSpec { particles: Some(100_000), ..FilterSpec::of("pf").unwrap() };
+    let found = filtered(&spec, &data, &pf);
+    close(&found[0], &MEANS, 0.01, "pf");
+    close(&found[2], &LOG_LIKELIHOODS, 0.02, "pf");
+    // An ensemble that spans more than the state has exact moments but for its sampling.
+    let etkf =
+        FilterSpec { members: Some(4000), inflation: Some(1.0), ..FilterSpec::of("etkf").unwrap() };
+    close(&filtered(&spec, &data, &etkf)[0], &MEANS, 0.06, "etkf");
+}
+
+#[test]
+fn smoothing_equals_statsmodels() {
+    let spec = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    let data = data(&spec, ROWS);
+    let filter = FilterSpec::of("kf").unwrap();
+    let runner = spec.runner(&filter).unwrap();
+    let series = data.series(&spec, &filter).unwrap();
+    let found = smooth(&*runner, &series).unwrap();
+    close(&found.means, &SMOOTHED, 1e-12, "smoothed");
+}
+
+/// One gradient step on the likelihood moves by lr (y - x) / R of the row.
+#[test]
+fn the_implicit_filter_weighs_each_measurement_by_its_row() {
+    let spec = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    let data = data(&spec, ROWS);
+    let filter = FilterSpec {
+        optimizer: Some("gd".into()),
+        steps: Some(1),
+        lr: Some(0.05),
+        error_bars: Some(false),
+        gaps: Some(Gaps::Ignore),
+        ..FilterSpec::of("imap").unwrap()
+    };
+    let found = filtered(&spec, &data, &filter);
+    let hdop = [1.0, 2.0, 0.5, 4.0, 1.5, 3.0, 1.0, 0.8];
+    let (mut x, mut expected) = (0.2, Vec::new());
+    for (k, h) in hdop.iter().enumerate() {
+        let y = data.output(k)[0];
+        if !y.is_nan() {
+            x += 0.05 * (y - x) / (0.5 * h * 0.5 * h);
+        }
+        expected.push(x);
+    }
+    close(&found[0], &expected, 1e-14, "imap");
+}
+
+/// An expression that is a number is that number, for every filter and every likelihood with a scale.
+#[test]
+fn a_law_that_is_constant_is_the_constant() {
+    let rows = "y,q\n1.2,3\n,3\n0.4,3\n2.5,3\n1.9,3\n-0.3,3\n0.8,3\n1.1,3\n";
+    for likelihood in ["gaussian", "student-t", "huber"] {
+        let model = |process: &str, measured: &str| {
+            let text = format!(
+                "states = [\"a\", \"v\"]\n[dynamics]\na = \"a + 0.3*v\"\nv = \"0.9*v\"\n[observation]\n\
+                 y = {{ equation = \"a\", likelihood = \"{likelihood}\" }}\n[process_noise]\nstd = {{ a = {process}, v = 0.4 }}\n\
+                 [measurement_noise]\nstd = {measured}\n[initial]\nmean = 0.2\nvar = 2\n"
+            );
+            ModelSpec::parse("m.toml", &text).unwrap()
+        };
+        let (varying, plain) = (model("\"0.5*q\"", "\"q/4\""), model("1.5", "0.75"));
+        let (seen, same) = (data(&varying, rows), data(&plain, rows));
+        for method in Method::NAMES {
+            if method == "kf" && likelihood != "gaussian" || method == "vkf" {
+                continue; // vkf states its prior once
+            }
+            let filter = FilterSpec::of(method).unwrap();
+            let (a, b) = (filtered(&varying, &seen, &filter), filtered(&plain, &same, &filter));
+            for (a, b) in a.iter().zip(&b) {
+                let pairs = a.iter().zip(b).filter(|(a, b)| !(a.is_nan() && b.is_nan()));
+                let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
+                close(&a, &b, 1e-9, &format!("{method}, {likelihood}"));
+            }
+        }
+        for window in [None, Some(3)] {
+            let cg = FilterSpec {
+                optimizer: Some("cg".into()),
+                window,
+                ..FilterSpec::of("imap").unwrap()
+            };
+            let (a, b) = (filtered(&varying, &seen, &cg), filtered(&plain, &same, &cg));
+            close(&a[0], &b[0], 1e-9, &format!("cg {window:?}, {likelihood}"));
+        }
+    }
+}
+
+#[test]
+fn what_a_law_may_not_read_is_said_where_it_stands() {
+    for (from, to, message, help) in [
+        (
+            "0.5*hdop",
+            "0.5*level",
+            "noise cannot depend on a state, and `level` is one",
+            "it may depend on t, dt",
+        ),
+        ("0.5*hdop", "0.5*hdop +", "", ""),
+        ("0.5*hdop", "1 + sqr(hdop)", "there is no function `sqr`", ""),
+    ] {
+        let error = ModelSpec::parse("m.toml", &LEVEL.replace(from, to)).unwrap_err();
+        assert!(error.message.contains(message), "{error}");
+        assert!(error.help.clone().unwrap_or_default().contains(help), "{error}");
+        assert_eq!(error.line, 10, "{error}");
+    }
+    // A name close to a known one is most likely that one.
+    let text = LEVEL.replace("[dynamics]", "[parameters]\nsigma = 2\n[dynamics]");
+    let error = ModelSpec::parse("m.toml", &text.replace("0.5*hdop", "sigmas*hdop")).unwrap_err();
+    assert_eq!(error.help.as_deref(), Some("did you mean `sigma`?"));
+    // Whoever states the process noise once refuses one that varies.
+    let spec = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    let refused = spec.runner(&FilterSpec::of("vkf").unwrap()).map(|_| ()).unwrap_err();
+    assert!(refused.to_string().contains("varies from row to row"), "{refused}");
+}
+
+#[test]
+fn held_inputs_stay_as_they_were() {
+    let text = "states = [\"x\"]\n[inputs]\npush = { hold = true }\n[dynamics]\nx = \"x + push\"\n[observation]\ny = \"x\"\n\
+                [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let held = data(&spec, "y,push\n1,2\n2,\n,\n4,-1\n5,\n");
+    assert_eq!(held.inputs, [2.0, 2.0, 2.0, -1.0, -1.0]);
+    // Nothing before the first: unknown while nothing is measured, and missing when something is.
+    assert_eq!(data(&spec, "y,push\n,\n2,3\n").inputs, [1.0, 3.0]);
+    assert!(data(&spec, "y,push\n1,\n2,3\n").inputs[0].is_nan());
+    let error = ModelSpec::parse("m.toml", &text.replace("{ hold = true }", "true")).unwrap_err();
+    assert_eq!(error.line, 3, "{error}");
+}
+
+/// What is simulated scatters as the law says.
+#[test]
+fn simulated_rows_scatter_by_their_laws() {
+    let text = LEVEL.replace("0.1*hdop", "0.0").replace("0.5*hdop", "1 + 2*(k > 2000)");
+    let spec = ModelSpec::parse("m.toml", &text.replace("\"0.0\"", "0")).unwrap();
+    let (mut states, mut seen) = (Vec::new(), Vec::new());
+    let rows = spec.simulate(4000, (7, 0), false, &[], |_, x, y| {
+        states.push(x[0]);
+        seen.push(y[0]);
+        true
+    });
+    rows.unwrap();
+    let spread = |rows: std::ops::Range<usize>| {
+        let squares = rows.clone().map(|k| (seen[k] - states[k]).powi(2));
+        (squares.sum::<f64>() / rows.len() as f64).sqrt()
+    };
+    assert!((spread(0..2000) - 1.0).abs() < 0.05, "{}", spread(0..2000));
+    assert!((spread(2000..4000) - 3.0).abs() < 0.15, "{}", spread(2000..4000));
+}
