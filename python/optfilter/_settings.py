@@ -21,9 +21,9 @@ _WHOLE = {
     "window": (0, 2**32 - 1),
 }
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "strict")
-_TEXTS = ("constraint", "gaps", "irregular", "loss", "method", "optimizer", "resampling")
+_TEXTS = ("constraint", "gaps", "gating", "irregular", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
-    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "inflation", "kappa", "lr"),
+    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "gate", "inflation", "kappa", "lr"),
     *("measurement_scale", "prior_var", "process_scale", "radius", "threshold"),
 )
 #: Every setting of the engine.

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use optfilter_model::ModelSpec;
-use optfilter_run::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method};
+use optfilter_run::{Beyond, CG, Constraint, FilterSpec, Gaps, Irregular, Loss, Method};
 use std::io::Write;
 
 /// Which filter, with what. A flag overrides the model file's filter table.
@@ -56,6 +56,12 @@ pub struct FilterFlags {
     /// Irregular times under a model without dt: error or per_row [default: error]
     #[arg(long, value_name = "NAME", value_parser = Irregular::NAMES)]
     pub irregular: Option<String>,
+    /// Share of good measurements that kf, ekf, iekf and ukf let through, as 0.999; others are treated as --gating says
+    #[arg(long, value_name = "P", value_parser = positive)]
+    pub gate: Option<f64>,
+    /// What happens beyond the gate: reject, inflate (count as one at the gate) or flag [default: reject]
+    #[arg(long, value_name = "NAME", value_parser = Beyond::NAMES)]
+    pub gating: Option<String>,
     /// Factor on the process noise Q of the classical filters [default: 1]
     #[arg(long, value_name = "F", value_parser = positive, allow_negative_numbers = true)]
     pub process_scale: Option<f64>,
@@ -181,6 +187,12 @@ impl FilterFlags {
             irregular: self.irregular.as_deref().map(|i| match i {
                 "per_row" => Irregular::PerRow,
                 _ => Irregular::Error,
+            }),
+            gate: self.gate,
+            gating: self.gating.as_deref().map(|name| match name {
+                "inflate" => Beyond::Inflate,
+                "flag" => Beyond::Flag,
+                _ => Beyond::Reject,
             }),
             process_scale: self.process_scale,
             measurement_scale: self.measurement_scale,

@@ -11,12 +11,13 @@ use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
-use crate::spec::{CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
+use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Bounded, Ensemble, ErrorBars, Extended, Filter, ImplicitMap, Iterated, Localization, Memory,
-    Particle, ProcessFactor, Responsive, Unscented, Variational, Window, WindowBars,
+    Bounded, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap, Iterated,
+    Localization, Memory, Particle, ProcessFactor, Responsive, Unscented, Variational, Window,
+    WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::Component;
@@ -231,13 +232,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let filter = Iterated::new(model, noise, self.spec.steps())
                     .map_err(wrong)?
                     .stopping_at(stop.clone());
-                Ok(Arc::new(Shared(Arc::new(self.engine(self.bounded(filter)?, (), stop)?))))
+                Ok(Arc::new(Shared(Arc::new(self.engine(self.gated(filter)?, (), stop)?))))
             }
             Method::Ukf => {
                 let noise = self.noise(n, m, r)?;
                 let points = self.spec.sigma_points(n.value());
                 let filter = Unscented::new(model, noise, points).map_err(wrong)?;
-                self.runner(self.bounded(filter)?, ())
+                self.runner(self.gated(filter)?, ())
             }
             Method::Pf => {
                 // R only says how widely innovations spread; counts need not state it.
@@ -304,7 +305,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let r = self.problem.measurement.as_ref();
         if self.method != Method::Imap {
             let filter = Extended::new(model, self.noise(n, m, r)?);
-            return self.runner(self.bounded(filter)?, ());
+            return self.runner(self.gated(filter)?, ());
         }
         let likelihood = self.problem.likelihood(m, self.squared)?;
         let rule = self.rule(n)?;
@@ -338,6 +339,19 @@ impl<'a, T: RunModel> Choice<'a, T> {
     /// The filter inside the problem's bounds.
     fn bounded<F: Filter>(&self, filter: F) -> Result<Bounded<F>, SpecError> {
         Bounded::new(filter, self.problem.bounds.clone()).map_err(SpecError::from)
+    }
+
+    /// The same behind the gate, if there is one.
+    fn gated<F: Filter>(&self, filter: F) -> Result<Gated<Bounded<F>>, SpecError> {
+        let outputs = filter.dims().1.value();
+        let gating = match self.spec.gating.unwrap_or_default() {
+            Beyond::Reject => Some(Gating::Reject),
+            Beyond::Inflate => Some(Gating::Inflate),
+            Beyond::Flag => None,
+        };
+        let gate =
+            self.spec.gate.zip(gating).map(|(share, gating)| Gate::new(share, gating, outputs));
+        Ok(Gated::new(self.bounded(filter)?, gate.transpose().map_err(SpecError::from)?))
     }
 
     /// Implicit MAP over a window.
@@ -467,7 +481,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
             discrete: problem.discrete(m),
             word: self.word.clone(),
-            gauge: Gauge::new(m, problem.bounds.clone()),
+            gauge: Gauge::new(m, self.spec.gate, problem.bounds.clone()),
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             outlook: Box::new(move || {
                 Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>

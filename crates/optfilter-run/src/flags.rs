@@ -4,18 +4,22 @@
 //! |---|---|
 //! | `runaway` | the measurement expected of the estimate lies further from all measurements so far than [`RUNAWAY`] times their largest magnitude |
 //! | `missing` | nothing was measured |
-//! | `outlier` | the normalised innovation squared is beyond the 99.9 % point of chi-square; never where it has none |
+//! | `outlier` | the normalised innovation squared is beyond the 99.9 % point of chi-square, or the gate's; never where it has none |
 //! | `partial` | some components were not measured |
 //! | `bound` | a state is at its bound |
 //! | `ok` | none of these |
 //!
 //! The first that holds is the row's.
 
+use optfilter::chi_square::quantile;
 use optfilter::optim::Bounds;
 use serde::{Deserialize, Serialize};
 
 /// Times the largest measurement so far: no estimate that is of use expects a measurement so far from all others.
 pub const RUNAWAY: f64 = 1e4;
+
+/// The share of measurements that are no outliers, unless a gate says otherwise.
+const USUAL: f64 = 0.999;
 
 /// What a row is flagged as, in the order in which tables number their flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +52,10 @@ pub struct Gauge {
 pub(crate) struct Seen(Vec<(f64, f64)>);
 
 impl Gauge {
-    pub(crate) fn new(outputs: usize, bounds: Option<Bounds>) -> Self {
-        let gates = (0..=outputs).map(chi_square_999).collect();
+    /// For measurements of so many components, of which this share is no outlier.
+    pub(crate) fn new(outputs: usize, share: Option<f64>, bounds: Option<Bounds>) -> Self {
+        let share = share.unwrap_or(USUAL);
+        let gates = (0..=outputs).map(|dof| quantile(share, dof)).collect();
         Self { gates, bounds, seen: Seen(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]) }
     }
 
@@ -81,13 +87,6 @@ impl Gauge {
     }
 }
 
-/// The 99.9 % point of chi-square with `dof` degrees of freedom (Wilson and Hilferty 1931).
-fn chi_square_999(dof: usize) -> f64 {
-    let d = dof as f64;
-    let c = 2.0 / (9.0 * d);
-    d * (1.0 - c + 3.090_232 * c.sqrt()).powi(3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,15 +94,15 @@ mod tests {
     #[test]
     fn the_gravest_flag_is_said() {
         let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY]).ok();
-        let mut gauge = Gauge::new(1, bounds);
+        let mut gauge = Gauge::new(1, None, bounds);
         let mut flag = |y: f64, x: f64, nis: f64| gauge.flag(&[y], &[x], nis, &[x]);
         assert_eq!(flag(f64::NAN, 1e9, f64::NAN), Flag::Missing); // nothing to compare with
         assert_eq!(flag(0.0, 1e9, f64::NAN), Flag::Ok); // zeros have no scale
         assert_eq!(flag(2.0, 1e4, f64::NAN), Flag::Ok);
         assert_eq!(flag(2.0, 2e11, f64::NAN), Flag::Runaway);
         assert_eq!(flag(f64::NAN, -2e11, f64::NAN), Flag::Runaway);
-        assert_eq!(flag(1.0, 1.0, 11.5), Flag::Outlier); // scipy.stats.chi2.ppf(0.999, 1) = 10.83, here 11.16
-        assert_eq!(flag(1.0, 1.0, 10.5), Flag::Ok);
+        assert_eq!(flag(1.0, 1.0, 10.9), Flag::Outlier); // scipy.stats.chi2.ppf(0.999, 1) = 10.83
+        assert_eq!(flag(1.0, 1.0, 10.8), Flag::Ok);
         assert_eq!(flag(1.0, 0.0, 1.0), Flag::Bound);
     }
 }

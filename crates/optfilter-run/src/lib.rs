@@ -67,4 +67,4 @@ pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
 pub use smooth::{Smoothed, smooth, smooth_from};
-pub use spec::{CG, Constraint, FilterSpec, Gaps, Irregular, Loss};
+pub use spec::{Beyond, CG, Constraint, FilterSpec, Gaps, Irregular, Loss};

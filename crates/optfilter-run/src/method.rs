@@ -65,6 +65,11 @@ impl Method {
         }
     }
 
+    /// Whether its belief is a mean and a covariance.
+    pub fn is_gaussian(self) -> bool {
+        matches!(self, Self::Kf | Self::Ekf | Self::Iekf | Self::Ukf)
+    }
+
     /// Whether it is an ensemble.
     pub fn is_ensemble(self) -> bool {
         matches!(self, Self::Etkf | Self::Letkf)

@@ -70,6 +70,24 @@ pub enum Constraint {
     Weak,
 }
 
+/// What happens to a measurement beyond the gate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Beyond {
+    /// It is left out.
+    #[default]
+    Reject,
+    /// It counts as much as one at the gate would.
+    Inflate,
+    /// It counts, and its row is flagged.
+    Flag,
+}
+
+impl Beyond {
+    /// Their names.
+    pub const NAMES: [&'static str; 3] = ["reject", "inflate", "flag"];
+}
+
 /// The optimizer that has no learning rate: Gauss-Newton conjugate gradients.
 pub const CG: &str = "cg";
 
@@ -159,6 +177,10 @@ settings! {
     resampling: Scheme,
     /// The share of effective particles below which they are resampled; 1 resamples after every row.
     threshold: f64,
+    /// The share of good measurements that kf, ekf, iekf and ukf let through; those beyond are treated as `gating` says.
+    gate: f64,
+    /// What happens to a measurement beyond the gate: reject, inflate or flag.
+    gating: Beyond,
     /// Spread of the sigma points.
     alpha: f64,
     /// Weight of their centre in covariances.
@@ -355,7 +377,7 @@ impl FilterSpec {
         let share: (fn(f64) -> bool, _) = (|v| (0.0..=1.0).contains(&v), "between 0 and 1");
         let small: (fn(f64) -> bool, _) = (|v| v >= 0.0 && v.is_finite(), "at least 0 and finite");
         let finite: (fn(f64) -> bool, _) = (f64::is_finite, "finite");
-        let checks: [Check; 17] = [
+        let checks: [Check; 18] = [
             ("lr", self.lr, positive.0, positive.1),
             ("decay", self.decay, fraction.0, fraction.1),
             ("beta1", self.beta1, fraction.0, fraction.1),
@@ -368,6 +390,7 @@ impl FilterSpec {
             ("inflation", self.inflation, positive.0, positive.1),
             ("radius", self.radius, |v| v > 0.0, "positive"),
             ("threshold", self.threshold, share.0, share.1),
+            ("gate", self.gate, |v| v > 0.0 && v < 1.0, "above 0 and below 1, as in 0.999"),
             ("alpha", self.alpha, positive.0, positive.1),
             ("beta", self.beta, finite.0, finite.1),
             ("kappa", self.kappa, finite.0, finite.1),
@@ -381,6 +404,12 @@ impl FilterSpec {
                 let message = format!("{value} is not allowed; it must be {requirement}");
                 return Err(SpecError::of(key, message));
             }
+        }
+        if self.gate.is_some() && self.method.is_some_and(|method| !method.is_gaussian()) {
+            return Err(SpecError::of("gate", "is for kf, ekf, iekf and ukf"));
+        }
+        if self.gating.is_some() && self.gate.is_none() {
+            return Err(SpecError::of("gating", "needs a gate, as in gate = 0.999"));
         }
         if self.particles == Some(0) {
             return Err(SpecError::of("particles", "must be at least 1"));
@@ -495,6 +524,7 @@ impl FilterSpec {
             ("inflation", self.inflation),
             ("radius", self.radius),
             ("threshold", self.threshold),
+            ("gate", self.gate),
             ("alpha", self.alpha),
             ("beta", self.beta),
             ("kappa", self.kappa),
@@ -517,6 +547,7 @@ impl FilterSpec {
         put("seed", self.seed.map(|v| v.to_string()));
         put("resampling", self.resampling.map(|s| quoted(s.name())));
         put("gaps", self.gaps.map(|g| quoted(Gaps::NAMES[g as usize])));
+        put("gating", self.gating.map(|g| quoted(Beyond::NAMES[g as usize])));
         put("irregular", self.irregular.map(|i| quoted(Irregular::NAMES[i as usize])));
         put(
             "loss",

@@ -65,6 +65,7 @@ extern crate alloc;
 
 pub mod batch;
 pub mod checkpoint;
+pub mod chi_square;
 pub mod derivative;
 pub mod drive;
 mod eigen;

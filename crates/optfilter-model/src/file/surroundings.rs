@@ -7,7 +7,7 @@ use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
 use optfilter_run::spec::CG;
-use optfilter_run::{Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
+use optfilter_run::{Beyond, Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
 
 /// Every optimizer of a `[filter]` table.
 const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
@@ -169,6 +169,7 @@ impl Reader {
                 "constraint" => &["strong", "weak"],
                 "loss" => &["likelihood", "squared"],
                 "gaps" => &Gaps::NAMES,
+                "gating" => &Beyond::NAMES,
                 "irregular" => &Irregular::NAMES,
                 "resampling" => &["systematic", "stratified", "residual", "multinomial"],
                 _ => &[],

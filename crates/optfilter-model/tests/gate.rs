@@ -1,0 +1,121 @@
+//! Gates: what is too unlikely does not get through as it is.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+use optfilter::Series;
+use optfilter_model::{FilterSpec, ModelSpec};
+use optfilter_run::{Beyond, Flag, Results, Watch};
+
+const MODEL: &str = "states = [\"x\", \"v\"]\ninputs = [\"spread\"]\n[dynamics]\nx = \"x + v\"\nv = \"0.9*v\"\n[observation]\n\
+    y = \"x + 0.01*sin(x)\"\nw = \"v\"\n[process_noise]\nstd = { x = 0.2, v = 0.1 }\n[measurement_noise]\n\
+    std = { y = \"sqrt(spread)\", w = 2 }\n[initial]\nmean = 0\nstd = 1\n";
+
+/// Measurements of y and w, with two that cannot be.
+fn rows() -> Vec<f64> {
+    let mut rows: Vec<f64> = Vec::new();
+    for k in 0..40 {
+        let t = f64::from(k);
+        let y =
+            (0.3 * t).sin() + if k == 11 { 30.0 } else { 0.0 } - if k == 25 { 9.0 } else { 0.0 };
+        let w = if k % 3 == 0 { f64::NAN } else { 0.2 * (0.5 * t).cos() };
+        rows.extend([y, w]);
+    }
+    rows
+}
+
+struct Run {
+    means: Vec<f64>,
+    variances: Vec<f64>,
+    nis: Vec<f64>,
+    flags: Vec<f64>,
+    spreads: Vec<f64>,
+}
+
+fn run(filter: &FilterSpec, rows: &[f64], spread: &[f64]) -> Run {
+    let spec = ModelSpec::parse("m.toml", MODEL).unwrap();
+    let runner = spec.runner(filter).unwrap();
+    let series = Series::new(rows, 2).unwrap().with_inputs(spread, 1).unwrap();
+    let len = series.len();
+    let (mut means, mut covs) = (vec![0.0; 2 * len], vec![0.0; 4 * len]);
+    let (mut nis, mut flags, mut s) = (vec![0.0; len], vec![0.0; len], vec![0.0; 4 * len]);
+    let mut into = Results {
+        means: &mut means,
+        covs: &mut covs,
+        nis: &mut nis,
+        flags: &mut flags,
+        innovation_covs: &mut s,
+        ..Results::default()
+    };
+    runner.run(runner.default_start(), &series, &mut into, &Watch::NEVER).unwrap();
+    let variances = covs.chunks(4).flat_map(|p| [p[0], p[3]]).collect();
+    let spreads = s.chunks(4).map(|s| s[0]).collect();
+    Run { means, variances, nis, flags, spreads }
+}
+
+fn of(method: &str, gate: Option<f64>, gating: Option<Beyond>) -> FilterSpec {
+    FilterSpec { gate, gating, ..FilterSpec::of(method).unwrap() }
+}
+
+#[test]
+fn what_is_rejected_might_as_well_be_missing() {
+    let (rows, spread) = (rows(), vec![0.25; 40]);
+    for method in ["ekf", "iekf", "ukf"] {
+        let open = run(&of(method, None, None), &rows, &spread);
+        let gated = run(&of(method, Some(0.999), None), &rows, &spread);
+        let outliers: Vec<usize> =
+            (0..40).filter(|k| gated.flags[*k] == f64::from(Flag::Outlier as u8)).collect();
+        assert!(outliers.contains(&11) && outliers.contains(&25), "{method}: {outliers:?}");
+        let mut blank = rows.clone();
+        outliers.iter().for_each(|k| blank[2 * k..2 * k + 2].fill(f64::NAN));
+        let without = run(&of(method, None, None), &blank, &spread);
+        assert_eq!(gated.means, without.means, "{method}");
+        assert_eq!(gated.variances, without.variances, "{method}");
+        assert!((open.means[2 * 11] - gated.means[2 * 11]).abs() > 3.0, "the outlier must matter");
+        // A flag alone changes no estimate; what is said of the row is what it was.
+        let flagged = run(&of(method, Some(0.999), Some(Beyond::Flag)), &rows, &spread);
+        assert_eq!(flagged.means, open.means);
+        assert!(gated.nis[11] > 100.0);
+    }
+}
+
+/// Inflating is the update with the R that brings the row to the limit: R + (NIS / limit - 1) S.
+#[test]
+fn what_is_inflated_counts_as_much_as_what_is_on_the_limit() {
+    let mut rows = rows();
+    rows.chunks_mut(2).for_each(|row| row[1] = f64::NAN); // one measurement at a time: S is a number
+    let spread = vec![0.25; 40];
+    let limit = 10.827566170662733; // scipy.stats.chi2.ppf(0.999, 1)
+    for method in ["ekf", "ukf"] {
+        let inflated = run(&of(method, Some(0.999), Some(Beyond::Inflate)), &rows, &spread);
+        let mut wider = spread.clone();
+        for k in 0..40 {
+            if inflated.nis[k] > limit {
+                wider[k] += (inflated.nis[k] / limit - 1.0) * inflated.spreads[k];
+            }
+        }
+        assert!(wider[11] > 10.0 * spread[11]);
+        let same = run(&of(method, None, None), &rows, &wider);
+        for (a, b) in inflated.means.iter().zip(&same.means) {
+            assert!((a - b).abs() < 1e-10, "{method}: {a} {b}");
+        }
+        for (a, b) in inflated.variances.iter().zip(&same.variances) {
+            assert!((a - b).abs() < 1e-10 * b, "{method}: {a} {b}");
+        }
+    }
+}
+
+#[test]
+fn a_gate_that_cannot_be_is_refused() {
+    let spec = ModelSpec::parse("m.toml", MODEL).unwrap();
+    for (filter, message) in [
+        (of("pf", Some(0.99), None), "is for kf, ekf, iekf and ukf"),
+        (of("ekf", Some(1.0), None), "above 0 and below 1"),
+        (of("ekf", None, Some(Beyond::Reject)), "needs a gate"),
+    ] {
+        let error = spec.runner(&filter).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let text = format!("{MODEL}[filter]\nmethod = \"ekf\"\ngate = 0.99\ngating = \"inflate\"\n");
+    let read = ModelSpec::parse("m.toml", &text).unwrap().filter;
+    assert_eq!(read, of("ekf", Some(0.99), Some(Beyond::Inflate)));
+    assert_eq!(read.flags(), "--method ekf --gate 0.99 --gating inflate");
+}
