@@ -102,6 +102,13 @@ class SmoothResult:
         >>> list(optfilter.KalmanFilter(model).smooth([1.0, 2.0]).to_dataframe().columns)
         ['t', 'x0', 'x0_std', 'x0_filtered', 'x0_filtered_std']
         """
+        frame = _frame(self._columns(), library)
+        if self.index is not None and self.means.ndim == 2 and hasattr(frame, "set_axis"):
+            frame = frame.set_axis(self.index, axis=0)
+        return frame
+
+    def _columns(self) -> dict[str, Array]:
+        """What a frame of it has, by name."""
         columns: dict[str, Array] = {}
         if self.means.ndim == 3:
             count, length = self.means.shape[:2]
@@ -116,10 +123,7 @@ class SmoothResult:
             for i, name in enumerate(self.model.state_names):
                 if stds is not None:
                     columns[f"{name}{ending}_std"] = stds[..., i].reshape(-1)
-        frame = _frame(columns, library)
-        if self.index is not None and self.means.ndim == 2 and hasattr(frame, "set_axis"):
-            frame = frame.set_axis(self.index, axis=0)
-        return frame
+        return columns
 
 
 class Forecast:
@@ -169,6 +173,10 @@ class Forecast:
         >>> list(ahead.to_dataframe().columns)[9:]
         ['y0', 'y0_std', 'y0_lo95', 'y0_lo80', 'y0_lo50', 'y0_hi50', 'y0_hi80', 'y0_hi95']
         """
+        return _frame(self._columns(), library)
+
+    def _columns(self) -> dict[str, Array]:
+        """What a frame of it has, by name."""
         columns: dict[str, Array] = {}
         if self.means.ndim == 3:
             count, length = self.means.shape[:2]
@@ -189,7 +197,7 @@ class Forecast:
                     for level in order:
                         label = f"{name}_{side}{round(100 * self.levels[level])}"
                         columns[label] = intervals[..., i, level, int(side == "hi")].reshape(-1)
-        return _frame(columns, library)
+        return columns
 
 
 def _times(model: Model, given: Given, clock: tuple[float, float], rows: int) -> Any:

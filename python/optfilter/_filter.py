@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from . import _core, likelihoods, optimizers
+from . import _core, _many, likelihoods, optimizers
 from ._ahead import Forecast, Given, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
 from ._frames import read
@@ -166,7 +166,8 @@ class Filter(_core.CoreFilter):
         first_run: int = 0,
         predict_first: Optional[bool] = None,
         covariances: bool = True,
-    ) -> FilterResult:
+        by: Optional[str] = None,
+    ) -> Any:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
 
         The initial belief is of the first measurement's own time, so nothing is predicted before it, unless
@@ -196,6 +197,14 @@ class Filter(_core.CoreFilter):
             Whether a prediction precedes the first measurement too; the filter's own setting unless given.
         covariances : bool
             Whether the result holds covariances, which take most of its memory.
+        by : str, optional
+            The column of a frame that names the series of each row. Every series is filtered by itself, rows may come in any
+            order, and the result is a frame of the same library with the same rows: that of
+            :meth:`FilterResult.to_dataframe` with the name after the time.
+
+        Returns
+        -------
+        FilterResult, or a frame with ``by``
 
         Examples
         --------
@@ -208,6 +217,11 @@ class Filter(_core.CoreFilter):
         """
         if errors not in ("raise", "nan"):
             raise ValueError(f"errors: must be 'raise' or 'nan', not {errors!r}")
+        if by is not None:
+            call: dict[str, Any] = dict(x0=x0, P0=P0, t0=t0, errors=errors, first_run=first_run)
+            call.update(predict_first=predict_first, covariances=covariances)
+            groups = _many.split(self.model, ys, ts, us, by)
+            return _many.along_rows(self, groups, lambda *rows: self.filter(*rows, **call))
         model = self.model
         given = self._read(ys, ts, us, x0, P0)
         ys, ts, us, x0, P0 = given.arrays
@@ -271,8 +285,9 @@ class Filter(_core.CoreFilter):
         t0: Optional[float] = None,
         first_run: int = 0,
         predict_first: Optional[bool] = None,
-    ) -> SmoothResult:
-        """Estimates by all rows, also those after each; arguments as for :meth:`filter`.
+        by: Optional[str] = None,
+    ) -> Any:
+        """Estimates by all rows, also those after each: a :class:`SmoothResult`; arguments as for :meth:`filter`.
 
         Kalman, extended, iterated and unscented filters are smoothed by Rauch, Tung and Striebel; particles by as many
         trajectories drawn backwards; an implicit filter takes the whole series as one window, by conjugate gradients
@@ -286,6 +301,10 @@ class Filter(_core.CoreFilter):
         >>> smoothed.means[:, 0].round(4), smoothed.stds[:, 0].round(4)
         (array([0.8, 1.1, 1.4]), array([0.6325, 0.7746, 0.7746]))
         """
+        if by is not None:
+            call: dict[str, Any] = dict(x0=x0, P0=P0, t0=t0, first_run=first_run, predict_first=predict_first)
+            groups = _many.split(self.model, ys, ts, us, by)
+            return _many.along_rows(self, groups, lambda *rows: self.smooth(*rows, **call))
         given = self._read(ys, ts, us, x0, P0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
         run = whole("first_run", first_run, 0)
@@ -305,8 +324,9 @@ class Filter(_core.CoreFilter):
         P0: Any = None,
         t0: Optional[float] = None,
         predict_first: Optional[bool] = None,
-    ) -> Forecast:
-        """Filters a series and predicts ``steps`` rows beyond it; arguments as for :meth:`filter`.
+        by: Optional[str] = None,
+    ) -> Any:
+        """Filters a series and predicts ``steps`` rows beyond it: a :class:`Forecast`; arguments as for :meth:`filter`.
 
         Parameters
         ----------
@@ -316,6 +336,9 @@ class Filter(_core.CoreFilter):
             Their inputs ``(steps, p)``, for a model that reads any.
         dt : float, optional
             The time between them: that of ``ts`` if it is regular, else the model's.
+        by : str, optional
+            The column of a frame that names the series of each row; the result is then a frame with ``steps`` rows for each
+            series, one series after the other.
 
         Examples
         --------
@@ -325,6 +348,10 @@ class Filter(_core.CoreFilter):
         >>> ahead.means[:, 0].round(4), ahead.intervals[1, 0, 2].round(4)
         (array([1.4, 1.4]), array([-1.7603,  4.5603]))
         """
+        if by is not None:
+            call: dict[str, Any] = dict(us_ahead=us_ahead, dt=dt, x0=x0, P0=P0, t0=t0, predict_first=predict_first)
+            groups = _many.split(self.model, ys, ts, us, by)
+            return _many.one_by_one(groups, lambda ys, ts, us: self.forecast(ys, steps, ts, us, **call))
         given = self._read(ys, ts, us, x0, P0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
         return self._forecast(given, steps, us_ahead, dt, t0, first)

@@ -8,9 +8,10 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import _core
+from . import _core, _many
 from ._arrays import Array, to_float_array, whole
-from ._frames import _names, read
+from ._errors import Divergence
+from ._frames import _names, read, times
 from ._model import Model, TextModel
 
 
@@ -92,7 +93,9 @@ def fit(
     method: Optional[str] = None,
     starts: int = 4,
     seed: int = 0,
-) -> FitResult:
+    by: Optional[str] = None,
+    each: bool = False,
+) -> Any:
     """See :meth:`optfilter.Model.fit`."""
     if not isinstance(model, TextModel):
         raise ValueError(
@@ -104,6 +107,19 @@ def fit(
             "likelihood: the likelihood of a Gaussian filter takes measurements as Gaussian; "
             'method="imap" is fitted by its prediction errors instead'
         )
+    if each and by is None:
+        raise ValueError("each: needs by, the column that names the series of each row")
+    if by is not None:
+        groups = _many.split(model, ys, ts, us, by)
+        search: dict[str, Any] = dict(free=free, method=method, starts=starts, seed=seed)
+        if each:
+            return _each(model, groups, search)
+        unit = model.seconds_per_unit
+        parts = []
+        for rows in groups.rows:
+            ts_of = None if groups.ts is None else times("ts", groups.ts[rows], unit)[0]
+            parts.append((groups.ys[rows], ts_of, None if groups.us is None else groups.us[rows]))
+        return _found(model, parts, **search)
     many = isinstance(ys, (list, tuple)) and len(ys) > 0 and all(_names(item) is not None for item in ys)
     if many and (ts is not None or us is not None):
         raise ValueError("ts, us: frames of several series bring their own times and inputs")
@@ -116,14 +132,58 @@ def fit(
             us_of = data.us[b] if data.us is not None and data.us.ndim == 3 else data.us
             inputs = None if us_of is None else _rows("us", us_of, model.inputs)
             series.append((_rows("ys", block, model.m), ts_of, inputs))
+    return _found(model, series, free, method, starts, seed)
+
+
+def _found(
+    model: TextModel,
+    series: list[Any],
+    free: Union[str, Sequence[str]],
+    method: Optional[str],
+    starts: int,
+    seed: int,
+) -> FitResult:
+    """The fit of one model to series of measurements, times and inputs."""
     settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
     names = [free] if isinstance(free, str) else list(free)
     found = _core.fit_text(
         model.name, model.text, settings, series, names, method, whole("starts", starts), whole("seed", seed, 0)
     )
     for warning in found["warnings"]:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     recipe: dict[str, Any] = {**model._settings(), "text": found["text"]}
     recipe.update({key: found[key] for key in ("Q", "R", "x0") if key in found})
     fitted = TextModel(**recipe)
     return FitResult(found, fitted)
+
+
+def _each(model: TextModel, groups: _many.Groups, search: dict[str, Any]) -> Any:
+    """A frame with the estimates of each series by itself; NaN, and a warning, where there are none."""
+    found: list[Any] = []
+    for key, rows in zip(groups.keys, groups.rows):
+        ts = None if groups.ts is None else groups.ts[rows]
+        us = None if groups.us is None else groups.us[rows]
+        try:
+            found.append(_row(fit(model, groups.ys[rows], ts, us, **search)))
+        except (ValueError, Divergence) as error:
+            found.append(type(error)(f"series {key!r}: {error}") if isinstance(error, ValueError) else error)
+    known = next((row for row in found if isinstance(row, dict)), None)
+    if known is None:
+        raise found[0]
+    for i, row in enumerate(found):
+        if not isinstance(row, dict):
+            warnings.warn(f"not fitted: {row}", stacklevel=4)
+            found[i] = {**dict.fromkeys(known, np.nan), "rows": len(groups.rows[i]), "measured": 0, "converged": False}
+    columns = {name: np.array([row[name] for row in found]) for name in known}
+    return _many.build(groups, {}, np.arange(len(found)), columns, index=False)
+
+
+def _row(found: FitResult) -> dict[str, Any]:
+    """A fit as a row of a table."""
+    row: dict[str, Any] = {}
+    for name, value in found.params.items():
+        row[name] = value
+        row[f"{name}_std_error"] = found.std_errors[name]
+    for name in ("log_likelihood", "aic", "bic", "rows", "measured", "converged"):
+        row[name] = getattr(found, name)
+    return row

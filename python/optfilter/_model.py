@@ -382,8 +382,11 @@ class Model:
         >>> model = optfilter.Model.from_toml('system = "local-level"')
         >>> model.filter([1.0, None, 2.0], method="kf").means.shape
         (3, 1)
+
+        ``by`` names the column of a frame (pandas, polars, pyarrow) that says whose row it is; see
+        :meth:`optfilter.Filter.filter`.
         """
-        known = ("x0", "P0", "t0", "errors", "first_run", "covariances")
+        known = ("x0", "P0", "t0", "errors", "first_run", "covariances", "by")
         call = {key: settings.pop(key) for key in known if key in settings}
         return self._own_filter(settings).filter(ys, ts, us, **call)
 
@@ -398,7 +401,7 @@ class Model:
         >>> model.smooth([1.0, None, 2.0], method="kf").means.shape
         (3, 1)
         """
-        known = ("x0", "P0", "t0", "first_run")
+        known = ("x0", "P0", "t0", "first_run", "by")
         call = {key: settings.pop(key) for key in known if key in settings}
         return self._own_filter(settings).smooth(ys, ts, us, **call)
 
@@ -413,7 +416,7 @@ class Model:
         >>> model.forecast([1.0, None, 2.0], steps=4, method="kf").intervals.shape
         (4, 1, 3, 2)
         """
-        known = ("x0", "P0", "t0", "us_ahead", "dt")
+        known = ("x0", "P0", "t0", "us_ahead", "dt", "by")
         call = {key: settings.pop(key) for key in known if key in settings}
         if "optimizer_steps" in settings:
             settings["steps"] = settings.pop("optimizer_steps")
@@ -438,6 +441,9 @@ class Model:
         ``"initial.mean"``); by default what the ``[fit]`` table of the model says, else all noise. ``method`` is kf, ekf, iekf
         or ukf, fitted by their likelihood, or imap or vkf, fitted (parameters and start) by their one-step prediction errors;
         ``starts`` and ``seed`` are those of the search. Returns a :class:`optfilter.FitResult`.
+
+        ``by`` names the column of a frame that says whose row it is: all series are fitted by one model, or with ``each=True``
+        each by its own; the result is then a frame with a row for each series, as ``optfilter fit --each`` writes it.
 
         >>> import optfilter
         >>> model = optfilter.Model.from_toml('system = "local-level"')

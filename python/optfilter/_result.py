@@ -210,9 +210,15 @@ class FilterResult:
         >>> list(frame.columns)
         ['t', 'x0', 'x0_std', 'y0_innovation', 'log_likelihood', 'nis']
         """
+        frame = _frame(self._columns(), library)
+        if self.index is not None and self.means.ndim == 2 and hasattr(frame, "set_axis"):
+            frame = frame.set_axis(self.index, axis=0)
+        return frame
+
+    def _columns(self) -> dict[str, Array]:
+        """What a frame of it has, by name."""
         columns: dict[str, Array] = {}
-        batch = self.means.ndim == 3
-        if batch:
+        if self.means.ndim == 3:
             count, length = self.means.shape[:2]
             columns["trajectory"] = np.repeat(np.arange(count), length)
             columns["t"] = np.broadcast_to(self.ts, (count, length)).reshape(-1)
@@ -229,10 +235,7 @@ class FilterResult:
             columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
         if self.nis is not None:
             columns["nis"] = self.nis.reshape(-1)
-        frame = _frame(columns, library)
-        if self.index is not None and not batch and hasattr(frame, "set_axis"):
-            frame = frame.set_axis(self.index, axis=0)
-        return frame
+        return columns
 
     def plot(self, truth: Any = None, ax: Any = None, trajectory: int = 0) -> Any:
         """Draws every state with its 95 % band; returns the matplotlib axes, one per state."""

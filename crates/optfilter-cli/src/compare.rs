@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     args.plot.check()?;
     let (_, spec) = files::model(&args.model)?;
     let truth = crate::tune::truth_columns(&spec, &args.truth)?;
-    let data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
+    let data = crate::whole::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
     let asked = !args.methods.is_empty();
     let methods: Vec<Method> = Method::ALL
         .into_iter()

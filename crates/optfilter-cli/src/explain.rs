@@ -112,7 +112,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
         let u = vec![0.0; spec.inputs.len()];
         return Ok((spec.initial_mean.clone(), Step { time: 0.0, ..Step::even(1, spec.dt) }, u));
     };
-    let data = files::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
+    let data = crate::whole::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
     let states = typical_states(spec, &data, 101, data.len());
     let n = spec.states.len();
     let middle: Vec<f64> = (0..n)

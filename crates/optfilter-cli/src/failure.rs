@@ -51,6 +51,14 @@ impl Failure {
         Self { code: 3, message: message.to_string() }
     }
 
+    /// The same, of one series among several; of the only one there is nothing to add.
+    pub fn of_series(self, key: &str) -> Self {
+        if key.is_empty() || self.message.is_empty() {
+            return self;
+        }
+        Self { message: format!("series {key:?}: {}", self.message), ..self }
+    }
+
     /// Reading or decoding a table failed.
     pub fn table(name: &str, error: &TableError) -> Self {
         Self::data(format!("{name}: {error}"))

@@ -3,9 +3,8 @@
 use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
-use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{
-    Format, OutputColumn, Rows, Source, TableReader, TableWriter, foreign, format_time, is_gzip,
+    Format, OutputColumn, Source, TableReader, TableWriter, Wanted, foreign, format_time, is_gzip,
 };
 use std::collections::HashSet;
 use std::fs::File;
@@ -16,6 +15,11 @@ use std::sync::Mutex;
 /// Whether a path means standard input or output.
 pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Whether a path means a folder: it is one, or its name ends as only that of a folder does.
+pub fn is_folder(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().to_string_lossy().ends_with(std::path::is_separator)
 }
 
 /// What a file is, whatever it is called.
@@ -134,6 +138,20 @@ pub enum FormatName {
     Npy,
 }
 
+impl FormatName {
+    /// What names of such files end in.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
+            Self::Npz => "npz",
+            Self::Npy => "npy",
+        }
+    }
+}
+
 impl From<FormatName> for Format {
     fn from(name: FormatName) -> Self {
         match name {
@@ -245,13 +263,11 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Opens a table for reading.
-pub fn table(
+/// Opens a table for reading these columns.
+pub fn reader(
     path: &Path,
     told: Option<FormatName>,
-    spec: &ModelSpec,
-    layout: &Layout,
-    more: &[optfilter_model::table::Wanted],
+    wanted: &[Wanted],
 ) -> Result<TableReader, Failure> {
     let source = if is_standard(path) {
         Source::Stream(Box::new(io::stdin()))
@@ -259,65 +275,8 @@ pub fn table(
         let fail = |e| Failure::data(format!("cannot read the data {}: {e}", path.display()));
         Source::File(File::open(path).map_err(fail)?)
     };
-    let wanted: Vec<_> = layout.wanted(spec).into_iter().chain(more.iter().cloned()).collect();
-    TableReader::open(source, format(path, told), |_| wanted)
+    TableReader::open(source, format(path, told), |_| wanted.to_vec())
         .map_err(|e| Failure::table(&display(path), &e))
-}
-
-/// A whole table in memory, with columns of true states where asked for.
-pub fn dataset(
-    path: &Path,
-    told: Option<FormatName>,
-    spec: &ModelSpec,
-    time: Option<&str>,
-    truth: &[(String, String)],
-) -> Result<Dataset, Failure> {
-    let layout = Layout::new(spec, time);
-    let more: Vec<_> = truth
-        .iter()
-        .map(|(_, column)| optfilter_model::table::Wanted {
-            column: column.clone(),
-            kind: optfilter_model::table::ColumnKind::Measurement,
-        })
-        .collect();
-    let mut reader = table(path, told, spec, &layout, &more)?;
-    let mut all = Rows::default();
-    while reader.read(&mut all, 1 << 16).map_err(|e| Failure::table(&display(path), &e))? {}
-    if all.rows == 0 {
-        return Err(Failure::data(format!("{}: the table has no rows", display(path))));
-    }
-    // The columns of the truth come last in each row; take them out of the way of the layout.
-    let (width, extra) = (layout.width(), more.len());
-    let mut plain = Rows::default();
-    (plain.calendar, plain.rows) = (all.calendar, all.rows);
-    let mut known = vec![f64::NAN; if extra == 0 { 0 } else { all.rows * spec.states.len() }];
-    for row in 0..all.rows {
-        let values = &all.values[row * (width + extra)..(row + 1) * (width + extra)];
-        plain.values.extend_from_slice(&values[..width]);
-        for (k, (state, _)) in truth.iter().enumerate() {
-            if let Some(i) = spec.states.iter().position(|s| s == state) {
-                known[row * spec.states.len() + i] = values[width + k];
-            }
-        }
-    }
-    let name = display(path);
-    let mut data = Dataset::new(spec, &layout, &plain).map_err(|(row, before, after)| {
-        let line = all.lines.get(row as usize - 1).copied().unwrap_or(row);
-        let first = layout.split(&plain, 0).0.unwrap_or(f64::NEG_INFINITY);
-        let calendar = plain.calendar.then_some(spec.seconds_per_unit);
-        backwards(&name, line, [first, before, after], calendar)
-    })?;
-    if data.outputs.iter().all(|y| y.is_nan()) {
-        let columns: Vec<_> =
-            spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
-        return Err(Failure::data(format!(
-            "{name}: there is no measurement in column {} in any of {} rows; is it the right column?",
-            columns.join(", "),
-            data.len()
-        )));
-    }
-    data.truth = known;
-    Ok(data)
 }
 
 /// Times that run backwards at a line, from the second of these to the third; the first is the table's own first one.
@@ -333,12 +292,12 @@ pub fn backwards(
     Failure::data(if after <= first {
         format!(
             "{name}: at line {line} the times begin again: {is} after {was}, as where one series follows another; \
-             filter one series at a time, or `filter --by COLUMN` if a column names them"
+             take one series at a time, or `--by COLUMN` if a column names them"
         )
     } else {
         format!(
             "{name}: time runs backwards at line {line}: {is} after {was}; sort the table by time, or keep the rows \
-             of one series if it holds several (`filter --by COLUMN` takes them all)"
+             of one series if it holds several (`--by COLUMN` takes them all)"
         )
     })
 }

@@ -1,14 +1,13 @@
 //! `optfilter filter`: estimates with error bars from a table of measurements.
 
 use crate::failure::Failure;
-use crate::files;
 use crate::pipeline::{self, Job, Outcome};
 use crate::settings::warn_of_unmoved;
 use crate::style;
 use crate::tables::{Asked, TableFlags};
+use crate::{feed, files};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
-use optfilter_model::table::{Format, is_gzip};
+use optfilter_model::table::is_gzip;
 use optfilter_run::{FilterSpec, Method};
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,17 +23,17 @@ Examples:
   sensor | optfilter filter model.toml - --follow | consumer
   optfilter filter model.toml big.csv --out big-out.csv --checkpoint big.ckpt
   optfilter filter model.toml sensors.csv --by sensor --out estimates.parquet
+  optfilter filter model.toml monday.csv tuesday.csv --out both.csv     (a column `file` says which)
+  optfilter filter model.toml recordings/ --out estimates/              (a table for each table)
 
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
 (an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
 measurements so far).")]
+#[derive(Clone)]
 pub struct Args {
     #[command(flatten)]
     tables: TableFlags,
-    /// Column with the name of each row's series: every series has a filter of its own, and rows may come in any order
-    #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
     /// Also write standard deviations of innovations, log-likelihoods and NIS
     #[arg(long)]
     full: bool,
@@ -64,11 +63,24 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let Args { tables, .. } = &args;
-    let Asked { spec, filter, format, out_format } =
-        tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
-    if !format.is_text() && args.follow {
-        return Err(Failure::usage("only text can be followed: CSV, TSV or JSON lines"));
+    let each = args.tables.each()?;
+    if each.len() > 1 && args.checkpoint.is_some() {
+        return Err(Failure::usage(
+            "--checkpoint is for one table of results; give --out the name of a file",
+        ));
+    }
+    each.into_iter().try_for_each(|tables| one(&Args { tables, ..args.clone() }))
+}
+
+/// One table of results.
+fn one(args: &Args) -> Result<(), Failure> {
+    let tables = &args.tables;
+    let asked = tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
+    let Asked { spec, filter, format, out_format, .. } = &asked;
+    if args.follow && !(format.is_text() && asked.tables.len() == 1) {
+        return Err(Failure::usage(
+            "only one stream of text can be followed: CSV, TSV or JSON lines",
+        ));
     }
     if !out_format.is_text() && (args.follow || args.checkpoint.is_some()) {
         return Err(Failure::usage(
@@ -78,23 +90,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if is_gzip(&tables.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
-    if args.lagged && spec.runner(&filter)?.lag().is_none() {
+    if args.lagged && spec.runner(filter)?.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
     }
-    if args.by.is_some() && out_format == Format::Npy {
-        return Err(Failure::usage("an .npy file has no names of series; write .npz"));
-    }
-    if args.by.is_some() && (args.lagged || tables.plot.path.is_some()) {
-        return Err(Failure::usage("--by goes with neither --lagged nor --plot"));
+    if asked.many && args.lagged {
+        return Err(Failure::usage("--lagged is for one series; several are smoothed by `smooth`"));
     }
     let job = Job {
-        spec: &spec,
-        filter: &filter,
-        layout: Layout::new(&spec, tables.time.as_deref()).by(args.by.as_deref()),
-        data: &tables.data,
+        spec,
+        filter,
+        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables),
+        tables: &asked.tables,
+        by: tables.by.is_some(),
         format: tables.format,
         out: &tables.out,
-        out_format,
+        out_format: *out_format,
         full: args.full,
         lagged: args.lagged,
         follow: args.follow,
@@ -104,10 +114,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         plot: tables.plot.path.is_some(),
         progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
-    let unmoved = spec.unmoved(&filter);
-    let runner = spec.runner(&filter)?;
+    let unmoved = spec.unmoved(filter);
+    let runner = spec.runner(filter)?;
     if !args.quiet && !args.json {
-        warn_of_unmoved(&unmoved, &filter);
+        warn_of_unmoved(&unmoved, filter);
         if let Some(word) = runner.word() {
             let _ = writeln!(std::io::stderr(), "note: {word}");
         }
@@ -115,17 +125,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let text = describe(&spec, &filter, &outcome, seconds);
+    let text = describe(spec, filter, &outcome, seconds);
     if let Some(chart) = &outcome.plot {
         tables.plot.write(&text, || chart.figure())?;
     }
     if args.json {
-        let mut json = json(&spec, &filter, &outcome, seconds);
+        let mut json = json(spec, filter, &outcome, seconds);
         json["unmoved"] = unmoved.into();
         return tables.say_json(&json);
     }
     if !args.quiet {
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = std::io::stderr().write_all(tables.titled(text).as_bytes());
     }
     Ok(())
 }

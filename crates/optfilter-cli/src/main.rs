@@ -11,6 +11,7 @@ mod completions;
 mod defect;
 mod explain;
 mod failure;
+mod feed;
 mod files;
 mod filter;
 mod fit;

@@ -9,7 +9,7 @@ use optfilter_run::Estimate;
 use std::path::{Path, PathBuf};
 
 /// Where a picture goes, and its ground.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub struct PlotFlags {
     /// Draw the results: FILE.svg, FILE.html or FILE.png
     #[arg(long = "plot", value_name = "FILE")]

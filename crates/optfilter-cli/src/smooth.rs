@@ -3,14 +3,16 @@
 use crate::failure::Failure;
 use crate::plot::time_axis;
 use crate::style;
-use crate::tables::{Asked, TableFlags};
-use crate::whole::{self, Whole};
+use crate::tables::TableFlags;
+use crate::whole::{self, Row, Whole};
 use optfilter_model::ModelSpec;
 use optfilter_model::table::{Format, OutputColumn};
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{FilterSpec, Runner, Smoothed, Watch, smooth_from};
+use rayon::prelude::*;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Smooth a table of measurements: estimates by all rows, earlier and later
@@ -19,12 +21,14 @@ use std::time::Instant;
 Examples:
   optfilter smooth nile.toml nile.csv --out smoothed.csv --plot smoothed.svg
   optfilter smooth model.toml data.csv --method ukf --both
+  optfilter smooth model.toml sensors.csv --by sensor --out smoothed.parquet
 
 The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both also
 what the filter had said (NAME_filtered, NAME_filtered_std).
 
 kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
 one window, which may bend as far as the process noise says. The table is held in memory.")]
+#[derive(Clone)]
 pub struct Args {
     #[command(flatten)]
     tables: TableFlags,
@@ -41,31 +45,81 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let Args { tables, .. } = &args;
-    let Asked { spec, filter, out_format, .. } = tables.check(&[])?;
-    let table = Whole::read(tables, &spec, &filter)?;
-    let filter = filter.smoothing(&spec.problem()?, table.data.len())?;
-    let runner = spec.runner(&filter)?;
+    args.tables.each()?.into_iter().try_for_each(|tables| one(&Args { tables, ..args.clone() }))
+}
+
+/// One table of results.
+fn one(args: &Args) -> Result<(), Failure> {
+    let tables = &args.tables;
+    let asked = tables.check(&[])?;
+    let spec = &asked.spec;
+    let series = tables.source(&asked).read(spec)?;
     let begun = Instant::now();
-    let watch = Watch { stride: 64, stop: &whole::asked_to_end };
-    let failed = |error| table.failure(&spec, &filter, error);
-    let series = table.data.series(&spec, &filter).map_err(|e| failed(e.into()))?;
-    let smoothed =
-        smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(failed)?;
+    let first = asked.filter.smoothing(&spec.problem()?, series[0].data.len())?;
+    let runner = spec.runner(&first)?;
+    let smooth = |series: &Whole| -> Result<Done, Failure> {
+        // A window as long as the series is another filter for every length.
+        let filter = asked.filter.smoothing(&spec.problem()?, series.data.len())?;
+        let runner = if filter == first { runner.clone() } else { spec.runner(&filter)? };
+        let failed = |error| series.failure(spec, &filter, error).of_series(&series.key);
+        let watch = Watch { stride: 64, stop: &whole::asked_to_end };
+        let data = series.data.series(spec, &filter).map_err(|e| failed(e.into()))?;
+        let smoothed =
+            smooth_from(&*runner, runner.default_start(), &data, &watch).map_err(failed)?;
+        Ok(Done::new(args, spec, series, smoothed))
+    };
+    let done: Vec<Done> = series.par_iter().map(smooth).collect::<Result<_, _>>()?;
     let seconds = begun.elapsed().as_secs_f64();
-    write(&args, &spec, &table, &smoothed, out_format)?;
-    let text = describe(&spec, &filter, &smoothed, seconds);
-    if tables.plot.path.is_some() {
-        let figure = figure(&spec, &*runner, &table, &smoothed)?;
-        tables.plot.write(&text, || figure)?;
+    let summary = Summary::new(spec, &first, &done, seconds);
+    if let (Some(_), [only]) = (&tables.plot.path, &done[..]) {
+        let figure = figure(spec, &runner, &series[0], &only.smoothed)?;
+        tables.plot.write(&summary.text(), || figure)?;
     }
+    write(args, spec, &asked.out_format, &series, done)?;
     if args.json {
-        return tables.say_json(&json(&spec, &filter, &smoothed, seconds));
+        return tables.say_json(&summary.json());
     }
     if !args.quiet {
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = std::io::stderr().write_all(tables.titled(summary.text()).as_bytes());
     }
     Ok(())
+}
+
+/// What is kept of a series that was smoothed.
+struct Done {
+    rows: Vec<Row>,
+    /// Sums of standard deviations, of the smoother and of the filter; empty without any.
+    stds: [Vec<f64>; 2],
+    /// For a picture; else empty.
+    smoothed: Smoothed,
+}
+
+impl Done {
+    fn new(args: &Args, spec: &ModelSpec, series: &Whole, smoothed: Smoothed) -> Self {
+        let n = spec.states.len();
+        let row = |k: usize| {
+            let mut values = vec![series.data.time(k)];
+            let mut push = |means: &[f64], covs: &[f64]| {
+                values.extend_from_slice(&means[k * n..][..n]);
+                values.extend((0..n).map(|i| std(covs, n, k, i)));
+            };
+            push(&smoothed.means, &smoothed.covs);
+            if args.both {
+                push(&smoothed.filtered_means, &smoothed.filtered_covs);
+            }
+            (values, series.rows.time_text(k).map(<[u8]>::to_vec))
+        };
+        let rows = (0..series.data.len()).map(row).collect();
+        let sums = |covs: &[f64]| match covs.is_empty() {
+            true => Vec::new(),
+            false => {
+                (0..n).map(|i| (0..series.data.len()).map(|k| std(covs, n, k, i)).sum()).collect()
+            }
+        };
+        let stds = [sums(&smoothed.covs), sums(&smoothed.filtered_covs)];
+        let drawn = args.tables.plot.path.is_some();
+        Self { rows, stds, smoothed: if drawn { smoothed } else { Smoothed::default() } }
+    }
 }
 
 /// The standard deviation of state `i` at row `k`; NaN where there is none.
@@ -73,77 +127,87 @@ fn std(covs: &[f64], n: usize, k: usize, i: usize) -> f64 {
     covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |&v| if v < 0.0 { 0.0 } else { v.sqrt() })
 }
 
+/// Writes all series, rows in the order in which they were read.
 fn write(
     args: &Args,
     spec: &ModelSpec,
-    table: &Whole,
-    smoothed: &Smoothed,
-    format: Format,
+    format: &Format,
+    series: &[Whole],
+    done: Vec<Done>,
 ) -> Result<(), Failure> {
-    let n = spec.states.len();
-    let time = table.layout.time.clone().unwrap_or_else(|| "t".into());
-    let mut columns = vec![OutputColumn::Time(time)];
+    let layout = &series[0].layout;
+    let mut columns = vec![OutputColumn::Time(layout.time.clone().unwrap_or_else(|| "t".into()))];
+    columns.extend(layout.by.clone().map(OutputColumn::Label));
     let endings: &[&str] =
         if args.both { &["", "_std", "_filtered", "_filtered_std"] } else { &["", "_std"] };
     for ending in endings {
         let name = |state: &String| OutputColumn::Number(format!("{state}{ending}"));
         columns.extend(spec.states.iter().map(name));
     }
-    let rows = (0..table.data.len()).map(|k| {
-        let mut values = vec![table.data.time(k)];
-        let mut push = |means: &[f64], covs: &[f64]| {
-            values.extend_from_slice(&means[k * n..][..n]);
-            values.extend((0..n).map(|i| std(covs, n, k, i)));
-        };
-        push(&smoothed.means, &smoothed.covs);
-        if args.both {
-            push(&smoothed.filtered_means, &smoothed.filtered_covs);
+    let mut rows: Vec<Row> = vec![Row::default(); done.iter().map(|done| done.rows.len()).sum()];
+    for (number, (series, done)) in series.iter().zip(done).enumerate() {
+        for (place, (mut values, time)) in series.places.iter().zip(done.rows) {
+            if layout.by.is_some() {
+                values.insert(1, number as f64);
+            }
+            rows[*place] = (values, time);
         }
-        (values, table.rows.time_text(k).map(<[u8]>::to_vec))
-    });
-    whole::write_table(&args.tables.out, format, columns, rows)
-}
-
-/// The mean standard deviation of each state.
-fn mean_stds(covs: &[f64], n: usize) -> Vec<f64> {
-    let rows = covs.len() / (n * n);
-    (0..n).map(|i| (0..rows).map(|k| std(covs, n, k, i)).sum::<f64>() / rows as f64).collect()
-}
-
-fn describe(spec: &ModelSpec, filter: &FilterSpec, smoothed: &Smoothed, seconds: f64) -> String {
-    let n = spec.states.len();
-    let rows = smoothed.means.len() / n;
-    let mut out = format!("{}\n{rows} rows in {seconds:.2} s\n", filter.flags());
-    if smoothed.covs.is_empty() {
-        out.push_str("no standard deviations: this window has none\n");
-        return out;
     }
-    let (after, before) = (mean_stds(&smoothed.covs, n), mean_stds(&smoothed.filtered_covs, n));
-    for (i, name) in spec.states.iter().enumerate() {
-        out.push_str(&format!("{name}: mean standard deviation {}", style::short(after[i])));
-        if before[i].is_finite() {
-            out.push_str(&format!(", of the filter {}", style::short(before[i])));
-        }
-        out.push('\n');
-    }
-    out
+    let labels: Vec<String> = series.iter().map(|series| series.key.clone()).collect();
+    whole::write_table(&args.tables.out, *format, columns, &labels, rows.into_iter())
 }
 
-fn json(
-    spec: &ModelSpec,
-    filter: &FilterSpec,
-    smoothed: &Smoothed,
+/// What there is to say of a run.
+struct Summary<'a> {
+    spec: &'a ModelSpec,
+    filter: &'a FilterSpec,
+    series: usize,
+    rows: usize,
+    /// Mean standard deviations, of the smoother and of the filter; NaN without any.
+    stds: [Vec<f64>; 2],
     seconds: f64,
-) -> serde_json::Value {
-    let n = spec.states.len();
-    serde_json::json!({
-        "model": spec.name,
-        "settings": filter.filled(),
-        "rows": smoothed.means.len() / n,
-        "mean_std": mean_stds(&smoothed.covs, n),
-        "mean_filtered_std": mean_stds(&smoothed.filtered_covs, n),
-        "seconds": seconds,
-    })
+}
+
+impl<'a> Summary<'a> {
+    fn new(spec: &'a ModelSpec, filter: &'a FilterSpec, done: &[Done], seconds: f64) -> Self {
+        let rows = done.iter().map(|done| done.rows.len()).sum::<usize>();
+        let mean = |which: usize| {
+            let of = |done: &Done, i: usize| done.stds[which].get(i).copied().unwrap_or(f64::NAN);
+            let sum = |i: usize| done.iter().map(|done| of(done, i)).sum::<f64>();
+            (0..spec.states.len()).map(|i| sum(i) / rows as f64).collect()
+        };
+        Self { spec, filter, series: done.len(), rows, stds: [mean(0), mean(1)], seconds }
+    }
+
+    fn text(&self) -> String {
+        let Self { filter, series, rows, stds: [after, before], seconds, .. } = self;
+        let several = if *series > 1 { format!("{series} series, ") } else { String::new() };
+        let mut out = format!("{}\n{several}{rows} rows in {seconds:.2} s\n", filter.flags());
+        if after.iter().all(|std| std.is_nan()) {
+            out.push_str("no standard deviations: this window has none\n");
+            return out;
+        }
+        for (i, name) in self.spec.states.iter().enumerate() {
+            out.push_str(&format!("{name}: mean standard deviation {}", style::short(after[i])));
+            if before[i].is_finite() {
+                out.push_str(&format!(", of the filter {}", style::short(before[i])));
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "model": self.spec.name,
+            "settings": self.filter.filled(),
+            "series": self.series,
+            "rows": self.rows,
+            "mean_std": self.stds[0],
+            "mean_filtered_std": self.stds[1],
+            "seconds": self.seconds,
+        })
+    }
 }
 
 /// The most states and the most observations that have a panel.
@@ -152,7 +216,7 @@ const MOST: usize = 24;
 /// One panel for each state with both bands, and one for each observation with what the smoothed states expect.
 fn figure(
     spec: &ModelSpec,
-    runner: &dyn Runner,
+    runner: &Arc<dyn Runner>,
     table: &Whole,
     smoothed: &Smoothed,
 ) -> Result<Figure, Failure> {

@@ -1,9 +1,11 @@
 //! `optfilter tune`: which filter, with which settings, predicts this series best.
 
 use crate::failure::Failure;
+use crate::feed;
 use crate::files::{self, FormatName};
 use crate::settings::warn_of_unmoved;
 use crate::style;
+use crate::whole::Source;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Score};
 use optfilter_model::tune::{Metric, News, Search, Strategy, Tuned, tune};
@@ -19,16 +21,22 @@ Examples:
   optfilter tune nile.toml nile.csv
   optfilter tune model.toml data.csv --methods imap,ekf --budget 400 --save model.toml
   optfilter tune lorenz63 simulated.csv --metric truth --truth x,y,z
+  optfilter tune model.toml sensors.csv --by sensor
 
 Settings are compared by the density they predicted for each measurement; a filter without error bars is
 given the spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six
 tenths search; each of the last four tenths is predicted by what was best on all rows before it. The last of
-these choices wins. Prediction errors are relative to repeating the measurement before, on the same rows.")]
+these choices wins. Prediction errors are relative to repeating the measurement before, on the same rows. Several series
+take turns, so that each tenth of the rows is a tenth of every series.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
+    /// Table with the measurements, or several, or a folder of them, one series each; `-` is standard input
+    #[arg(required = true)]
+    data: Vec<PathBuf>,
+    /// Column with the name of each row's series: one setting is chosen for all of them
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
     /// Compare by predicted density, by one-step prediction error, or by error against true states
     #[arg(long, value_name = "METRIC", default_value = "likelihood", value_parser = ["likelihood", "prediction", "truth"])]
     metric: String,
@@ -44,7 +52,7 @@ pub struct Args {
     /// How to search
     #[arg(long, value_name = "HOW", default_value = "halving", value_parser = ["grid", "random", "halving"])]
     strategy: String,
-    /// Use at most this many rows from the start of the table
+    /// Use at most this many rows from the start of the table; of several series as many whole ones as fit, evenly spread
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_rows: usize,
     /// Seed of the random draws
@@ -77,8 +85,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ("prediction", _) => Metric::Prediction,
         _ => Metric::Likelihood,
     };
-    let mut data = files::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
-    let all_rows = data.len();
+    let tables = feed::expand(&args.data)?;
+    let source = Source {
+        tables: &tables,
+        format: args.format,
+        time: args.time.as_deref(),
+        by: args.by.as_deref(),
+        truth: &truth,
+        predict_first: spec.filter.predict_first(),
+    };
+    let series: Vec<Dataset> = source.read(&spec)?.into_iter().map(|whole| whole.data).collect();
+    let all_rows = series.iter().map(Dataset::len).sum();
+    let mut data = Dataset::merged(some_of(series, all_rows, args.max_rows));
     data.truncate(args.max_rows);
     if data.len() < 30 {
         return Err(Failure::data(format!(
@@ -125,11 +143,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let mut value = serde_json::to_value(&tuned).map_err(Failure::other)?;
         value["flags"] = best.filter.flags().into();
         value["rows"] = data.len().into();
+        value["series"] = data.series_count().into();
         value["unmoved"] = unmoved.into();
         return files::print(&format!("{value}\n"));
     }
     warn_of_unmoved(&unmoved, &best.filter);
     files::print(&report(&spec, &data, all_rows, &tuned, metric, args.save.as_deref()))
+}
+
+/// As many whole series as have about so many rows together, evenly spread over all; at least one.
+fn some_of(series: Vec<Dataset>, rows: usize, most: usize) -> Vec<Dataset> {
+    let all = series.len();
+    let count = (all * most.min(rows) / rows.max(1)).max(1);
+    // The place of each among those kept changes where it is kept.
+    let kept = |i: usize| (i + 1) * count / all > i * count / all;
+    series.into_iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, data)| data).collect()
 }
 
 /// The choice goes into the tuned model or into a new file, never over something else.
@@ -190,11 +218,16 @@ fn report(
     let error = |score: &Score| if with_truth { score.truth } else { score.prediction };
     let last = &tuned.windows[tuned.windows.len() - 1].rows;
     let mut out = format!(
-        "{}: {} settings tried on {} rows{}, {} diverged\nchosen on rows {} to {}, judged on the rest\n",
+        "{}: {} settings tried on {} rows{}{}, {} diverged\nchosen on rows {} to {}, judged on the rest\n",
         spec.name,
         tuned.tried,
         data.len(),
         if all_rows > data.len() { format!(" (of {all_rows})") } else { String::new() },
+        if data.series_count() > 1 {
+            format!(" of {} series", data.series_count())
+        } else {
+            String::new()
+        },
         tuned.diverged,
         tuned.chosen_on.start + 1,
         tuned.chosen_on.end,

@@ -1,55 +1,160 @@
-//! A whole table in memory: what the commands that look back or ahead share.
+//! Whole series in memory: what the commands that look at more than one row share.
 
 use crate::failure::{Failure, Place};
-use crate::files::{self, Fresh};
+use crate::feed::{self, Feed};
+use crate::files::{self, FormatName, Fresh};
 use crate::interrupt;
-use crate::tables::TableFlags;
 use optfilter::filter::FilterError;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, Layout};
-use optfilter_model::table::{Format, OutputColumn, Rows};
+use optfilter_model::run::{Dataset, Layout, Part, Split};
+use optfilter_model::table::{ColumnKind, Format, OutputColumn, Rows, Wanted};
 use optfilter_run::{FilterSpec, RunError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A table: its rows as they were read, and as steps.
+/// The tables that series are read from.
+pub struct Source<'a> {
+    pub tables: &'a [PathBuf],
+    pub format: Option<FormatName>,
+    /// The column with the time, unless it is the model file's.
+    pub time: Option<&'a str>,
+    /// The column with the names of series, if there is one.
+    pub by: Option<&'a str>,
+    /// States whose true values are in columns of these names.
+    pub truth: &'a [(String, String)],
+    /// Whether the first row is predicted: the filter's to say, flags included.
+    pub predict_first: bool,
+}
+
+/// A series: its rows as they were read, and as steps.
 pub struct Whole {
-    pub name: String,
+    /// Its name; empty where there is one only.
+    pub key: String,
     pub layout: Layout,
     pub rows: Rows,
     pub data: Dataset,
+    /// The place of each row among those of all series.
+    pub places: Vec<usize>,
+    /// The tables, each with the place of its first row.
+    tables: Arc<Vec<(usize, String)>>,
+}
+
+impl Source<'_> {
+    /// Reads tables to their end. There is a measurement in at least one series.
+    pub fn read(&self, spec: &ModelSpec) -> Result<Vec<Whole>, Failure> {
+        let layout = feed::layout(spec, self.time, self.by, self.tables);
+        let wanted =
+            |column: &String| Wanted { column: column.clone(), kind: ColumnKind::Measurement };
+        let more: Vec<Wanted> = self.truth.iter().map(|(_, column)| wanted(column)).collect();
+        let by = self.by.is_some();
+        let mut feed = Feed::open(self.tables, self.format, spec, &layout, by, &more)?;
+        let (mut split, mut known, mut tables) = (Split::default(), Vec::new(), Vec::new());
+        let (mut all, mut more_rows) = (0, true);
+        while more_rows {
+            let (mut batch, name) = (Rows::default(), feed.name());
+            more_rows = feed.read(&mut batch, 1 << 16)?;
+            known.extend(self.take_truth(spec, &layout, &mut batch));
+            split.add(&layout, &batch).map_err(|row| {
+                let line = batch.lines.get(row).copied().unwrap_or(0);
+                Failure::data(format!(
+                    "{name}: at line {line} the times of a series are dates, and numbers before, or the other way \
+                     round; write them all alike"
+                ))
+            })?;
+            if tables.last().is_none_or(|(_, last)| *last != name) {
+                tables.push((all, name));
+            }
+            all += batch.rows;
+        }
+        let name = self.tables.first().map_or_else(String::new, |path| files::display(path));
+        if all == 0 {
+            return Err(Failure::data(format!("{name}: the table has no rows")));
+        }
+        let tables = Arc::new(tables);
+        let mut clocked = spec.clone();
+        clocked.filter.predict_first = Some(self.predict_first);
+        let one = |(key, part)| Whole::new(&clocked, &layout, key, part, &known, &tables);
+        let series: Vec<Whole> = split.series().map(one).collect::<Result<_, _>>()?;
+        if !series.iter().any(Whole::is_measured) {
+            let columns: Vec<_> =
+                spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
+            return Err(Failure::data(format!(
+                "{name}: there is no measurement in column {} in any of {all} rows; is it the right column?",
+                columns.join(", "),
+            )));
+        }
+        Ok(series)
+    }
+
+    /// Takes the columns of true states out of the way of the layout: for each row all states, NaN for those not known.
+    fn take_truth(&self, spec: &ModelSpec, layout: &Layout, batch: &mut Rows) -> Vec<f64> {
+        let (width, extra) = (layout.width(), self.truth.len());
+        if extra == 0 {
+            return Vec::new();
+        }
+        // A label that is no column of the table comes after them.
+        let at = width - usize::from(layout.by.is_some() && self.by.is_none());
+        let mut known = vec![f64::NAN; batch.rows * spec.states.len()];
+        let mut plain = Vec::with_capacity(batch.rows * width);
+        let rows = batch.values.chunks_exact(width + extra);
+        for (row, states) in rows.zip(known.chunks_exact_mut(spec.states.len())) {
+            plain.extend_from_slice(&row[..at]);
+            plain.extend_from_slice(&row[at + extra..]);
+            for ((state, _), value) in self.truth.iter().zip(&row[at..]) {
+                if let Some(i) = spec.states.iter().position(|s| s == state) {
+                    states[i] = *value;
+                }
+            }
+        }
+        batch.values = plain;
+        known
+    }
+}
+
+/// One table that is one series.
+pub fn dataset(
+    path: &Path,
+    format: Option<FormatName>,
+    spec: &ModelSpec,
+    time: Option<&str>,
+    truth: &[(String, String)],
+) -> Result<Dataset, Failure> {
+    let tables = [path.to_owned()];
+    let predict_first = spec.filter.predict_first();
+    let source = Source { tables: &tables, format, time, by: None, truth, predict_first };
+    let mut series = source.read(spec)?;
+    series.pop().map(|only| only.data).ok_or_else(|| Failure::data("the table has no rows"))
 }
 
 impl Whole {
-    /// Reads a table to its end.
-    pub fn read(
-        tables: &TableFlags,
+    fn new(
         spec: &ModelSpec,
-        filter: &FilterSpec,
+        layout: &Layout,
+        key: String,
+        Part { rows, places }: Part,
+        known: &[f64],
+        tables: &Arc<Vec<(usize, String)>>,
     ) -> Result<Self, Failure> {
-        let layout = Layout::new(spec, tables.time.as_deref());
-        let name = files::display(&tables.data);
-        let mut reader = files::table(&tables.data, tables.format, spec, &layout, &[])?;
-        let mut rows = Rows::default();
-        while reader.read(&mut rows, 1 << 16).map_err(|e| Failure::table(&name, &e))? {}
-        if rows.rows == 0 {
-            return Err(Failure::data(format!("{name}: the table has no rows")));
-        }
-        // Whether the first row is predicted is the filter's to say, flags included.
-        let mut clocked = spec.clone();
-        clocked.filter.predict_first = Some(filter.predict_first());
-        let data = Dataset::new(&clocked, &layout, &rows).map_err(|(row, before, after)| {
-            let line = rows.lines.get(row as usize - 1).copied().unwrap_or(row);
+        let mut data = Dataset::new(spec, layout, &rows).map_err(|(row, before, after)| {
+            let index = row as usize - 1;
+            let line = rows.lines.get(index).copied().unwrap_or(row);
             let first = layout.split(&rows, 0).0.unwrap_or(f64::NEG_INFINITY);
             let calendar = rows.calendar.then_some(spec.seconds_per_unit);
-            files::backwards(&name, line, [first, before, after], calendar)
+            let name = table_of(tables, places.get(index).copied().unwrap_or(0));
+            files::backwards(name, line, [first, before, after], calendar)
         })?;
-        if data.outputs.iter().all(|y| y.is_nan()) {
-            let message = format!("{name}: there is no measurement in any of {} rows", data.len());
-            return Err(Failure::data(message));
+        if !known.is_empty() {
+            let n = spec.states.len();
+            data.truth = places.iter().flat_map(|row| &known[row * n..][..n]).copied().collect();
         }
-        Ok(Self { name, layout, rows, data })
+        Ok(Self { key, layout: layout.clone(), rows, data, places, tables: tables.clone() })
+    }
+
+    /// Whether there is a measurement in any row.
+    pub fn is_measured(&self) -> bool {
+        self.data.outputs.iter().any(|y| !y.is_nan())
     }
 
     /// The failure of a run over these rows, with the line it stopped at.
@@ -73,8 +178,15 @@ impl Whole {
         };
         let row = index.and_then(|index| usize::try_from(index).ok()).unwrap_or(1).max(1) - 1;
         let line = self.rows.lines.get(row).or(self.rows.lines.last()).copied().unwrap_or(0);
-        Failure::filter(&Place { file: &self.name, line, spec, filter }, &error)
+        let file = table_of(&self.tables, self.places.get(row).copied().unwrap_or(0));
+        Failure::filter(&Place { file, line, spec, filter }, &error)
     }
+}
+
+/// The name of the table of a row.
+fn table_of(tables: &[(usize, String)], place: usize) -> &str {
+    let next = tables.partition_point(|(first, _)| *first <= place);
+    tables.get(next.saturating_sub(1)).map_or("", |(_, name)| name)
 }
 
 /// Whether the program was asked to end.
@@ -82,12 +194,17 @@ pub fn asked_to_end() -> bool {
     interrupt::flag().load(Ordering::Relaxed)
 }
 
-/// Writes a table as a whole. A file of that name is replaced when the table is complete.
+/// A row of a table: numbers in the order of its columns, and the time as it was read.
+pub type Row = (Vec<f64>, Option<Vec<u8>>);
+
+/// Writes a table as a whole, with the names that numbers in columns of labels stand for. A file of that name is replaced
+/// when the table is complete.
 pub fn write_table(
     path: &Path,
     format: Format,
     columns: Vec<OutputColumn>,
-    rows: impl Iterator<Item = (Vec<f64>, Option<Vec<u8>>)>,
+    labels: &[String],
+    rows: impl Iterator<Item = Row>,
 ) -> Result<(), Failure> {
     files::check_columns(&columns)?;
     let standard = files::is_standard(path);
@@ -101,7 +218,7 @@ pub fn write_table(
     let fail = |e| Failure::write_table(&name, &e);
     let mut writer = files::table_writer(out, path, format, columns, false)?;
     for (values, time) in rows {
-        writer.row(&values, time.as_deref()).map_err(fail)?;
+        writer.labelled_row(&values, time.as_deref(), labels).map_err(fail)?;
     }
     writer.finish().map_err(fail)?;
     fresh.map_or(Ok(()), |fresh| fresh.keep()).map_err(|e| Failure::write(&name, &e))

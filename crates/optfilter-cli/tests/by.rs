@@ -4,49 +4,6 @@
 mod common;
 use common::*;
 
-/// A series of the pendulum, without its head.
-fn series(folder: &Folder, name: &str, rows: &str, seed: &str) -> (String, Vec<String>) {
-    let data = folder.name(&format!("{name}.csv"));
-    let missing = ["--missing", "0.1"];
-    ok(&[&["simulate", "pendulum", "--steps", rows, "--seed", seed, "-o", &data][..], &missing]
-        .concat());
-    let text = folder.read(&format!("{name}.csv"));
-    let mut lines = text.lines().map(str::to_owned);
-    (lines.next().unwrap(), lines.collect())
-}
-
-/// Three series of other lengths in one table, in turns and out of step.
-fn mixed(folder: &Folder) -> (String, Vec<&'static str>) {
-    let names = vec!["north", "a, b", "7"];
-    let lengths = ["120", "90", "100"];
-    let mut rows = Vec::new();
-    let mut table = String::new();
-    for (i, (name, length)) in names.iter().zip(lengths).enumerate() {
-        let (head, lines) = series(folder, &format!("s{i}"), length, &(i + 3).to_string());
-        table = format!("{head},who\n");
-        let quoted = if name.contains(',') { format!("\"{name}\"") } else { (*name).to_owned() };
-        rows.extend(
-            lines
-                .into_iter()
-                .enumerate()
-                .map(|(k, line)| (k * (i + 2), format!("{line},{quoted}\n"))),
-        );
-    }
-    rows.sort_by_key(|(order, _)| *order);
-    rows.iter().for_each(|(_, row)| table.push_str(row));
-    (folder.write("mixed.csv", &table), names)
-}
-
-/// The rows of one series, without its name.
-fn of(text: &str, name: &str) -> Vec<String> {
-    let quoted = if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() };
-    let mark = format!(",{quoted},");
-    text.lines()
-        .filter(|line| line.contains(&mark))
-        .map(|line| line.replacen(&mark, ",", 1))
-        .collect()
-}
-
 #[test]
 fn each_series_is_as_if_it_were_alone() {
     let folder = Folder::new();
@@ -98,7 +55,7 @@ fn what_does_not_go_with_several_series_is_refused() {
     for (args, expected) in [
         (&["--by", "who"][..], "line 3, column \"who\""),
         (&["--by", "whom"], "did you mean \"who\"?"),
-        (&["--by", "who", "--plot", "p.svg"], "--by goes with neither"),
+        (&["--by", "who", "--plot", "p.svg"], "--plot is for one series"),
     ] {
         let output = run(&[&["filter", model, &data, "-q"][..], args].concat());
         let said = String::from_utf8(output.stderr).unwrap();

@@ -449,7 +449,7 @@ fn messages_say_what_where_and_what_to_do() {
     );
     let panel = timed("panel.csv", "id,t,y\na,1,1\na,2,1\na,3,1\nb,1,5\nb,2,5\n");
     by_time(&panel, 3, "panel.csv: at line 5 the times begin again: 1 after 3");
-    by_time(&panel, 3, "filter one series at a time");
+    by_time(&panel, 3, "take one series at a time");
     let err =
         String::from_utf8_lossy(&run(&["filter", "local-level", &panel, "--time", "t"]).stderr)
             .into_owned();

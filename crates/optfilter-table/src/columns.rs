@@ -89,6 +89,8 @@ pub struct Rows {
     pub calendar: bool,
     /// The names in columns of labels, in the order in which they were first met.
     pub labels: Vec<String>,
+    /// Which table they are of, where several are read one after the other.
+    pub table: usize,
     numbers: HashMap<String, usize>,
 }
 
@@ -121,6 +123,16 @@ impl Rows {
         self.lines.truncate(self.rows);
         self.time_ends.truncate(self.rows);
         self.time_text.truncate(self.time_ends.last().copied().unwrap_or(0));
+    }
+
+    /// Gives every row from `first` on, of so many columns, one label as its last column.
+    pub fn label_from(&mut self, first: usize, columns: usize, label: &str) {
+        let number = self.number_of(label.as_bytes());
+        let plain = self.values.split_off((first * (columns + 1)).min(self.values.len()));
+        for row in plain.chunks_exact(columns.max(1)) {
+            self.values.extend_from_slice(row);
+            self.values.push(number);
+        }
     }
 
     /// The number of a label.

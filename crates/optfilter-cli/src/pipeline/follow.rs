@@ -8,7 +8,7 @@ use super::sink::Sink;
 use super::stream::{GLANCE, ended, read_all};
 use super::worker::Worker;
 use crate::failure::Failure;
-use optfilter_model::table::TableReader;
+use crate::feed::Feed;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::spawn;
@@ -20,14 +20,13 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) fn run(
     job: &Job<'_>,
     worker: &mut Worker<'_>,
-    reader: TableReader,
+    reader: Feed,
     mut sink: Sink,
 ) -> Result<(), Failure> {
     let (rows_to, rows_from) = sync_channel(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
-    let name = worker.data_name.clone();
     // Not joined: it may be waiting for input that never comes.
-    let mut reading = Some(spawn(move || read_all(reader, &name, 1, &rows_to, &spare_from)));
+    let mut reading = Some(spawn(move || read_all(reader, 1, &rows_to, &spare_from)));
     let (mut saved_rows, mut saved_at) = (worker.tally.rows, Instant::now());
     let mut results = Vec::new();
     sink.flush()?; // the header goes out before the first row arrives

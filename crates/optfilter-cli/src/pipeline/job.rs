@@ -1,7 +1,7 @@
 //! What a run needs, and what it keeps.
 
 use super::tally::Tally;
-use crate::files;
+use crate::{feed, files};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::Format;
@@ -47,7 +47,9 @@ pub struct Job<'a> {
     pub spec: &'a ModelSpec,
     pub filter: &'a FilterSpec,
     pub layout: Layout,
-    pub data: &'a Path,
+    /// The tables, read one after the other, and whether a column of them names the series.
+    pub tables: &'a [PathBuf],
+    pub by: bool,
     pub format: Option<files::FormatName>,
     pub out: &'a Path,
     pub out_format: Format,
@@ -62,9 +64,21 @@ pub struct Job<'a> {
     pub progress: bool,
 }
 
+impl Job<'_> {
+    /// The first table, which is the only one of a stream.
+    pub(super) fn first(&self) -> &Path {
+        self.tables.first().map_or(Path::new("-"), PathBuf::as_path)
+    }
+}
+
 /// Everything that must be the same for a checkpoint to make sense, as one number.
 pub(super) fn fingerprint(job: &Job<'_>) -> u64 {
-    let text = format!("{:?}{:?}{:?}{}{}", job.spec, job.filter, job.layout, job.full, job.lagged);
+    let mut text =
+        format!("{:?}{:?}{:?}{}{}", job.spec, job.filter, job.layout, job.full, job.lagged);
+    // Rows are counted over all tables, so that these must be the same in the same order.
+    if job.tables.len() > 1 {
+        text.push_str(&format!("{:?}", feed::labels(job.tables)));
+    }
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -22,10 +22,11 @@ pub use progress::is_wanted as progress_is_wanted;
 pub use tally::Tally;
 
 use crate::failure::Failure;
+use crate::feed::Feed;
 use crate::files;
 use crate::plot::StripChart;
 use job::{BATCH, KIND, Saved};
-use optfilter_model::table::{Rows, TableReader};
+use optfilter_model::table::Rows;
 use sink::Sink;
 use std::io;
 use worker::Worker;
@@ -43,10 +44,10 @@ pub struct Outcome {
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
-    let mut reader = files::table(job.data, job.format, job.spec, &job.layout, &[])?;
+    let mut reader = Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[])?;
     let resumed_at = worker.tally.rows;
-    if job.skip_done || !files::is_standard(job.data) {
-        skip(&mut reader, resumed_at, &files::display(job.data))?;
+    if job.skip_done || !files::is_standard(job.first()) {
+        skip(&mut reader, resumed_at)?;
     }
     // Only now, so that a run that cannot begin leaves older results alone.
     let (sink, fresh) = Sink::open(job, resumed.as_ref())?;
@@ -85,13 +86,14 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
     Ok(Some(saved))
 }
 
-fn skip(reader: &mut TableReader, rows: u64, name: &str) -> Result<(), Failure> {
+fn skip(reader: &mut Feed, rows: u64) -> Result<(), Failure> {
     let mut left = rows as usize;
     let mut scratch = Rows::default();
     while left > 0 {
         scratch.clear();
-        reader.read(&mut scratch, left.min(BATCH)).map_err(|e| Failure::table(name, &e))?;
-        if scratch.rows == 0 {
+        let more = reader.read(&mut scratch, left.min(BATCH))?;
+        if scratch.rows == 0 && !more {
+            let name = reader.name();
             return Err(Failure::data(format!(
                 "{name} has fewer rows than the {rows} that the checkpoint has filtered"
             )));
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use optfilter_model::ModelSpec;
     use optfilter_model::run::Layout;
-    use optfilter_model::table::{Format, Source};
+    use optfilter_model::table::{Format, Source, TableReader};
     use optfilter_run::FilterSpec;
 
     /// A table that ends with a panic.
@@ -127,6 +129,7 @@ mod tests {
         let spec = ModelSpec::parse("m.toml", "system = \"local-level\"\n").unwrap();
         let filter = FilterSpec::of("kf").unwrap();
         let layout = Layout::new(&spec, None);
+        let tables = [std::path::PathBuf::from("torn.csv")];
         for follow in [false, true] {
             let name = format!("optfilter-torn-{}-{follow}.csv", std::process::id());
             let out = std::env::temp_dir().join(name);
@@ -134,7 +137,8 @@ mod tests {
                 spec: &spec,
                 filter: &filter,
                 layout: layout.clone(),
-                data: std::path::Path::new("torn.csv"),
+                tables: &tables,
+                by: false,
                 format: None,
                 out: &out,
                 out_format: Format::Csv,
@@ -151,6 +155,7 @@ mod tests {
             let source = Source::Stream(Box::new(Torn(io::Cursor::new(text.into_bytes()))));
             let wanted = layout.wanted(&spec);
             let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
+            let reader = Feed::of(reader, &tables[0]);
             let mut worker = Worker::new(&job).unwrap();
             let (sink, _) = Sink::open(&job, None).unwrap();
             let run = if follow { follow::run } else { stream::run };

@@ -6,7 +6,8 @@ use super::sink::Sink;
 use super::worker::Worker;
 use crate::defect::caught;
 use crate::failure::Failure;
-use optfilter_model::table::{Rows, TableReader};
+use crate::feed::Feed;
+use optfilter_model::table::Rows;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{JoinHandle, spawn};
@@ -26,16 +27,15 @@ enum Message {
 pub(super) fn run(
     job: &Job<'_>,
     worker: &mut Worker<'_>,
-    reader: TableReader,
+    reader: Feed,
     sink: Sink,
 ) -> Result<(), Failure> {
     let (full_to, full_from) = sync_channel::<Result<Rows, Failure>>(IN_FLIGHT);
     let (empty_to, empty_from) = sync_channel::<Rows>(2 * IN_FLIGHT);
     let (result_to, result_from) = sync_channel::<Message>(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel::<(Rows, Vec<f64>)>(2 * IN_FLIGHT);
-    let name = worker.data_name.clone();
     // Joined only when it has ended: it may be waiting for input that never comes.
-    let reading = spawn(move || read_all(reader, &name, BATCH, &full_to, &empty_from));
+    let reading = spawn(move || read_all(reader, BATCH, &full_to, &empty_from));
     let writing = spawn(move || write_all(sink, &result_from, &spare_to));
     // Whatever happens to the filter, what it has answered is written.
     let filtered =
@@ -57,8 +57,7 @@ pub(super) fn ended(reading: Option<JoinHandle<()>>) -> Result<(), Failure> {
 
 /// Hands on batches of up to `rows` rows until the table ends.
 pub(super) fn read_all(
-    mut reader: TableReader,
-    name: &str,
+    mut reader: Feed,
     rows: usize,
     to: &SyncSender<Result<Rows, Failure>>,
     empties: &Receiver<Rows>,
@@ -69,16 +68,16 @@ pub(super) fn read_all(
         batch.forget_labels();
         let more = reader.read(&mut batch, rows);
         // Whole rows before a bad one still count; a torn row's cells are cut off.
-        let failed = more.as_ref().err().map(|e| Failure::table(name, e));
         if batch.rows > 0 && to.send(Ok(batch)).is_err() {
             return;
         }
-        if let Some(failure) = failed {
-            let _ = to.send(Err(failure));
-            return;
-        }
-        if !matches!(more, Ok(true)) {
-            return;
+        match more {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(failure) => {
+                let _ = to.send(Err(failure));
+                return;
+            }
         }
     }
 }

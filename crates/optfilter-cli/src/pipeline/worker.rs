@@ -6,10 +6,9 @@ use crate::failure::{Failure, Place};
 use crate::plot::StripChart;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Held, Layout};
+use optfilter_model::run::{Held, Keys, Layout};
 use optfilter_model::table::Rows;
 use optfilter_run::{FilterSpec, Flag, Runner, Session, SessionError};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,13 +30,14 @@ pub(super) struct Worker<'a> {
     layout: Layout,
     runner: Arc<dyn Runner>,
     tracks: Vec<Track>,
-    /// The track of each series by its name.
-    places: HashMap<String, usize>,
+    /// The names of the series, by the numbers of their tracks.
+    keys: Keys,
     pub(super) tally: Tally,
     full: bool,
     lagged: bool,
     pub(super) plot: Option<StripChart>,
-    pub(super) data_name: String,
+    /// The names of the tables, for messages.
+    table_names: Vec<String>,
     pub(super) fingerprint: u64,
     /// Whether the run should end.
     pub(super) stop: Arc<AtomicBool>,
@@ -53,12 +53,12 @@ impl<'a> Worker<'a> {
             layout: job.layout.clone(),
             runner: spec.runner(job.filter)?,
             tracks: Vec::new(),
-            places: HashMap::new(),
+            keys: Keys::default(),
             tally: Tally::new(spec.observations.len()),
             full: job.full,
             lagged: job.lagged,
             plot: job.plot.then(|| StripChart::new(spec)),
-            data_name: files::display(job.data),
+            table_names: job.tables.iter().map(|path| files::display(path)).collect(),
             fingerprint: fingerprint(job),
             stop: interrupt::flag(),
             row: Vec::new(),
@@ -67,23 +67,22 @@ impl<'a> Worker<'a> {
         worker.track("")?;
         if job.layout.by.is_some() {
             worker.tracks.clear();
-            worker.places.clear();
+            worker.keys.clear();
         }
         Ok(worker)
     }
 
     /// The place of the series of that name, which may be new.
     fn track(&mut self, name: &str) -> Result<usize, Failure> {
-        if let Some(place) = self.places.get(name) {
-            return Ok(*place);
+        let (place, new) = self.keys.number(name);
+        if new {
+            let session =
+                Session::new(&*self.runner, self.filter, self.spec.dt).map_err(Failure::other)?;
+            let last = vec![f64::NAN; self.spec.observations.len()];
+            let held = Held::new(self.spec);
+            self.tracks.push(Track { session, last, held, first_time: f64::NEG_INFINITY });
         }
-        let session =
-            Session::new(&*self.runner, self.filter, self.spec.dt).map_err(Failure::other)?;
-        let last = vec![f64::NAN; self.spec.observations.len()];
-        let held = Held::new(self.spec);
-        self.tracks.push(Track { session, last, held, first_time: f64::NEG_INFINITY });
-        self.places.insert(name.to_owned(), self.tracks.len() - 1);
-        Ok(self.tracks.len() - 1)
+        Ok(place)
     }
 
     /// How many series there are.
@@ -126,9 +125,8 @@ impl<'a> Worker<'a> {
             let step = match track.session.take(time, batch.calendar, u, y) {
                 Ok(step) => step,
                 Err(error) => {
-                    let line = batch.lines.get(row).copied().unwrap_or(0);
                     let first_time = track.first_time;
-                    return Err(self.failure(line, error, first_time, batch.calendar));
+                    return Err(self.failure(batch, row, error, first_time));
                 }
             };
             if step.index == 1 {
@@ -156,11 +154,12 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn failure(&self, line: u64, error: SessionError, first_time: f64, calendar: bool) -> Failure {
-        let file = self.data_name.as_str();
+    fn failure(&self, batch: &Rows, row: usize, error: SessionError, first_time: f64) -> Failure {
+        let line = batch.lines.get(row).copied().unwrap_or(0);
+        let file = self.table_names.get(batch.table).map_or("", String::as_str);
         match error {
             SessionError::Backwards(before, after) => {
-                let unit = calendar.then_some(self.spec.seconds_per_unit);
+                let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
                 files::backwards(file, line, [first_time, before, after], unit)
             }
             SessionError::Filter(error) => {
@@ -182,12 +181,9 @@ impl<'a> Worker<'a> {
     }
 
     fn saved_tracks(&self) -> Result<Vec<SavedTrack>, Failure> {
-        let mut names: Vec<(&String, &usize)> = self.places.iter().collect();
-        names.sort_unstable_by_key(|(_, place)| **place);
+        let names = self.keys.names().iter().zip(&self.tracks);
         names
-            .into_iter()
-            .zip(&self.tracks)
-            .map(|((name, _), track)| {
+            .map(|(name, track)| {
                 let session = track.session.save().map_err(Failure::other)?;
                 let (last, held) = (track.last.clone(), track.held.values().to_vec());
                 Ok(SavedTrack { name: name.clone(), last, held, session })

@@ -98,3 +98,46 @@ pub fn example(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data").join(name);
     path.to_str().unwrap().to_owned()
 }
+
+/// A series of the pendulum, without its head.
+pub fn series(folder: &Folder, name: &str, rows: &str, seed: &str) -> (String, Vec<String>) {
+    let data = folder.name(&format!("{name}.csv"));
+    let missing = ["--missing", "0.1"];
+    ok(&[&["simulate", "pendulum", "--steps", rows, "--seed", seed, "-o", &data][..], &missing]
+        .concat());
+    let text = folder.read(&format!("{name}.csv"));
+    let mut lines = text.lines().map(str::to_owned);
+    (lines.next().unwrap(), lines.collect())
+}
+
+/// Three series of other lengths in one table, in turns and out of step.
+pub fn mixed(folder: &Folder) -> (String, Vec<&'static str>) {
+    let names = vec!["north", "a, b", "7"];
+    let lengths = ["120", "90", "100"];
+    let mut rows = Vec::new();
+    let mut table = String::new();
+    for (i, (name, length)) in names.iter().zip(lengths).enumerate() {
+        let (head, lines) = series(folder, &format!("s{i}"), length, &(i + 3).to_string());
+        table = format!("{head},who\n");
+        let quoted = if name.contains(',') { format!("\"{name}\"") } else { (*name).to_owned() };
+        rows.extend(
+            lines
+                .into_iter()
+                .enumerate()
+                .map(|(k, line)| (k * (i + 2), format!("{line},{quoted}\n"))),
+        );
+    }
+    rows.sort_by_key(|(order, _)| *order);
+    rows.iter().for_each(|(_, row)| table.push_str(row));
+    (folder.write("mixed.csv", &table), names)
+}
+
+/// The rows of one series, without its name.
+pub fn of(text: &str, name: &str) -> Vec<String> {
+    let quoted = if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() };
+    let mark = format!(",{quoted},");
+    text.lines()
+        .filter(|line| line.contains(&mark))
+        .map(|line| line.replacen(&mark, ",", 1))
+        .collect()
+}

@@ -26,6 +26,8 @@ pub struct Dataset {
     times: Option<Vec<f64>>,
     input_dim: usize,
     output_dim: usize,
+    /// The number of each row's series where there are several; empty where there is one.
+    lanes: Vec<usize>,
 }
 
 impl Dataset {
@@ -71,7 +73,48 @@ impl Dataset {
             times: None,
             input_dim: 0,
             output_dim,
+            lanes: Vec::new(),
         }
+    }
+
+    /// Several series as one data set for [`run`](Self::run) and [`trace`](Self::trace), which give each a filter of its own.
+    /// Their rows take turns so that every share of the whole holds that share of each.
+    pub fn merged(mut parts: Vec<Self>) -> Self {
+        if parts.len() < 2 {
+            return parts.pop().unwrap_or_default();
+        }
+        let place = |&(lane, row): &(usize, usize)| (row as f64 + 0.5) / parts[lane].len() as f64;
+        let mut order: Vec<(usize, usize)> = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(lane, part)| (0..part.len()).map(move |row| (lane, row)))
+            .collect();
+        order.sort_by(|a, b| place(a).total_cmp(&place(b)).then(a.cmp(b)));
+        let mut out = Self {
+            input_dim: parts[0].input_dim,
+            output_dim: parts[0].output_dim,
+            ..Self::default()
+        };
+        for (lane, row) in order {
+            let part = &parts[lane];
+            out.steps.push(part.steps[row]);
+            out.inputs.extend_from_slice(part.input(row));
+            out.outputs.extend_from_slice(part.output(row));
+            let states = part.truth.len() / part.len();
+            out.truth.extend_from_slice(&part.truth[row * states..][..states]);
+            out.lanes.push(lane);
+        }
+        out
+    }
+
+    /// The number of a row's series.
+    pub(super) fn lane(&self, row: usize) -> usize {
+        self.lanes.get(row).copied().unwrap_or(0)
+    }
+
+    /// How many series there are.
+    pub fn series_count(&self) -> usize {
+        self.lanes.iter().max().map_or(1, |last| last + 1)
     }
 
     /// Keeps the first `rows` rows.
@@ -85,6 +128,7 @@ impl Dataset {
             self.inputs.truncate(rows * self.input_dim);
             self.outputs.truncate(rows * self.output_dim);
             self.truth.truncate(rows * states);
+            self.lanes.truncate(rows);
         }
     }
 
@@ -118,7 +162,7 @@ impl Dataset {
         self.times.is_some()
     }
 
-    /// The rows as the series that a whole-series run walks over.
+    /// The rows of one series, as a whole-series run walks over them.
     pub fn series(&self, spec: &ModelSpec, filter: &FilterSpec) -> Result<Series<'_>, FilterError> {
         let mut series = Series::new(&self.outputs, self.output_dim)?.with_dt(spec.dt)?;
         if let Some(times) = &self.times {
@@ -139,10 +183,14 @@ impl Dataset {
         mut visit: impl FnMut(usize, &Estimate),
     ) -> Result<Result<(), FilterError>, SpecError> {
         let runner = spec.runner(filter)?;
-        let mut live = runner.start(runner.default_start()).map_err(SpecError::new)?;
+        let start = || runner.start(runner.default_start()).map_err(SpecError::new);
+        let mut lives = (0..self.series_count()).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
         let mut estimate = Estimate::default();
         for row in 0..end.min(self.len()) {
-            let (step, predict) = (&self.steps[row], row > 0 || filter.predict_first());
+            let step = &self.steps[row];
+            // The steps of each series are numbered from 1.
+            let predict = step.index > 1 || filter.predict_first();
+            let live = &mut lives[self.lane(row)];
             let taken = live.step(predict, step, self.input(row), self.output(row), &mut estimate);
             match taken {
                 Ok(()) => {}

@@ -2,13 +2,14 @@
 //!
 //! [`ModelSpec::problem`](crate::ModelSpec::problem) is what the engine of `optfilter-run` filters; a [`Layout`] says
 //! which columns of a table are its times, inputs and measurements; a [`Dataset`] is a whole series in memory, and a [`Trace`]
-//! what a filter made of it, row by row.
+//! what a filter made of it, row by row. A [`Split`] takes a table of several series apart.
 
 mod dataset;
 mod held;
 mod layout;
 mod problem;
 mod score;
+mod split;
 mod typical;
 
 pub use dataset::Dataset;
@@ -17,4 +18,5 @@ pub use layout::Layout;
 pub use problem::build_text;
 pub(crate) use score::mean;
 pub use score::{Score, Trace, Yardstick};
+pub use split::{Keys, Part, Split};
 pub use typical::typical_states;

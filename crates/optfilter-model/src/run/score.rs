@@ -134,10 +134,11 @@ impl Dataset {
     pub fn yardstick(&self, spec: &ModelSpec, settle: usize, end: usize) -> Yardstick {
         let size = |v: f64| if v > 0.0 && v.is_finite() { v.sqrt() } else { 1.0 };
         let m = spec.observations.len();
-        let (mut last, mut change) = (vec![f64::NAN; m], vec![f64::NAN; m]);
+        let (mut last, mut change) =
+            (vec![vec![f64::NAN; m]; self.series_count()], vec![f64::NAN; m]);
         let mut squares = Vec::new();
         for row in 0..end {
-            self.change(spec, row, &mut last, &mut change);
+            self.change(spec, row, &mut last[self.lane(row)], &mut change);
             squares.extend(change.iter().map(|c| c * c));
         }
         let column = |i: usize| squares.iter().skip(i).step_by(m).copied();
@@ -183,16 +184,20 @@ impl Dataset {
             false => Some(problem.likelihood(Dyn(m), false)?),
         };
         let runner = spec.runner(filter)?;
-        let mut live = runner.start(runner.default_start()).map_err(SpecError::new)?;
+        let start = || runner.start(runner.default_start()).map_err(SpecError::new);
+        let mut lives = (0..self.series_count()).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
         let mut out = Trace::empty(self.len());
+        // One spread for all series: they are filtered alike and share what is known of the errors.
         let mut spread = Spread::new(&yard.outputs);
-        let (mut last, mut change) = (vec![f64::NAN; m], vec![f64::NAN; m]);
+        let (mut last, mut change) = (vec![vec![f64::NAN; m]; lives.len()], vec![f64::NAN; m]);
         let mut eta = vec![f64::NAN; m];
         let mut estimate = Estimate::default();
         for row in 0..end.min(self.len()) {
             let (step, u, y) = (&self.steps[row], self.input(row), self.output(row));
-            self.change(spec, row, &mut last, &mut change);
-            let predict = row > 0 || filter.predict_first();
+            let lane = self.lane(row);
+            let live = &mut lives[lane];
+            self.change(spec, row, &mut last[lane], &mut change);
+            let predict = step.index > 1 || filter.predict_first();
             let taken = match &likelihood {
                 None => live.step(predict, step, u, y, &mut estimate),
                 Some(_) => {

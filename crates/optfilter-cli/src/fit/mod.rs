@@ -1,10 +1,15 @@
 //! `optfilter fit`: the parameters, noise and start under which a series is most likely.
 
+mod each;
+
 use crate::failure::Failure;
+use crate::feed;
 use crate::files::{self, FormatName};
+use crate::whole::{Source, Whole};
 use optfilter_model::fit::{
     Criterion, Fit, FitError, Options, check_independent, fit, free, with_estimates,
 };
+use optfilter_model::run::Dataset;
 use optfilter_run::FilterSpec;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -16,17 +21,29 @@ Examples:
   optfilter fit nile.toml nile.csv
   optfilter fit pendulum.toml swing.csv --free g,measurement_noise --save fitted.toml
   optfilter fit model.toml monday.csv tuesday.csv --free process_noise --json
+  optfilter fit model.toml sensors.csv --by sensor                          (one model for all)
+  optfilter fit model.toml sensors.csv --by sensor --each --out fits.csv    (one for each)
 
 What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances,
 initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it.
-Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several tables are several series of
-one model. [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
+Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several tables, a folder
+of them, or the names in a column (--by) are several series: of one model, or with --each of one model for each, whose estimates are a
+table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
-    /// Tables with the measurements, one series each; `-` is standard input
+    /// Tables with the measurements, or folders of them, one series each; `-` is standard input
     #[arg(required = true)]
     data: Vec<PathBuf>,
+    /// Column with the name of each row's series; rows may come in any order
+    #[arg(long, value_name = "COLUMN")]
+    by: Option<String>,
+    /// Fit each series by itself
+    #[arg(long, conflicts_with = "save")]
+    each: bool,
+    /// Where the table of --each goes [default: a table to read on standard output]
+    #[arg(long, short, value_name = "FILE", requires = "each", conflicts_with = "json")]
+    out: Option<PathBuf>,
     /// What to estimate, separated by commas; may be repeated [default: the model file's, else all noise, or
     /// all parameters for imap and vkf]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -71,12 +88,32 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let free =
         free(&spec, criterion, &args.free).map_err(|e| Failure::usage(format!("--free: {e}")))?;
     check_independent(&text, &spec, &free).map_err(Failure::usage)?;
-    let mut data = Vec::new();
-    for path in &args.data {
-        data.push(files::dataset(path, args.format, &spec, args.time.as_deref(), &[])?);
+    let tables = feed::expand(&args.data)?;
+    if let Some(out) = &args.out {
+        let inputs: Vec<&Path> =
+            std::iter::once(&args.model).chain(&tables).map(PathBuf::as_path).collect();
+        files::check_outputs(&inputs, &[("--out", out)])?;
+    }
+    let source = Source {
+        tables: &tables,
+        format: args.format,
+        time: args.time.as_deref(),
+        by: args.by.as_deref(),
+        truth: &[],
+        predict_first: filter.predict_first(),
+    };
+    let (series, silent): (Vec<Whole>, Vec<Whole>) =
+        source.read(&spec)?.into_iter().partition(Whole::is_measured);
+    for Whole { key, .. } in &silent {
+        files::remark(&format!("note: series {key:?} has no measurement and is left out"));
     }
     let options = Options { free: args.free.clone(), starts: args.starts.into(), seed: args.seed };
-    let found = fit(&spec, &filter, &data, &options).map_err(|e| failure(e, &args.data))?;
+    if args.each {
+        return each::run(&args, &spec, &filter, &series, &options);
+    }
+    let data: Vec<Dataset> = series.iter().map(|series| series.data.clone()).collect();
+    let found = fit(&spec, &filter, &data, &options)
+        .map_err(|e| failure(e, &|at| name(&series, &tables, at)))?;
     let saved = save.map_or(Ok(()), |path| {
         let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
         files::replace_atomically(path, after.as_bytes())
@@ -93,15 +130,22 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::print(&out).and(saved)
 }
 
+/// What a series is called in messages.
+fn name(series: &[Whole], tables: &[PathBuf], at: usize) -> String {
+    match series.get(at).map(|series| series.key.as_str()) {
+        Some(key) if !key.is_empty() => format!("series {key:?}"),
+        _ => tables.first().map_or_else(String::new, |path| files::display(path)),
+    }
+}
+
 /// In the words of the command line.
-fn failure(error: FitError, data: &[PathBuf]) -> Failure {
+fn failure(error: FitError, name: &dyn Fn(usize) -> String) -> Failure {
     match error {
         FitError::Spec(error) => error.into(),
         FitError::Free(error) => Failure::usage(error),
         FitError::Filter { series, error } => {
-            let file = data.get(series).map_or_else(String::new, |path| files::display(path));
             let help = "start the model from other values, or try another --method";
-            Failure { code: 4, message: format!("{file}: {error}; {help}") }
+            Failure { code: 4, message: format!("{}: {error}; {help}", name(series)) }
         }
         other => Failure::data(other),
     }

@@ -1,0 +1,157 @@
+//! What DATA stands for: one table, several, or a folder of them; read one after the other as if they were one.
+//!
+//! Several tables are several series, called by the names of their files, unless a column names the series (`--by`): then the
+//! tables are parts of one, and a series goes on from one into the next.
+
+use crate::failure::Failure;
+use crate::files::{self, FormatName};
+use optfilter_model::ModelSpec;
+use optfilter_model::run::Layout;
+use optfilter_model::table::{Format, Rows, TableReader, Wanted};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// The column of the results that names the table of a row, where there are several.
+pub const FILE_COLUMN: &str = "file";
+
+/// The tables that DATA stands for: files as they are, folders as the tables in them, by name.
+pub fn expand(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut out = Vec::new();
+    for path in given {
+        if files::is_standard(path) && given.len() > 1 {
+            return Err(Failure::usage("`-` (standard input) cannot be one of several tables"));
+        }
+        match path.is_dir() {
+            true => out.extend(tables_in(path)?),
+            false => out.push(path.clone()),
+        }
+    }
+    let mut seen = HashSet::with_capacity(out.len());
+    match out.iter().find(|path| !seen.insert(path.as_path())) {
+        Some(path) => Err(Failure::usage(format!("{} is given twice", path.display()))),
+        None => Ok(out),
+    }
+}
+
+/// Files of a folder whose names say that they are tables, but not hidden ones.
+fn tables_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let name = folder.display();
+    let fail = |e| Failure::data(format!("cannot read the folder {name}: {e}"));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
+        if !hidden && path.is_file() && Format::of_path(&path).is_some() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(Failure::data(format!(
+            "{name} holds no table: no name in it ends in .csv, .tsv, .jsonl, .parquet, .npz or .npy"
+        )));
+    }
+    Ok(found)
+}
+
+/// What series are called after: the name of each file, or its whole path where two files have one name.
+pub fn labels(tables: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| match path.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => files::display(path),
+    };
+    let mut count: HashMap<String, usize> = HashMap::new();
+    tables.iter().for_each(|path| *count.entry(name(path)).or_default() += 1);
+    let of = |path| if count[&name(path)] > 1 { path.display().to_string() } else { name(path) };
+    tables.iter().map(of).collect()
+}
+
+/// The layout of one table or several, in which series are named by a column or by their files.
+pub fn layout(
+    spec: &ModelSpec,
+    time: Option<&str>,
+    by: Option<&str>,
+    tables: &[PathBuf],
+) -> Layout {
+    let by = by.or((tables.len() > 1).then_some(FILE_COLUMN));
+    Layout::new(spec, time).by(by)
+}
+
+/// Tables being read one after the other.
+pub struct Feed {
+    tables: Vec<PathBuf>,
+    /// What rows are labelled with, unless a column does that or there is one table only.
+    labels: Option<Vec<String>>,
+    format: Option<FormatName>,
+    wanted: Vec<Wanted>,
+    reader: TableReader,
+    at: usize,
+}
+
+impl Feed {
+    /// Opens the first table. `by` says that a column of the tables has the names of the series; `more` are columns wanted
+    /// besides those of the layout.
+    pub fn open(
+        tables: &[PathBuf],
+        format: Option<FormatName>,
+        spec: &ModelSpec,
+        layout: &Layout,
+        by: bool,
+        more: &[Wanted],
+    ) -> Result<Self, Failure> {
+        let mut wanted = layout.wanted(spec);
+        let named = layout.by.is_some() && !by;
+        if named {
+            wanted.pop(); // no column of the tables
+        }
+        wanted.extend_from_slice(more);
+        let first = tables.first().ok_or_else(|| Failure::usage("there is no table to read"))?;
+        let reader = files::reader(first, format, &wanted)?;
+        let labels = named.then(|| labels(tables));
+        Ok(Self { tables: tables.to_vec(), labels, format, wanted, reader, at: 0 })
+    }
+
+    /// A table that is open already.
+    #[cfg(test)]
+    pub fn of(reader: TableReader, path: &Path) -> Self {
+        let tables = vec![path.to_owned()];
+        Self { tables, labels: None, format: None, wanted: Vec::new(), reader, at: 0 }
+    }
+
+    /// The name of the table that is being read, for messages.
+    pub fn name(&self) -> String {
+        self.tables.get(self.at).map_or_else(String::new, |path| files::display(path))
+    }
+
+    /// Appends up to `max_rows` rows of one table to rows of the same one, or to none; false at the end of the last table.
+    pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, Failure> {
+        rows.table = self.at;
+        let before = rows.rows;
+        let read = self.reader.read(rows, max_rows);
+        if let Some(label) = self.labels.as_ref().and_then(|labels| labels.get(self.at)) {
+            rows.label_from(before, self.wanted.len(), label);
+        }
+        if read.map_err(|e| Failure::table(&self.name(), &e))? {
+            return Ok(true);
+        }
+        let Some(next) = self.tables.get(self.at + 1) else { return Ok(false) };
+        self.reader = files::reader(next, self.format, &self.wanted)?;
+        self.at += 1;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_name_are_called_by_their_paths() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(labels(&paths(&["a/x.csv", "b/y.csv"])), ["x.csv", "y.csv"]);
+        assert_eq!(
+            labels(&paths(&["a/x.csv", "b/x.csv", "z.csv"])),
+            ["a/x.csv", "b/x.csv", "z.csv"]
+        );
+    }
+}
