@@ -58,11 +58,18 @@ def _utc(time: Any) -> Any:
     return time if zone is None else time.astimezone(datetime.timezone.utc).replace(tzinfo=None)
 
 
-def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array, Any]:
+def times(
+    name: str,
+    values: Any,
+    seconds_per_unit: float = 1.0,
+    pattern: Optional[str] = None,
+    epoch: Optional[float] = None,
+) -> tuple[Array, Any]:
     """Times as numbers, and as they should be shown again.
 
     Plain numbers stay as they are. Calendar times (datetime64 or text) are counted from the first, in units of the
-    model, as the command line does.
+    model, as the command line does. ``pattern`` is how texts are written, where not by ISO 8601; numbers count ``epoch``
+    seconds each since 1970, where it is given.
 
     >>> import numpy as np
     >>> times("ts", np.array(["2026-01-01", "2026-01-03"], dtype="datetime64[D]"), 86400.0)[0]
@@ -81,7 +88,9 @@ def times(name: str, values: Any, seconds_per_unit: float = 1.0) -> tuple[Array,
         rest = (array - whole).astype("timedelta64[ns]").astype(np.int64)
         seconds = whole.astype(np.int64).astype(np.float64) + rest * 1e-9
     elif array.dtype.kind in "UO" and array.size and all(isinstance(text, str) for text in array.flat):
-        seconds = np.array(_core.parse_times([str(text) for text in array.flat])).reshape(array.shape)
+        seconds = np.array(_core.parse_times([str(text) for text in array.flat], pattern)).reshape(array.shape)
+    elif epoch is not None:
+        seconds = to_float_array(name, array) * epoch
     else:
         return to_float_array(name, array), None
     units = seconds / seconds_per_unit
@@ -139,5 +148,5 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     else:
         ys = to_float_array("ys", _numpy(ys))
     if ts is not None:
-        ts, shown = times("ts", ts, unit)
+        ts, shown = times("ts", ts, unit, getattr(model, "time_pattern", None), getattr(model, "time_epoch", None))
     return Data(ys, ts, us, shown, index)

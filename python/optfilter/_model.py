@@ -567,6 +567,8 @@ class TextModel(Model):
         self._columns = dict(about["columns"])
         self.time_column: Optional[str] = about["time_column"]
         self.seconds_per_unit: float = about["seconds_per_unit"]
+        self.time_pattern: Optional[str] = about["time_pattern"]
+        self.time_epoch: Optional[float] = about["time_epoch"]
         self.held_inputs: tuple[bool, ...] = tuple(about["held_inputs"])
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])

@@ -1,5 +1,6 @@
 //! `optfilter compare`: every filter that fits the model, side by side.
 
+use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::plot::{PlotFlags, time_axis};
@@ -39,6 +40,8 @@ pub struct Args {
     /// Column with the time [default: the model file's]
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
+    #[command(flatten)]
+    dates: DateFlags,
     /// Format of the data [default: by its name, else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
@@ -61,7 +64,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let outputs: Vec<_> = args.plot.path.iter().map(|p| ("--plot", p.as_path())).collect();
     files::check_outputs(&[&args.model, &args.data], &outputs)?;
     args.plot.check()?;
-    let (_, spec) = files::model(&args.model)?;
+    let (_, mut spec) = files::model(&args.model)?;
+    args.dates.apply(&mut spec)?;
     let truth = crate::tune::truth_columns(&spec, &args.truth)?;
     let data = crate::whole::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
     let asked = !args.methods.is_empty();

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
-use optfilter_model::table::{Format, Rows, TableReader, Wanted};
+use optfilter_model::table::{Format, Rows, TableReader, TimeStyle, Wanted};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -84,6 +84,7 @@ pub struct Feed {
     labels: Option<Vec<String>>,
     format: Option<FormatName>,
     wanted: Vec<Wanted>,
+    style: TimeStyle,
     reader: TableReader,
     at: usize,
 }
@@ -106,9 +107,10 @@ impl Feed {
         }
         wanted.extend_from_slice(more);
         let first = tables.first().ok_or_else(|| Failure::usage("there is no table to read"))?;
-        let reader = files::reader(first, format, &wanted)?;
+        let reader = files::reader(first, format, &wanted, &spec.time_style)?;
         let labels = named.then(|| labels(tables));
-        Ok(Self { tables: tables.to_vec(), labels, format, wanted, reader, at: 0 })
+        let style = spec.time_style.clone();
+        Ok(Self { tables: tables.to_vec(), labels, format, wanted, style, reader, at: 0 })
     }
 
     /// A table that is open already.
@@ -135,7 +137,7 @@ impl Feed {
             return Ok(true);
         }
         let Some(next) = self.tables.get(self.at + 1) else { return Ok(false) };
-        self.reader = files::reader(next, self.format, &self.wanted)?;
+        self.reader = files::reader(next, self.format, &self.wanted, &self.style)?;
         self.at += 1;
         Ok(true)
     }

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::table::{
-    Format, OutputColumn, Source, TableReader, TableWriter, Wanted, foreign, format_time, is_gzip,
+    Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, foreign,
+    format_time, is_gzip,
 };
 use std::collections::HashSet;
 use std::fs::File;
@@ -268,6 +269,7 @@ pub fn reader(
     path: &Path,
     told: Option<FormatName>,
     wanted: &[Wanted],
+    style: &TimeStyle,
 ) -> Result<TableReader, Failure> {
     let source = if is_standard(path) {
         Source::Stream(Box::new(io::stdin()))
@@ -275,8 +277,9 @@ pub fn reader(
         let fail = |e| Failure::data(format!("cannot read the data {}: {e}", path.display()));
         Source::File(File::open(path).map_err(fail)?)
     };
-    TableReader::open(source, format(path, told), |_| wanted.to_vec())
-        .map_err(|e| Failure::table(&display(path), &e))
+    let reader = TableReader::open(source, format(path, told), |_| wanted.to_vec())
+        .map_err(|e| Failure::table(&display(path), &e))?;
+    Ok(reader.with_times(style.clone()))
 }
 
 /// Times that run backwards at a line, from the second of these to the third; the first is the table's own first one.

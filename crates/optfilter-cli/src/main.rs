@@ -8,6 +8,7 @@
 mod adapt;
 mod compare;
 mod completions;
+mod dates;
 mod defect;
 mod explain;
 mod failure;

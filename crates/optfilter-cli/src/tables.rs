@@ -1,5 +1,6 @@
 //! A model, a table and where its results go: what the commands that answer a table with a table share.
 
+use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::feed;
 use crate::files::{self, FormatName};
@@ -40,6 +41,8 @@ pub struct TableFlags {
     /// Column with the time; it may be irregular [default: the model file's]
     #[arg(long, value_name = "COLUMN")]
     pub time: Option<String>,
+    #[command(flatten)]
+    pub dates: DateFlags,
     /// Whether this is one table of several whose results go into a folder.
     #[arg(skip)]
     one_of_several: bool,
@@ -108,7 +111,8 @@ impl TableFlags {
             std::iter::once(&self.model).chain(&tables).map(PathBuf::as_path).collect();
         files::check_outputs(&inputs, &outputs)?;
         self.plot.check()?;
-        let (_, spec) = files::model(&self.model)?;
+        let (_, mut spec) = files::model(&self.model)?;
+        self.dates.apply(&mut spec)?;
         let filter = self.filter.filter(&spec)?;
         let format = tables.first().map_or(Format::Csv, |path| files::format(path, self.format));
         // What is no text is written only where it is asked for.

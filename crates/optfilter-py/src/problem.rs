@@ -67,12 +67,14 @@ pub(crate) fn methods() -> Vec<&'static str> {
     Method::NAMES.to_vec()
 }
 
-/// Calendar times as seconds since 1970, as tables are read; an error names the first that is none.
+/// Calendar times as seconds since 1970, as tables are read; an error names the first that is none. `pattern` is how they
+/// are written, where not by ISO 8601.
 #[pyfunction]
-pub(crate) fn parse_times(texts: Vec<String>) -> PyResult<Vec<f64>> {
+#[pyo3(signature = (texts, pattern = None))]
+pub(crate) fn parse_times(texts: Vec<String>, pattern: Option<String>) -> PyResult<Vec<f64>> {
+    let style = optfilter_model::table::TimeStyle { pattern, epoch: None };
     let parse = |text: &String| {
-        optfilter_model::table::parse_time(text)
-            .ok_or_else(|| bad("ts", format!("{text:?} is not a time")))
+        style.parse(text).ok_or_else(|| bad("ts", format!("{text:?} is not a time")))
     };
     texts.iter().map(parse).collect()
 }

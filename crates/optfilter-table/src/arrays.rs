@@ -6,7 +6,7 @@
 //!
 //! NumPy says at the start of an array how long it is, so what is read or written is held in memory.
 
-use crate::calendar::{format_time, parse_time};
+use crate::calendar::{TimeStyle, format_time, parse_time};
 use crate::cell::{Cell, Cells, parse};
 use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
 use crate::error::TableError;
@@ -121,6 +121,10 @@ impl ArrayReader {
 
     pub(crate) fn header(&self) -> &[String] {
         &self.header
+    }
+
+    pub(crate) fn set_style(&mut self, style: TimeStyle) {
+        self.cells.style = style;
     }
 
     pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) -> Result<(), TableError> {

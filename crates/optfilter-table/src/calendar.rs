@@ -47,6 +47,65 @@ fn seconds(text: &str) -> Option<f64> {
     Some((since.as_secs() - i64::from(offset)) as f64 + f64::from(since.subsec_nanos()) / 1e9)
 }
 
+/// How the times of a table are written, where not as numbers of the model's unit or by ISO 8601.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TimeStyle {
+    /// A pattern in the manner of strftime, as in `%d.%m.%Y %H:%M`; without an offset in it, UTC is meant.
+    pub pattern: Option<String>,
+    /// Numbers count so many seconds each since 1970-01-01 UTC.
+    pub epoch: Option<f64>,
+}
+
+impl TimeStyle {
+    /// Units of numbers that count from 1970: names, and seconds of each.
+    pub const EPOCHS: [(&'static str, f64); 4] =
+        [("second", 1.0), ("millisecond", 1e-3), ("microsecond", 1e-6), ("nanosecond", 1e-9)];
+
+    /// Whether a pattern can be one: what is written by it can be read by it.
+    pub fn check_pattern(pattern: &str) -> Result<(), String> {
+        let moment = date(2021, 12, 31).at(22, 45, 56, 0).to_zoned(jiff::tz::TimeZone::UTC);
+        let moment = moment.map_err(|e| e.to_string())?;
+        let text = jiff::fmt::strtime::format(pattern, &moment).map_err(|e| e.to_string())?;
+        match seconds_by(pattern, &text) {
+            Some(_) => Ok(()),
+            None => Err("it leaves the date open".into()),
+        }
+    }
+
+    /// Seconds since 1970 of a text.
+    pub fn parse(&self, text: &str) -> Option<f64> {
+        match &self.pattern {
+            Some(pattern) => seconds_by(pattern, text.trim()),
+            None => parse_time(text),
+        }
+    }
+
+    /// Seconds since 1970 as such a table has them.
+    pub fn write(&self, seconds: f64) -> String {
+        if let Some(unit) = self.epoch {
+            let count = seconds / unit;
+            return if unit < 1.0 { format!("{count:.0}") } else { count.to_string() };
+        }
+        let zoned = civil(seconds).and_then(|at| at.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        let written = self.pattern.as_ref().zip(zoned);
+        written
+            .and_then(|(pattern, at)| jiff::fmt::strtime::format(pattern, &at).ok())
+            .unwrap_or_else(|| format_time(seconds))
+    }
+}
+
+/// Seconds since 1970-01-01 UTC of a text that is written by a pattern.
+fn seconds_by(pattern: &str, text: &str) -> Option<f64> {
+    let parts = jiff::fmt::strtime::parse(pattern, text).ok()?;
+    let at = match parts.to_datetime() {
+        Ok(at) => at,
+        Err(_) => parts.to_date().ok()?.to_datetime(Time::midnight()),
+    };
+    let offset = parts.offset().map_or(0, |offset| offset.seconds());
+    let since = at.duration_since(EPOCH);
+    Some((since.as_secs() - i64::from(offset)) as f64 + f64::from(since.subsec_nanos()) / 1e9)
+}
+
 /// Seconds since 1970-01-01 UTC as ISO 8601, to the microsecond; times beyond the year 9999 become its end.
 pub fn format_time(seconds: f64) -> String {
     let since = SignedDuration::from_micros((seconds * 1e6).round() as i64);
@@ -92,6 +151,28 @@ mod tests {
         }
         assert_eq!(format_time(1_794_747_845.5), "2026-11-15T13:04:05.5Z");
         assert_eq!(format_time(951_782_400.0), "2000-02-29T00:00:00Z");
+    }
+
+    #[test]
+    fn times_are_read_and_written_by_their_pattern() {
+        // From `date -u -d ... +%s`.
+        for (pattern, text, seconds) in [
+            ("%d.%m.%Y", "15.11.2026", 1_794_700_800.0),
+            ("%d.%m.%Y %H:%M", "15.11.2026 13:04", 1_794_747_840.0),
+            ("%m/%d/%Y %I:%M:%S %p", "11/15/2026 01:04:05 PM", 1_794_747_845.0),
+            ("%Y%m%dT%H%M%S%z", "20261115T150405+0200", 1_794_747_845.0),
+            ("%b %d, %Y", "Nov 15, 2026", 1_794_700_800.0),
+        ] {
+            assert_eq!(TimeStyle::check_pattern(pattern), Ok(()), "{pattern}");
+            let style = TimeStyle { pattern: Some(pattern.into()), epoch: None };
+            assert_eq!(style.parse(text), Some(seconds), "{pattern}");
+            assert_eq!(style.parse(&style.write(seconds)), Some(seconds), "{pattern}");
+            assert_eq!(style.parse("2026-11-15T13:00Z"), None, "{pattern}");
+        }
+        assert!(TimeStyle::check_pattern("%H:%M").is_err());
+        assert!(TimeStyle::check_pattern("%d.%m.%Q").is_err());
+        let epoch = TimeStyle { pattern: None, epoch: Some(1e-3) };
+        assert_eq!(epoch.write(1_794_747_845.25), "1794747845250");
     }
 
     #[test]

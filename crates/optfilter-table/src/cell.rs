@@ -1,6 +1,6 @@
 //! Cells as numbers.
 
-use crate::calendar::parse_time;
+use crate::calendar::{TimeStyle, parse_time};
 use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
 
@@ -58,6 +58,18 @@ pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
 pub(crate) struct Cells {
     /// Whether the times so far were calendar times: numbers and dates have no common zero.
     calendar: Option<bool>,
+    /// How times are written.
+    pub(crate) style: TimeStyle,
+    /// Whether numbers may have a decimal comma, and whether those so far had one instead of a point.
+    commas: bool,
+    comma: Option<bool>,
+}
+
+impl Cells {
+    /// Of a table in which commas separate digits, if anything.
+    pub(crate) fn with_commas(commas: bool) -> Self {
+        Self { commas, ..Self::default() }
+    }
 }
 
 impl Cells {
@@ -70,7 +82,47 @@ impl Cells {
         text: &[u8],
         line: u64,
     ) -> Result<(), TableError> {
-        self.push(rows, wanted, parse(text, wanted.kind), line, || text)
+        let cell = self.cell(text, wanted.kind);
+        self.push(rows, wanted, cell, line, || text)
+    }
+
+    /// What a cell of text holds, by the table's own style.
+    #[inline]
+    fn cell(&mut self, text: &[u8], kind: ColumnKind) -> Cell {
+        if let (ColumnKind::Time { seconds_per_unit }, Some(_)) = (kind, &self.style.pattern) {
+            let seconds = std::str::from_utf8(text).ok().and_then(|text| self.style.parse(text));
+            return match seconds {
+                Some(seconds) => Cell::Calendar(seconds / seconds_per_unit),
+                None => Cell::Wrong("a time in the given format"),
+            };
+        }
+        if self.commas && kind != ColumnKind::Label {
+            return self.number(text, kind);
+        }
+        parse(text, kind)
+    }
+
+    /// A number of a table whose cells are not separated by commas; all have a point, or all a comma.
+    fn number(&mut self, text: &[u8], kind: ColumnKind) -> Cell {
+        let has = |sign: u8| text.contains(&sign);
+        let (mixed, comma) = (has(b',') && has(b'.'), has(b','));
+        if !(comma || has(b'.')) || matches!(parse(text, kind), Cell::Calendar(_)) {
+            return parse(text, kind);
+        }
+        let digits = |b: &u8| b.is_ascii_digit() || b"+-., ".contains(b);
+        if mixed && text.iter().all(digits) {
+            return Cell::Wrong("a number without thousands separators");
+        }
+        let pointed: Vec<u8> = text.iter().map(|b| if *b == b',' { b'.' } else { *b }).collect();
+        match (parse(&pointed, kind), *self.comma.get_or_insert(comma)) {
+            (Cell::Number(_), true) if !comma => {
+                Cell::Wrong("a number with a decimal comma, as those before it are")
+            }
+            (Cell::Number(_), false) if comma => {
+                Cell::Wrong("a number with a decimal point, as those before it are")
+            }
+            (cell, _) => cell,
+        }
     }
 
     /// Appends a cell whose text is only asked for where it is needed.
@@ -84,6 +136,12 @@ impl Cells {
         text: impl FnOnce() -> T,
     ) -> Result<(), TableError> {
         let is_time = matches!(wanted.kind, ColumnKind::Time { .. });
+        let cell = match (cell, wanted.kind, self.style.epoch) {
+            (Cell::Number(v), ColumnKind::Time { seconds_per_unit }, Some(unit)) => {
+                Cell::Calendar(v * unit / seconds_per_unit)
+            }
+            (cell, ..) => cell,
+        };
         let calendar = matches!(cell, Cell::Calendar(_));
         let expected = match (cell, self.calendar) {
             (Cell::Wrong(expected), _) => expected,

@@ -3,6 +3,7 @@
 //! csv-core splits records. What stands between them is looked at here: comments, and empty lines, which are a missing
 //! measurement where a table has a single column.
 
+use crate::calendar::TimeStyle;
 use crate::cell::Cells;
 use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
@@ -47,7 +48,8 @@ impl CsvReader {
             core: csv_core::ReaderBuilder::new().delimiter(delimiter).build(),
             header: Vec::new(),
             wanted: Vec::new(),
-            cells: Cells::default(),
+            // Commas that separate no cells may separate digits.
+            cells: Cells::with_commas(delimiter == b';'),
             text: vec![0; 1 << 10],
             ends: vec![0; 1 << 5],
             count: 0,
@@ -68,6 +70,10 @@ impl CsvReader {
 
     pub(crate) fn header(&self) -> &[String] {
         &self.header
+    }
+
+    pub(crate) fn set_style(&mut self, style: TimeStyle) {
+        self.cells.style = style;
     }
 
     pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) {

@@ -1,6 +1,7 @@
 //! JSON lines: one object per line. A key that a line leaves out, or `null`, is a missing number. So is `NaN`, which is no
 //! JSON but what Python's json module and R write.
 
+use crate::calendar::TimeStyle;
 use crate::cell::Cells;
 use crate::columns::{Rows, Wanted};
 use crate::error::TableError;
@@ -34,6 +35,10 @@ impl JsonReader {
 
     pub(crate) fn header(&self) -> &[String] {
         &self.header
+    }
+
+    pub(crate) fn set_style(&mut self, style: TimeStyle) {
+        self.cells.style = style;
     }
 
     pub(crate) fn choose(&mut self, wanted: Vec<Wanted>) {

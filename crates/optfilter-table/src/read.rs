@@ -1,6 +1,7 @@
 //! Reading tables: the columns that are wanted, in the order in which they are wanted.
 
 use crate::arrays::ArrayReader;
+use crate::calendar::TimeStyle;
 use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
@@ -72,6 +73,19 @@ impl TableReader {
             }
         };
         Ok(Self { kind, columns, width })
+    }
+
+    /// Says how times are written, before the first row is read.
+    #[must_use]
+    pub fn with_times(mut self, style: TimeStyle) -> Self {
+        match &mut self.kind {
+            ReaderKind::Csv(reader) => reader.set_style(style),
+            ReaderKind::Json(reader) => reader.set_style(style),
+            ReaderKind::Arrays(reader) => reader.set_style(style),
+            #[cfg(feature = "parquet")]
+            ReaderKind::Parquet(reader) => reader.set_style(style),
+        }
+        self
     }
 
     /// Every column of the table.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter_table::{
-    ColumnKind, Format, OutputColumn, Rows, Source, TableReader, TableWriter, Wanted,
+    ColumnKind, Format, OutputColumn, Rows, Source, TableReader, TableWriter, TimeStyle, Wanted,
 };
 use std::io::{Cursor, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -244,4 +244,45 @@ fn labels_are_numbered_as_they_come() {
     assert_eq!(rows.labels, ["up", "down"]);
     let (_, error) = read(b"kind,y\nup,1\n,2\n", Format::Csv, &columns);
     assert!(error.unwrap().contains("line 3, column \"kind\": \"\" is not a label"));
+}
+
+#[test]
+fn semicolons_leave_commas_to_numbers() {
+    assert_eq!(shown(&numbers(b"y;z\n1,5;2\n-3,25e1;x\n;1\n7;\n", Format::Csv)), "1.5 -32.5 NaN 7");
+    assert_eq!(shown(&numbers(b"y;z\n1.5;2\n3;1\n", Format::Csv)), "1.5 3");
+    // One sign in one table, and no sign for thousands.
+    let (rows, error) =
+        read(b"y;z\n1,5;2\n2.5;2\n", Format::Csv, &[("y", ColumnKind::Measurement)]);
+    assert_eq!((rows.rows, rows.values[0]), (1, 1.5));
+    assert!(error.is_some_and(|e| e.contains("a decimal comma, as those before")));
+    fails(b"t;y\n0;1.5\n1;2,5\n", Format::Csv, "a decimal point, as those before");
+    fails(b"t;y\n0;1.234,5\n", Format::Csv, "without thousands separators");
+    fails(b"t\ty\n0\t1,5\n", Format::Tsv, "\"1,5\"");
+    // A fraction of a second may follow a comma all the same.
+    let columns = [("t", SECONDS), ("y", ColumnKind::Measurement)];
+    let (rows, error) = read(b"t;y\n1970-01-01T00:00:01,5Z;1.5\n", Format::Csv, &columns);
+    assert_eq!((rows.values, error), (vec![1.5, 1.5], None));
+}
+
+#[test]
+fn times_may_be_written_by_a_pattern_or_count_from_1970() {
+    let open = |bytes: &[u8], style: TimeStyle| {
+        let wanted = |_: &[String]| {
+            let time = Wanted { column: "t".into(), kind: SECONDS };
+            vec![time, Wanted { column: "y".into(), kind: ColumnKind::Measurement }]
+        };
+        let source = Source::Stream(Box::new(Cursor::new(bytes.to_vec())));
+        let mut reader = TableReader::open(source, Format::Csv, wanted).unwrap().with_times(style);
+        let mut rows = Rows::default();
+        let read = reader.read(&mut rows, 10).map_err(|e| e.to_string());
+        (rows, read.err())
+    };
+    let dotted = TimeStyle { pattern: Some("%d.%m.%Y %H:%M".into()), epoch: None };
+    let (rows, error) = open(b"t;y\n02.01.1970 00:01;1,5\n", dotted.clone());
+    assert_eq!((rows.values, rows.calendar, error), (vec![86_460.0, 1.5], true, None));
+    let (_, error) = open(b"t;y\n1970-01-02;1,5\n", dotted);
+    assert!(error.unwrap().contains("a time in the given format"));
+    let milliseconds = TimeStyle { pattern: None, epoch: Some(1e-3) };
+    let (rows, _) = open(b"t,y\n1794747845250,1\n", milliseconds);
+    assert_eq!((rows.values, rows.calendar), (vec![1_794_747_845.25, 1.0], true));
 }

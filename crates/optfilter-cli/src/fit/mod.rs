@@ -2,6 +2,7 @@
 
 mod each;
 
+use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::feed;
 use crate::files::{self, FormatName};
@@ -61,6 +62,8 @@ pub struct Args {
     /// Column with the time [default: the model file's]
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
+    #[command(flatten)]
+    dates: DateFlags,
     /// Format of the data [default: by its name, else CSV]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
@@ -74,7 +77,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (text, spec) = files::model(&args.model)?;
+    let (text, mut spec) = files::model(&args.model)?;
+    args.dates.apply(&mut spec)?;
     let save = args.save.as_ref().map(|path| path.as_ref().unwrap_or(&args.model));
     if let Some(path) = save {
         check_save(path, &args.model)?;

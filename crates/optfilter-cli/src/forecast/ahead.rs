@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::whole::Whole;
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
-use optfilter_model::table::{after_months, format_time, months_between, parse_time};
+use optfilter_model::table::{after_months, months_between, parse_time};
 
 /// More rows than anybody waits for: --until a date of another century in steps of seconds.
 const MOST_AHEAD: usize = 1_000_000;
@@ -89,7 +89,7 @@ impl Ahead {
         self.steps.push(Step { time: at, ..Step::even(index as u64, dt) });
         self.times.push(time);
         self.texts.push(data.origin.map(|_| {
-            let text = format_time(time * spec.seconds_per_unit);
+            let text = spec.time_style.write(time * spec.seconds_per_unit);
             // Dates where the table has dates, and a date is all there is to say.
             let dates = table.rows.time_text(0).is_some_and(|text| text.len() == 10);
             let date = text.strip_suffix("T00:00:00Z").filter(|_| dates);
@@ -102,7 +102,8 @@ impl Ahead {
 fn until(text: &str, spec: &ModelSpec, table: &Whole) -> Result<f64, Failure> {
     let calendar = table.data.origin.is_some();
     let time = if calendar {
-        parse_time(text).map(|seconds| seconds / spec.seconds_per_unit)
+        let seconds = spec.time_style.parse(text).or_else(|| parse_time(text));
+        seconds.map(|seconds| seconds / spec.seconds_per_unit)
     } else {
         text.parse().ok().filter(|t: &f64| t.is_finite())
     };

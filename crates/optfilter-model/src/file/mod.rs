@@ -47,6 +47,7 @@ use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::{Ast, Field};
 pub use optfilter::model::Integrator;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
+use optfilter_table::TimeStyle;
 
 /// One equation: its text and its tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +173,8 @@ pub struct ModelSpec {
     pub time_column: Option<String>,
     /// Seconds, or whatever unit the equations use, per second of a calendar time column.
     pub seconds_per_unit: f64,
+    /// How that column is written.
+    pub time_style: TimeStyle,
     /// Columns of inputs and observations whose name differs from theirs.
     pub columns: Vec<(String, String)>,
     /// Which filter to use unless told otherwise.

@@ -179,7 +179,7 @@ impl Reader {
         let (initial_mean, initial_cov) = self.read_initial(&states)?;
         let diffuse = self.read_diffuse(&states)?;
         let bounds = self.read_bounds(&states)?;
-        let (dt, time_column, seconds_per_unit) = self.read_time()?;
+        let (dt, time_column, seconds_per_unit, time_style) = self.read_time()?;
         let columns = self.read_columns(&inputs, &observations)?;
         let filter = self.read_filter()?;
         let fit = self.read_fit()?;
@@ -213,6 +213,7 @@ impl Reader {
             dt,
             time_column,
             seconds_per_unit,
+            time_style,
             columns,
             filter,
             fit,

@@ -8,6 +8,7 @@ use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;
 use optfilter_run::spec::CG;
 use optfilter_run::{Beyond, Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
+use optfilter_table::TimeStyle;
 
 /// Every optimizer of a `[filter]` table.
 const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
@@ -113,14 +114,30 @@ impl Reader {
         Ok(Some(bounds))
     }
 
-    pub(super) fn read_time(&self) -> Result<(f64, Option<String>, f64), Diagnostic> {
+    #[allow(clippy::type_complexity)] // four things of one table
+    pub(super) fn read_time(&self) -> Result<(f64, Option<String>, f64, TimeStyle), Diagnostic> {
         let (mut dt, mut column, mut unit) = (1.0, None, 1.0);
+        let mut style = TimeStyle::default();
         let entries = self.table("time")?.unwrap_or_default();
-        self.check_keys(entries, &["dt", "column", "unit"], "time")?;
+        self.check_keys(entries, &["dt", "column", "unit", "format", "epoch"], "time")?;
         for entry in entries {
             match entry.key.as_str() {
                 "dt" => dt = self.positive(&entry.value)?,
                 "column" => column = Some(self.text(&entry.value)?.to_owned()),
+                "format" => {
+                    let pattern = self.text(&entry.value)?;
+                    TimeStyle::check_pattern(pattern).map_err(|why| {
+                        let message = format!("times cannot be read by this format: {why}");
+                        self.at(&entry.value.at, message).help("as in \"%d.%m.%Y %H:%M\"")
+                    })?;
+                    style.pattern = Some(pattern.to_owned());
+                }
+                "epoch" => {
+                    let names = TimeStyle::EPOCHS.map(|(name, _)| name);
+                    let name = self.choice(&entry.value, &names, "epoch")?;
+                    style.epoch =
+                        TimeStyle::EPOCHS.iter().find(|(n, _)| *n == name).map(|(_, unit)| *unit);
+                }
                 _ => {
                     unit = match self.text(&entry.value)? {
                         "second" => 1.0,
@@ -137,7 +154,7 @@ impl Reader {
                 }
             }
         }
-        Ok((dt, column, unit))
+        Ok((dt, column, unit, style))
     }
 
     pub(super) fn read_columns(

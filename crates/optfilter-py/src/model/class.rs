@@ -261,6 +261,8 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("observation_angles", &spec.observation_angles)?;
     about.set_item("time_column", &spec.time_column)?;
     about.set_item("seconds_per_unit", spec.seconds_per_unit)?;
+    about.set_item("time_pattern", &spec.time_style.pattern)?;
+    about.set_item("time_epoch", spec.time_style.epoch)?;
     let named = spec.inputs.iter().chain(&spec.observations);
     let columns: Vec<(&str, &str)> = named.map(|n| (n.as_str(), spec.column(n))).collect();
     about.set_item("columns", columns)?;

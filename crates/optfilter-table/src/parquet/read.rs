@@ -2,7 +2,7 @@
 
 use super::file::PackedFile;
 use super::guard::guarded;
-use crate::calendar::format_time;
+use crate::calendar::{TimeStyle, format_time};
 use crate::cell::{self, Cell, Cells};
 use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
@@ -65,6 +65,10 @@ impl ParquetReader {
 
     pub(crate) fn header(&self) -> Vec<String> {
         self.header.clone()
+    }
+
+    pub(crate) fn set_style(&mut self, style: TimeStyle) {
+        self.cells.style = style;
     }
 
     pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) -> Result<(), TableError> {
