@@ -10,6 +10,7 @@ mod compare;
 mod completions;
 mod dates;
 mod defect;
+mod diagnose;
 mod explain;
 mod failure;
 mod feed;
@@ -56,6 +57,7 @@ enum Command {
     Tune(tune::Args),
     Compare(compare::Args),
     Simulate(simulate::Args),
+    Diagnose(diagnose::Args),
     Explain(explain::Args),
     Model(model::Args),
     #[cfg(feature = "adapt")]
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Diagnose(args) => diagnose::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Model(args) => model::run(args),
         #[cfg(feature = "adapt")]

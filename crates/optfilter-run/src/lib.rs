@@ -34,6 +34,7 @@
 mod begin;
 mod build;
 mod default;
+mod diagnose;
 mod engine;
 mod error;
 pub mod flags;
@@ -54,6 +55,7 @@ pub mod spec;
 
 pub use build::{build, build_with};
 pub use default::unmoved;
+pub use diagnose::{Diagnosis, Effective, Residuals, Seen, Sequence};
 pub use error::{RunError, SpecError};
 pub use flags::Flag;
 pub use forecast::{Forecast, Spread, forecast};

@@ -45,59 +45,66 @@ pub fn quantile(probability: f64, dof: usize) -> f64 {
     0.5 * (low + high)
 }
 
-/// The probability of less than `x`: the regularised incomplete gamma function P(dof / 2, x / 2).
+/// The probability of less than `x`.
 pub fn distribution(x: f64, dof: usize) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    let (a, x) = (0.5 * dof as f64, 0.5 * x);
-    let scale = Scalar::exp(a * Scalar::ln(x) - x - ln_gamma_of_half(dof));
-    if x < a + 1.0 {
-        // x^a e^-x / Gamma(a) (1/a + x/(a (a + 1)) + ...)
-        let (mut term, mut sum, mut n) = (1.0 / a, 1.0 / a, a);
-        for _ in 0..10_000 {
-            n += 1.0;
-            term *= x / n;
-            sum += term;
-            if term < 1e-17 * sum {
-                break;
-            }
+    if x <= 0.0 { 0.0 } else { gamma_p(0.5 * dof as f64, 0.5 * x) }
+}
+
+/// The chi-square quantile at the probability of the standard normal quantile `z`.
+pub(crate) fn at_normal(dof: f64, z: f64) -> f64 {
+    // Start: Wilson-Hilferty. Then Newton steps on the exact distribution function.
+    let c = 2.0 / (9.0 * dof);
+    let base = 1.0 - c + z * Scalar::sqrt(c);
+    let mut x = (dof * base * base * base).max(1e-300);
+    let target = 0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2);
+    for _ in 0..30 {
+        let density = Scalar::exp(
+            (0.5 * dof - 1.0) * Scalar::ln(0.5 * x) - 0.5 * x - libm::lgamma(0.5 * dof),
+        ) * 0.5;
+        let step = (gamma_p(0.5 * dof, 0.5 * x) - target) / density;
+        if !step.is_finite() {
+            break;
         }
-        return scale * sum;
+        x = (x - step).max(0.5 * x);
+        if step.abs() < 1e-12 * x {
+            break;
+        }
     }
-    // The continued fraction of the rest, by Lentz's method.
+    x
+}
+
+/// The regularised lower incomplete gamma function P(a, x): its series below a + 1, its continued
+/// fraction above (Lentz's method).
+fn gamma_p(a: f64, x: f64) -> f64 {
+    let front = Scalar::exp(a * Scalar::ln(x) - x - libm::lgamma(a));
+    if x < a + 1.0 {
+        let (mut term, mut sum, mut k) = (1.0 / a, 1.0 / a, a);
+        while term.abs() > sum.abs() * 1e-17 {
+            k += 1.0;
+            term *= x / k;
+            sum += term;
+        }
+        return sum * front;
+    }
     let tiny = 1e-300;
     let mut b = x + 1.0 - a;
     let (mut c, mut d) = (1.0 / tiny, 1.0 / b);
     let mut h = d;
-    for i in 1..10_000 {
-        let i = f64::from(i);
-        let an = -i * (i - a);
+    for i in 1..1_000_000 {
+        let an = -f64::from(i) * (f64::from(i) - a);
         b += 2.0;
-        d = 1.0 / not_zero(an * d + b, tiny);
-        c = not_zero(b + an / c, tiny);
-        h *= d * c;
-        if (d * c - 1.0).abs() < 1e-16 {
+        d = an * d + b;
+        d = if d.abs() < tiny { tiny } else { d };
+        c = b + an / c;
+        c = if c.abs() < tiny { tiny } else { c };
+        d = 1.0 / d;
+        let delta = d * c;
+        h *= delta;
+        if (delta - 1.0).abs() < 1e-16 {
             break;
         }
     }
-    1.0 - scale * h
-}
-
-fn not_zero(v: f64, tiny: f64) -> f64 {
-    if v.abs() < tiny { tiny } else { v }
-}
-
-/// ln Gamma(dof / 2), by its recursion.
-fn ln_gamma_of_half(dof: usize) -> f64 {
-    let even = dof.is_multiple_of(2);
-    let (mut a, mut sum) =
-        if even { (1.0, 0.0) } else { (0.5, 0.5 * Scalar::ln(core::f64::consts::PI)) };
-    while a + 0.5 < 0.5 * dof as f64 {
-        sum += Scalar::ln(a);
-        a += 1.0;
-    }
-    sum
+    1.0 - front * h
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! How good an estimate is, and whether its error bars are honest.
 
+use crate::chi_square::at_normal;
 use crate::scalar::Scalar;
 use nalgebra::{Cholesky, DMatrix, DVector};
 
@@ -63,62 +64,5 @@ pub fn nees(estimate: &[f64], truth: &[f64], cov: &[f64]) -> Option<f64> {
 pub fn chi_square_band(dof: usize, count: usize) -> (f64, f64) {
     let total = (dof * count) as f64;
     let z = 1.959_963_984_540_054;
-    (chi_square_quantile(total, -z) / count as f64, chi_square_quantile(total, z) / count as f64)
-}
-
-/// The chi-square quantile at the probability of the standard normal quantile `z`.
-fn chi_square_quantile(dof: f64, z: f64) -> f64 {
-    // Start: Wilson-Hilferty. Then Newton steps on the exact distribution function.
-    let c = 2.0 / (9.0 * dof);
-    let base = 1.0 - c + z * Scalar::sqrt(c);
-    let mut x = (dof * base * base * base).max(1e-300);
-    let target = 0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2);
-    for _ in 0..30 {
-        let density = Scalar::exp(
-            (0.5 * dof - 1.0) * Scalar::ln(0.5 * x) - 0.5 * x - libm::lgamma(0.5 * dof),
-        ) * 0.5;
-        let step = (gamma_p(0.5 * dof, 0.5 * x) - target) / density;
-        if !step.is_finite() {
-            break;
-        }
-        x = (x - step).max(0.5 * x);
-        if step.abs() < 1e-12 * x {
-            break;
-        }
-    }
-    x
-}
-
-/// The regularised lower incomplete gamma function P(a, x): its series below a + 1, its continued
-/// fraction above (Lentz's method).
-fn gamma_p(a: f64, x: f64) -> f64 {
-    let front = Scalar::exp(a * Scalar::ln(x) - x - libm::lgamma(a));
-    if x < a + 1.0 {
-        let (mut term, mut sum, mut k) = (1.0 / a, 1.0 / a, a);
-        while term.abs() > sum.abs() * 1e-17 {
-            k += 1.0;
-            term *= x / k;
-            sum += term;
-        }
-        return sum * front;
-    }
-    let tiny = 1e-300;
-    let mut b = x + 1.0 - a;
-    let (mut c, mut d) = (1.0 / tiny, 1.0 / b);
-    let mut h = d;
-    for i in 1..1_000_000 {
-        let an = -f64::from(i) * (f64::from(i) - a);
-        b += 2.0;
-        d = an * d + b;
-        d = if d.abs() < tiny { tiny } else { d };
-        c = b + an / c;
-        c = if c.abs() < tiny { tiny } else { c };
-        d = 1.0 / d;
-        let delta = d * c;
-        h *= delta;
-        if (delta - 1.0).abs() < 1e-16 {
-            break;
-        }
-    }
-    1.0 - front * h
+    (at_normal(total, -z) / count as f64, at_normal(total, z) / count as f64)
 }
