@@ -23,6 +23,7 @@ Examples:
   sensor | optfilter filter model.toml - --follow | consumer
   optfilter filter model.toml big.csv --out big-out.csv --checkpoint big.ckpt
   optfilter filter model.toml sensors.csv --by sensor --out estimates.parquet
+  optfilter filter gps.toml fixes.csv --gate 0.999 --plot track.svg --plot-xy east,north
   optfilter filter model.toml monday.csv tuesday.csv --out both.csv     (a column `file` says which)
   optfilter filter model.toml recordings/ --out estimates/              (a table for each table)
 
@@ -34,6 +35,9 @@ measurements so far).")]
 pub struct Args {
     #[command(flatten)]
     tables: TableFlags,
+    /// Draw two states against one another in --plot, as x,y; with what was measured of them
+    #[arg(long, value_name = "X,Y", requires = "path")]
+    plot_xy: Option<String>,
     /// Also write standard deviations of innovations, log-likelihoods and NIS
     #[arg(long)]
     full: bool,
@@ -112,6 +116,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         checkpoint_every: args.checkpoint_every,
         skip_done: args.skip_done,
         plot: tables.plot.path.is_some(),
+        plane: args.plot_xy.as_deref(),
         progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
     let unmoved = spec.unmoved(filter);

@@ -21,6 +21,7 @@ mod forecast;
 mod interrupt;
 mod model;
 mod pipeline;
+mod plane;
 mod plot;
 #[cfg(feature = "reproduce")]
 mod reproduce;

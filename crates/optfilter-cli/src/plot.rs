@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::files;
+use crate::plane::Plane;
 use optfilter_model::ModelSpec;
 use optfilter_plot::color::{GREY, VERMILION};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Theme, Thinner};
@@ -62,6 +63,8 @@ pub struct StripChart {
     note: String,
     /// Seconds per unit of time if the rows have calendar times.
     pub calendar: Option<f64>,
+    /// Two states against one another instead of all over time.
+    pub plane: Option<Plane>,
 }
 
 #[derive(Default)]
@@ -98,11 +101,15 @@ impl StripChart {
             outputs: outputs.iter().take(Self::MOST).map(output).collect(),
             note: left_out(states, "states") + &left_out(outputs, "observations"),
             calendar: None,
+            plane: None,
         }
     }
 
     /// The next row; an outlier is marked at all of its measurements.
     pub fn push(&mut self, time: f64, y: &[f64], estimate: &Estimate, outlier: bool) {
+        if let Some(plane) = &mut self.plane {
+            return plane.push(y, estimate, outlier);
+        }
         for (i, (strip, mean)) in self.states.iter_mut().zip(&estimate.mean).enumerate() {
             let std = estimate.std(i);
             strip.mean.push(time, *mean);
@@ -121,6 +128,9 @@ impl StripChart {
 
     /// One panel for each state with its band, and one for each observation with its prediction.
     pub fn figure(&self) -> Figure {
+        if let Some(plane) = &self.plane {
+            return plane.figure(&self.title);
+        }
         let panel = |name: &str| Panel::new(name, time_axis(self.calendar), Axis::linear(""));
         let mut figure = Figure::new(&self.title);
         figure.shared_x = true;

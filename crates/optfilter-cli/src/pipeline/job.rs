@@ -60,6 +60,8 @@ pub struct Job<'a> {
     pub checkpoint_every: u64,
     pub skip_done: bool,
     pub plot: bool,
+    /// The two states that are drawn against one another, if not all over time.
+    pub plane: Option<&'a str>,
     /// Whether to show on a terminal how far it is.
     pub progress: bool,
 }

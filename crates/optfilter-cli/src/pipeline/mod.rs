@@ -149,6 +149,7 @@ mod tests {
                 checkpoint_every: 1,
                 skip_done: false,
                 plot: false,
+                plane: None,
                 progress: false,
             };
             let text = format!("y\n{}", "1\n".repeat(2 * BATCH));

@@ -3,6 +3,7 @@
 use super::job::{Job, Saved, SavedTrack, Waiting, fingerprint};
 use super::tally::Tally;
 use crate::failure::{Failure, Place};
+use crate::plane::Plane;
 use crate::plot::StripChart;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
@@ -57,7 +58,7 @@ impl<'a> Worker<'a> {
             tally: Tally::new(spec.observations.len()),
             full: job.full,
             lagged: job.lagged,
-            plot: job.plot.then(|| StripChart::new(spec)),
+            plot: chart(job)?,
             table_names: job.tables.iter().map(|path| files::display(path)).collect(),
             fingerprint: fingerprint(job),
             stop: interrupt::flag(),
@@ -190,4 +191,18 @@ impl<'a> Worker<'a> {
             })
             .collect()
     }
+}
+
+/// The picture of a run, if one is wanted.
+fn chart(job: &Job<'_>) -> Result<Option<StripChart>, Failure> {
+    if !job.plot {
+        return Ok(None);
+    }
+    let mut chart = StripChart::new(job.spec);
+    if let Some(states) = job.plane {
+        let plane = Plane::new(job.spec, states);
+        chart.plane =
+            Some(plane.map_err(|why| Failure::usage(format!("--plot-xy {states}: {why}")))?);
+    }
+    Ok(Some(chart))
 }
