@@ -29,7 +29,8 @@ Examples:
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
 (an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
-measurements so far).")]
+measurements so far). --horizon H adds, for h from 1 to H, each state and each observation h steps of the model's dt after the row
+(NAME_ahead_h, NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
 #[derive(Clone)]
 pub struct Args {
     #[command(flatten)]
@@ -41,6 +42,9 @@ pub struct Args {
     /// rows then come that many rows late
     #[arg(long)]
     lagged: bool,
+    /// Also write forecasts from every row: states and measurements 1 to H steps of the model's dt ahead
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    horizon: Option<u16>,
     /// Write each estimate as soon as its measurement arrives
     #[arg(long)]
     follow: bool,
@@ -99,7 +103,8 @@ fn one(args: &Args) -> Result<(), Failure> {
     let job = Job {
         spec,
         filter,
-        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables),
+        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables)
+            .horizon(args.horizon.unwrap_or(0).into()),
         tables: &asked.tables,
         by: tables.by.is_some(),
         format: tables.format,
@@ -116,6 +121,11 @@ fn one(args: &Args) -> Result<(), Failure> {
     };
     let unmoved = spec.unmoved(filter);
     let runner = spec.runner(filter)?;
+    if args.horizon.is_some() && !spec.inputs.is_empty() && !args.quiet {
+        files::remark(
+            "note: forecasts of --horizon take the inputs of their row to stay as they are",
+        );
+    }
     if !args.quiet && !args.json {
         warn_of_unmoved(&unmoved, filter);
         if let Some(word) = runner.word() {

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 pub(super) const KIND: &str = "command line/filter";
 
 /// Rows per batch, and batches on the way.
-pub(super) const BATCH: usize = 4096;
-pub(super) const IN_FLIGHT: usize = 4;
+pub const BATCH: usize = 4096;
+pub const IN_FLIGHT: usize = 4;
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]

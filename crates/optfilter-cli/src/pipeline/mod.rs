@@ -18,14 +18,16 @@ mod tally;
 mod worker;
 
 pub use job::Job;
+pub use job::{BATCH, IN_FLIGHT};
 pub use progress::is_wanted as progress_is_wanted;
+pub use stream::{GLANCE, read_all};
 pub use tally::Tally;
 
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;
 use crate::plot::StripChart;
-use job::{BATCH, KIND, Saved};
+use job::{KIND, Saved};
 use optfilter_model::table::Rows;
 use sink::Sink;
 use std::io;

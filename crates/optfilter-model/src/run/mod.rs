@@ -12,7 +12,7 @@ mod split;
 mod typical;
 
 pub use dataset::Dataset;
-pub use layout::Layout;
+pub use layout::{Layout, forecast_names};
 pub use problem::build_text;
 pub(crate) use score::mean;
 pub use score::{Score, Trace, Yardstick};
