@@ -1,10 +1,12 @@
 //! What DATA stands for: one table, several, or a folder of them; read one after the other as if they were one.
 //!
 //! Several tables are several series, called by the names of their files, unless a column names the series (`--by`): then the
-//! tables are parts of one, and a series goes on from one into the next.
+//! tables are parts of one, and a series goes on from one into the next. Tables of which none has all columns of the model are one
+//! series with several clocks, joined by their times.
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
+use crate::join::{Join, is_joined};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, Rows, TableReader, TimeStyle, Wanted};
@@ -73,8 +75,10 @@ pub fn layout(
     by: Option<&str>,
     tables: &[PathBuf],
 ) -> Layout {
-    let by = by.or((tables.len() > 1).then_some(FILE_COLUMN));
-    Layout::new(spec, time).by(by)
+    let alone = Layout::new(spec, time);
+    let joined = is_joined(tables, &alone.wanted(spec), alone.time.is_some());
+    let by = by.or((tables.len() > 1 && !joined).then_some(FILE_COLUMN));
+    alone.by(by)
 }
 
 /// Tables being read one after the other.
@@ -85,12 +89,18 @@ pub struct Feed {
     format: Option<FormatName>,
     wanted: Vec<Wanted>,
     style: TimeStyle,
-    reader: TableReader,
+    reader: Reader,
     at: usize,
 }
 
+/// How tables are read: one after the other, or side by side.
+enum Reader {
+    One(TableReader),
+    Joined(Join),
+}
+
 impl Feed {
-    /// Opens the first table. `by` says that a column of the tables has the names of the series; `more` are columns wanted
+    /// Opens the first table, or all that are joined. `late` is how much later than its neighbours a row may come. `by` says that a column of the tables has the names of the series; `more` are columns wanted
     /// besides those of the layout.
     pub fn open(
         tables: &[PathBuf],
@@ -99,6 +109,7 @@ impl Feed {
         layout: &Layout,
         by: bool,
         more: &[Wanted],
+        late: f64,
     ) -> Result<Self, Failure> {
         let mut wanted = layout.wanted(spec);
         let named = layout.by.is_some() && !by;
@@ -107,7 +118,14 @@ impl Feed {
         }
         wanted.extend_from_slice(more);
         let first = tables.first().ok_or_else(|| Failure::usage("there is no table to read"))?;
-        let reader = files::reader(first, format, &wanted, &spec.time_style)?;
+        let joined = !by && is_joined(tables, &wanted, layout.time.is_some());
+        let reader = match joined || late > 0.0 {
+            true => {
+                let columns = (&wanted[..], spec.inputs.len());
+                Reader::Joined(Join::open(tables, format, columns, &spec.time_style, late)?)
+            }
+            false => Reader::One(files::reader(first, format, &wanted, &spec.time_style)?),
+        };
         let labels = named.then(|| labels(tables));
         let style = spec.time_style.clone();
         Ok(Self { tables: tables.to_vec(), labels, format, wanted, style, reader, at: 0 })
@@ -117,7 +135,8 @@ impl Feed {
     #[cfg(test)]
     pub fn of(reader: TableReader, path: &Path) -> Self {
         let tables = vec![path.to_owned()];
-        Self { tables, labels: None, format: None, wanted: Vec::new(), reader, at: 0 }
+        let (style, reader) = (TimeStyle::default(), Reader::One(reader));
+        Self { tables, labels: None, format: None, wanted: Vec::new(), style, reader, at: 0 }
     }
 
     /// The name of the table that is being read, for messages.
@@ -129,7 +148,11 @@ impl Feed {
     pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, Failure> {
         rows.table = self.at;
         let before = rows.rows;
-        let read = self.reader.read(rows, max_rows);
+        let reader = match &mut self.reader {
+            Reader::One(reader) => reader,
+            Reader::Joined(join) => return join.read(rows, max_rows),
+        };
+        let read = reader.read(rows, max_rows);
         if let Some(label) = self.labels.as_ref().and_then(|labels| labels.get(self.at)) {
             rows.label_from(before, self.wanted.len(), label);
         }
@@ -137,7 +160,7 @@ impl Feed {
             return Ok(true);
         }
         let Some(next) = self.tables.get(self.at + 1) else { return Ok(false) };
-        self.reader = files::reader(next, self.format, &self.wanted, &self.style)?;
+        self.reader = Reader::One(files::reader(next, self.format, &self.wanted, &self.style)?);
         self.at += 1;
         Ok(true)
     }

@@ -271,13 +271,23 @@ pub fn reader(
     wanted: &[Wanted],
     style: &TimeStyle,
 ) -> Result<TableReader, Failure> {
+    reader_of(path, told, style, |_| wanted.to_vec())
+}
+
+/// Opens a table for reading the columns that are chosen from its own.
+pub fn reader_of(
+    path: &Path,
+    told: Option<FormatName>,
+    style: &TimeStyle,
+    choose: impl FnOnce(&[String]) -> Vec<Wanted>,
+) -> Result<TableReader, Failure> {
     let source = if is_standard(path) {
         Source::Stream(Box::new(io::stdin()))
     } else {
         let fail = |e| Failure::data(format!("cannot read the data {}: {e}", path.display()));
         Source::File(File::open(path).map_err(fail)?)
     };
-    let reader = TableReader::open(source, format(path, told), |_| wanted.to_vec())
+    let reader = TableReader::open(source, format(path, told), choose)
         .map_err(|e| Failure::table(&display(path), &e))?;
     Ok(reader.with_times(style.clone()))
 }

@@ -30,11 +30,15 @@ Examples:
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less
 its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
 (an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
-measurements so far).")]
+measurements so far). --horizon H adds, for h from 1 to H, each state and each observation h steps of the model's dt after the row
+(NAME_ahead_h, NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
 #[derive(Clone)]
 pub struct Args {
     #[command(flatten)]
     tables: TableFlags,
+    /// Rows may come this much later than their neighbours, as 0.5s, 2min or 1h; they are put in their place
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    late: Option<f64>,
     /// Draw two states against one another in --plot, as x,y; with what was measured of them
     #[arg(long, value_name = "X,Y", requires = "path")]
     plot_xy: Option<String>,
@@ -45,6 +49,9 @@ pub struct Args {
     /// rows then come that many rows late
     #[arg(long)]
     lagged: bool,
+    /// Also write forecasts from every row: states and measurements 1 to H steps of the model's dt ahead
+    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    horizon: Option<u16>,
     /// Write each estimate as soon as its measurement arrives
     #[arg(long)]
     follow: bool,
@@ -63,6 +70,24 @@ pub struct Args {
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// Seconds of a length of time such as 0.5s.
+fn duration(text: &str) -> Result<f64, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(split).unwrap_or((text, ""));
+    let seconds = match unit {
+        "s" | "" => 1.0,
+        "ms" => 1e-3,
+        "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(format!("{unit:?} is not one of ms, s, min, h, d")),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(v) if v >= 0.0 && v.is_finite() => Ok(v * seconds),
+        _ => Err("a length of time is a number with ms, s, min, h or d, as in 0.5s".into()),
+    }
 }
 
 /// Runs the command.
@@ -94,6 +119,19 @@ fn one(args: &Args) -> Result<(), Failure> {
     if is_gzip(&tables.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
+    if args.late.is_some() && (tables.by.is_some() || asked.many) {
+        return Err(Failure::usage(
+            "--late is for one series, of one table or of several joined by time",
+        ));
+    }
+    if args.late.is_some() && tables.time.is_none() && spec.time_column.is_none() {
+        return Err(Failure::usage("--late needs times; name their column by --time"));
+    }
+    if args.late.is_some() && args.follow {
+        return Err(Failure::usage(
+            "--follow answers every row at once; --late would have it wait",
+        ));
+    }
     if args.lagged && spec.runner(filter)?.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
     }
@@ -103,7 +141,8 @@ fn one(args: &Args) -> Result<(), Failure> {
     let job = Job {
         spec,
         filter,
-        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables),
+        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables)
+            .horizon(args.horizon.unwrap_or(0).into()),
         tables: &asked.tables,
         by: tables.by.is_some(),
         format: tables.format,
@@ -117,10 +156,16 @@ fn one(args: &Args) -> Result<(), Failure> {
         skip_done: args.skip_done,
         plot: tables.plot.path.is_some(),
         plane: args.plot_xy.as_deref(),
+        late: args.late.map_or(0.0, |seconds| seconds / spec.seconds_per_unit),
         progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
     let unmoved = spec.unmoved(filter);
     let runner = spec.runner(filter)?;
+    if args.horizon.is_some() && !spec.inputs.is_empty() && !args.quiet {
+        files::remark(
+            "note: forecasts of --horizon take the inputs of their row to stay as they are",
+        );
+    }
     if !args.quiet && !args.json {
         warn_of_unmoved(&unmoved, filter);
         if let Some(word) = runner.word() {

@@ -19,6 +19,7 @@ mod filter;
 mod fit;
 mod forecast;
 mod interrupt;
+mod join;
 mod model;
 mod pipeline;
 mod plane;

@@ -118,7 +118,8 @@ impl TableFlags {
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
-        let many = self.by.is_some() || tables.len() > 1;
+        let layout = feed::layout(&spec, self.time.as_deref(), self.by.as_deref(), &tables);
+        let many = layout.by.is_some();
         if many && out_format == Format::Npy {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
         }

@@ -7,7 +7,7 @@ use crate::interrupt;
 use optfilter::filter::FilterError;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout, Part, Split};
-use optfilter_model::table::{ColumnKind, Format, OutputColumn, Rows, Wanted};
+use optfilter_model::table::{ColumnKind, Format, OutputColumn, Rows, TableWriter, Wanted};
 use optfilter_run::{FilterSpec, RunError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Source<'_> {
             |column: &String| Wanted { column: column.clone(), kind: ColumnKind::Measurement };
         let more: Vec<Wanted> = self.truth.iter().map(|(_, column)| wanted(column)).collect();
         let by = self.by.is_some();
-        let mut feed = Feed::open(self.tables, self.format, spec, &layout, by, &more)?;
+        let mut feed = Feed::open(self.tables, self.format, spec, &layout, by, &more, 0.0)?;
         let (mut split, mut known, mut tables) = (Split::default(), Vec::new(), Vec::new());
         let (mut all, mut more_rows) = (0, true);
         while more_rows {
@@ -197,29 +197,61 @@ pub fn asked_to_end() -> bool {
 /// A row of a table: numbers in the order of its columns, and the time as it was read.
 pub type Row = (Vec<f64>, Option<Vec<u8>>);
 
-/// Writes a table as a whole, with the names that numbers in columns of labels stand for. A file of that name is replaced
-/// when the table is complete.
+/// A table of results on its way. A file of that name is replaced when the table is complete.
+pub struct Results {
+    writer: TableWriter,
+    fresh: Option<Fresh>,
+    name: String,
+}
+
+impl Results {
+    /// Starts a table.
+    pub fn create(
+        path: &Path,
+        format: Format,
+        columns: Vec<OutputColumn>,
+    ) -> Result<Self, Failure> {
+        files::check_columns(&columns)?;
+        let standard = files::is_standard(path);
+        let name = if standard { "standard output".to_owned() } else { path.display().to_string() };
+        let (out, fresh): (Box<dyn io::Write + Send>, _) = if standard {
+            (Box::new(io::stdout()), None)
+        } else {
+            let (file, fresh) = Fresh::create(path).map_err(|e| Failure::write(&name, &e))?;
+            (Box::new(file), Some(fresh))
+        };
+        let writer = files::table_writer(out, path, format, columns, false)?;
+        Ok(Self { writer, fresh, name })
+    }
+
+    /// Writes a row, with the names that numbers in columns of labels stand for.
+    pub fn row(&mut self, (values, time): &Row, labels: &[String]) -> Result<(), Failure> {
+        let written = self.writer.labelled_row(values, time.as_deref(), labels);
+        written.map_err(|e| Failure::write_table(&self.name, &e))
+    }
+
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map(drop).map_err(|e| Failure::write_table(&self.name, &e))
+    }
+
+    /// Ends the table.
+    pub fn finish(self) -> Result<(), Failure> {
+        self.writer.finish().map_err(|e| Failure::write_table(&self.name, &e))?;
+        let kept = self.fresh.map_or(Ok(()), |fresh| fresh.keep());
+        kept.map_err(|e| Failure::write(&self.name, &e))
+    }
+}
+
+/// Writes a table as a whole.
 pub fn write_table(
     path: &Path,
     format: Format,
     columns: Vec<OutputColumn>,
     labels: &[String],
-    rows: impl Iterator<Item = Row>,
+    mut rows: impl Iterator<Item = Row>,
 ) -> Result<(), Failure> {
-    files::check_columns(&columns)?;
-    let standard = files::is_standard(path);
-    let name = if standard { "standard output".to_owned() } else { path.display().to_string() };
-    let (out, fresh): (Box<dyn io::Write + Send>, _) = if standard {
-        (Box::new(io::stdout()), None)
-    } else {
-        let (file, fresh) = Fresh::create(path).map_err(|e| Failure::write(&name, &e))?;
-        (Box::new(file), Some(fresh))
-    };
-    let fail = |e| Failure::write_table(&name, &e);
-    let mut writer = files::table_writer(out, path, format, columns, false)?;
-    for (values, time) in rows {
-        writer.labelled_row(&values, time.as_deref(), labels).map_err(fail)?;
-    }
-    writer.finish().map_err(fail)?;
-    fresh.map_or(Ok(()), |fresh| fresh.keep()).map_err(|e| Failure::write(&name, &e))
+    let mut results = Results::create(path, format, columns)?;
+    rows.try_for_each(|row| results.row(&row, labels))?;
+    results.finish()
 }

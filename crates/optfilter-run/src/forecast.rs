@@ -123,14 +123,23 @@ pub fn forecast(
     steps: &[Step],
     inputs: &[f64],
 ) -> Result<Forecast, RunError> {
+    look_ahead(&*runner.outlook(), runner, live, steps, inputs)
+}
+
+/// [`forecast`] by an outlook that is there already.
+pub(crate) fn look_ahead(
+    outlook: &dyn Outlook,
+    runner: &dyn Runner,
+    live: &mut dyn Live,
+    steps: &[Step],
+    inputs: &[f64],
+) -> Result<Forecast, RunError> {
     let (n, m, width) = runner.dims();
     let (expected, found) = (steps.len() * width, inputs.len());
     if expected != found {
         let argument = "inputs of the steps ahead";
         return Err(FilterError::Size { argument, expected, found, index: None }.into());
     }
-    let outlook = runner.outlook();
-    let outlook = &*outlook;
     let mut stream = outlook.stream(runner.default_start().run, "forecast");
     let (mut out, mut estimate) = (Forecast::default(), Estimate::default());
     for (k, step) in steps.iter().enumerate() {

@@ -28,6 +28,7 @@
 //! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
 //! | [`mod@smooth`], [`mod@forecast`], `outlook` | what later rows say of earlier ones; what comes after the last |
+//! | [`horizon`], [`lag`] | the same on a stream: forecasts from every row, and rows smoothed by the next few |
 //! | [`lanes`] | many series of an implicit filter side by side |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
@@ -39,6 +40,8 @@ mod engine;
 mod error;
 pub mod flags;
 pub mod forecast;
+pub mod horizon;
+pub mod lag;
 pub mod lanes;
 mod linearize;
 mod method;
@@ -59,6 +62,8 @@ pub use diagnose::{Diagnosis, Effective, Residuals, Seen, Sequence};
 pub use error::{RunError, SpecError};
 pub use flags::Flag;
 pub use forecast::{Forecast, Spread, forecast};
+pub use horizon::Horizon;
+pub use lag::{Lag, Late};
 pub use linearize::Linearized;
 pub use method::Method;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};

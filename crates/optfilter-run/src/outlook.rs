@@ -43,6 +43,14 @@ pub trait Outlook: Send + Sync {
         series: &Series<'_>,
         k: usize,
     ) -> Result<GaussianBelief<Dyn>, RunError>;
+    /// The filtered belief before a step that was predicted, given the smoothed one after it.
+    fn smooth_step(
+        &self,
+        filtered: &GaussianBelief<Dyn>,
+        next: &GaussianBelief<Dyn>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<GaussianBelief<Dyn>, RunError>;
     /// The covariance of a belief about row `k`, carried there from the row before (unless it is of row `k`) and
     /// narrowed by what was measured in it, all linearised at `path`.
     fn cov_along(
@@ -159,6 +167,19 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         Ok(match self.spec.method() {
             Method::Ukf => self.points()?.smooth_back(filtered, next, series, k)?,
             _ => self.linear()?.smooth_back(filtered, next, series, k)?,
+        })
+    }
+
+    fn smooth_step(
+        &self,
+        filtered: &AnyBelief,
+        next: &AnyBelief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<AnyBelief, RunError> {
+        Ok(match self.spec.method() {
+            Method::Ukf => self.points()?.smooth_step(filtered, next, u, step)?,
+            _ => self.linear()?.smooth_step(filtered, next, u, step)?,
         })
     }
 

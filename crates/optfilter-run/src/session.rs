@@ -1,5 +1,6 @@
 //! Rows from a stream: a filter, its clock, and all that must be kept between two rows.
 
+use crate::error::RunError;
 use crate::flags::{Flag, Gauge, Seen};
 use crate::runner::{Estimate, Live, Runner};
 use crate::spec::FilterSpec;
@@ -120,6 +121,23 @@ impl Session {
     /// Rows so far.
     pub fn rows(&self) -> u64 {
         self.clock.rows()
+    }
+
+    /// The interval of rows without a time.
+    pub fn dt(&self) -> f64 {
+        self.clock.dt
+    }
+
+    /// Does something with the belief and then puts it back where it was, whatever came of it.
+    pub(crate) fn aside<T>(
+        &mut self,
+        what: impl FnOnce(&mut dyn Live) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let lost = |_| FilterError::Empty { argument: "saved belief" };
+        let saved = self.live.save().map_err(lost)?;
+        let done = what(&mut *self.live);
+        self.live.restore(&saved).map_err(lost)?;
+        done
     }
 
     /// The states of the rows in a window, oldest first; empty without one.

@@ -117,6 +117,15 @@ impl Rows {
         self.numbers.clear();
     }
 
+    /// Appends a row of a table with times.
+    pub fn push_row(&mut self, values: &[f64], time_text: &[u8], line: u64, calendar: bool) {
+        self.values.extend_from_slice(values);
+        self.rows += 1;
+        self.lines.push(line);
+        self.calendar = calendar;
+        self.push_time_text(time_text);
+    }
+
     /// Takes away what a torn row of so many columns has left.
     pub(crate) fn trim(&mut self, columns: usize) {
         self.values.truncate(self.rows * columns);

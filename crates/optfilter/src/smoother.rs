@@ -185,11 +185,27 @@ where
     where
         Self: Sized,
     {
-        let step = series.step(k);
-        if step.dt == 0.0 || !series.predicts(k) {
+        match series.predicts(k) {
+            true => self.smooth_step(filtered, next, series.input(k), &series.step(k)),
+            false => Ok(next.clone()),
+        }
+    }
+
+    /// The same over a step that was predicted, of no series.
+    fn smooth_step(
+        &self,
+        filtered: &GaussianBelief<Self::State>,
+        next: &GaussianBelief<Self::State>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<GaussianBelief<Self::State>, FilterError>
+    where
+        Self: Sized,
+    {
+        if step.dt == 0.0 {
             return Ok(next.clone());
         }
-        let joint = self.joint(filtered, series.input(k), &step)?;
+        let joint = self.joint(filtered, u, step)?;
         let angle = |i| self.is_state_angle(i);
         let mut smoothed = joint.smoothed(filtered, next, angle, step.index)?;
         if let Some(bounds) = self.bounds().filter(|bounds| !smoothed.is_within(bounds)) {

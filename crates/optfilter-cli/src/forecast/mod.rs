@@ -10,6 +10,7 @@ use crate::tables::{Asked, TableFlags};
 use crate::whole::{self, Row, Whole};
 use ahead::Ahead;
 use optfilter_model::ModelSpec;
+use optfilter_model::run::forecast_names;
 use optfilter_model::table::OutputColumn;
 use optfilter_run::forecast::{LEVEL_NAMES, LEVELS};
 use optfilter_run::{Estimate, FilterSpec, Forecast, Runner, Spread, forecast};
@@ -68,7 +69,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         Done::new(args, &asked, &*runner, series).map_err(|failure| failure.of_series(&series.key))
     };
     let done: Vec<Done> = series.par_iter().map(look).collect::<Result<_, _>>()?;
-    let names = names(spec);
+    let names = forecast_names(spec);
     if !(args.json && files::is_standard(&tables.out)) {
         write(args, &asked, &series, &done, &names)?;
     }
@@ -180,16 +181,7 @@ impl Done {
     }
 }
 
-/// What the columns of states and observations begin with.
-fn names(spec: &ModelSpec) -> Vec<String> {
-    let observed = spec
-        .observations
-        .iter()
-        .map(|y| if spec.states.contains(y) { format!("{y}_measured") } else { y.clone() });
-    spec.states.iter().cloned().chain(observed).collect()
-}
-
-/// States and measurements of a row, in the order of [`names`].
+/// States and measurements of a row, in the order of [`forecast_names`].
 fn both(found: &Forecast, row: usize) -> impl Iterator<Item = &Spread> {
     found.states[row].iter().chain(&found.measurements[row])
 }

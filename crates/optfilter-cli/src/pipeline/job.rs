@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 pub(super) const KIND: &str = "command line/filter";
 
 /// Rows per batch, and batches on the way.
-pub(super) const BATCH: usize = 4096;
-pub(super) const IN_FLIGHT: usize = 4;
+pub const BATCH: usize = 4096;
+pub const IN_FLIGHT: usize = 4;
 
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub struct Job<'a> {
     pub checkpoint: Option<PathBuf>,
     pub checkpoint_every: u64,
     pub skip_done: bool,
+    /// How much later than its neighbours a row may come, in units of the model's time.
+    pub late: f64,
     pub plot: bool,
     /// The two states that are drawn against one another, if not all over time.
     pub plane: Option<&'a str>,

@@ -18,14 +18,16 @@ mod tally;
 mod worker;
 
 pub use job::Job;
+pub use job::{BATCH, IN_FLIGHT};
 pub use progress::is_wanted as progress_is_wanted;
+pub use stream::{GLANCE, read_all};
 pub use tally::Tally;
 
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;
 use crate::plot::StripChart;
-use job::{BATCH, KIND, Saved};
+use job::{KIND, Saved};
 use optfilter_model::table::Rows;
 use sink::Sink;
 use std::io;
@@ -44,7 +46,8 @@ pub struct Outcome {
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
-    let mut reader = Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[])?;
+    let mut reader =
+        Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[], job.late)?;
     let resumed_at = worker.tally.rows;
     if job.skip_done || !files::is_standard(job.first()) {
         skip(&mut reader, resumed_at)?;
@@ -150,6 +153,7 @@ mod tests {
                 skip_done: false,
                 plot: false,
                 plane: None,
+                late: 0.0,
                 progress: false,
             };
             let text = format!("y\n{}", "1\n".repeat(2 * BATCH));

@@ -14,7 +14,7 @@ use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
 /// How often to look whether the run should end while nothing arrives.
-pub(super) const GLANCE: Duration = Duration::from_millis(50);
+pub const GLANCE: Duration = Duration::from_millis(50);
 
 /// What goes from the filter to the writer.
 enum Message {
@@ -56,7 +56,7 @@ pub(super) fn ended(reading: Option<JoinHandle<()>>) -> Result<(), Failure> {
 }
 
 /// Hands on batches of up to `rows` rows until the table ends.
-pub(super) fn read_all(
+pub fn read_all(
     mut reader: Feed,
     rows: usize,
     to: &SyncSender<Result<Rows, Failure>>,

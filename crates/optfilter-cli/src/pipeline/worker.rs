@@ -9,7 +9,7 @@ use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Held, Keys, Layout};
 use optfilter_model::table::Rows;
-use optfilter_run::{FilterSpec, Flag, Runner, Session, SessionError};
+use optfilter_run::{FilterSpec, Flag, Horizon, Runner, Session, SessionError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,6 +30,7 @@ pub(super) struct Worker<'a> {
     filter: &'a FilterSpec,
     layout: Layout,
     runner: Arc<dyn Runner>,
+    horizon: Option<Horizon>,
     tracks: Vec<Track>,
     /// The names of the series, by the numbers of their tracks.
     keys: Keys,
@@ -48,11 +49,14 @@ pub(super) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(super) fn new(job: &Job<'a>) -> Result<Self, Failure> {
         let spec = job.spec;
+        let runner = spec.runner(job.filter)?;
+        let rows = job.layout.horizon;
         let mut worker = Self {
             spec,
             filter: job.filter,
             layout: job.layout.clone(),
-            runner: spec.runner(job.filter)?,
+            horizon: (rows > 0).then(|| Horizon::new(runner.clone(), rows)),
+            runner,
             tracks: Vec::new(),
             keys: Keys::default(),
             tally: Tally::new(spec.observations.len()),
@@ -141,6 +145,11 @@ impl<'a> Worker<'a> {
             let time = time.unwrap_or(step.time);
             let named = (time, series);
             self.layout.result(named, estimate, flag as usize, self.full, &mut self.row);
+            if let Some(horizon) = &self.horizon {
+                // A forecast that leaves the finite numbers is no reason to end a filter that does not.
+                let found = horizon.look(&mut track.session, &step, u).ok();
+                self.layout.ahead(self.spec, found.as_ref(), self.full, &mut self.row);
+            }
             if self.lagged {
                 // Of the oldest row in the window; the writer knows which that is.
                 let states = self.spec.states.len();
@@ -148,6 +157,7 @@ impl<'a> Worker<'a> {
             }
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
+                let estimate = &track.session.estimate;
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
                 plot.push(time, y, estimate, flag == Flag::Outlier);
             }

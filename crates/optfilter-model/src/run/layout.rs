@@ -2,7 +2,8 @@
 
 use crate::file::{Missing, ModelSpec};
 use crate::table::{ColumnKind, OutputColumn, Rows, Wanted};
-use optfilter_run::Estimate;
+use optfilter_run::forecast::LEVEL_NAMES;
+use optfilter_run::{Estimate, Forecast};
 
 /// The columns of the input, in this order: the time if there is one, inputs, observations, the name of the series if rows
 /// belong to several.
@@ -12,6 +13,8 @@ pub struct Layout {
     pub time: Option<String>,
     /// The column that names the series of a row, if there are several.
     pub by: Option<String>,
+    /// How many rows ahead results look from each row.
+    pub horizon: usize,
     inputs: usize,
     outputs: usize,
 }
@@ -20,12 +23,18 @@ impl Layout {
     /// The columns a model needs. `time` overrides the time column of the model file.
     pub fn new(spec: &ModelSpec, time: Option<&str>) -> Self {
         let time = time.map(str::to_owned).or_else(|| spec.time_column.clone());
-        Self { time, by: None, inputs: spec.inputs.len(), outputs: spec.observations.len() }
+        let (inputs, outputs) = (spec.inputs.len(), spec.observations.len());
+        Self { time, by: None, horizon: 0, inputs, outputs }
     }
 
     /// The same, with the column that names the series of a row.
     pub fn by(self, column: Option<&str>) -> Self {
         Self { by: column.map(str::to_owned), ..self }
+    }
+
+    /// The same, with results that look so many rows ahead.
+    pub fn horizon(self, rows: usize) -> Self {
+        Self { horizon: rows, ..self }
     }
 
     /// The columns to ask a reader for.
@@ -89,6 +98,15 @@ impl Layout {
             numbers(&["log_likelihood".into(), "nis".into()], "");
         }
         columns.push(OutputColumn::Flag("flag".into()));
+        for row in 1..=self.horizon {
+            for name in forecast_names(spec) {
+                let of = |ending: &str| OutputColumn::Number(format!("{name}_ahead_{row}{ending}"));
+                columns.extend(["", "_std"].map(of));
+                let levels = shown_levels(full);
+                columns.extend(levels.clone().rev().map(|i| of(&format!("_lo{}", LEVEL_NAMES[i]))));
+                columns.extend(levels.map(|i| of(&format!("_hi{}", LEVEL_NAMES[i]))));
+            }
+        }
         if lagged {
             let name = |n: &String| OutputColumn::Number(format!("{n}_lagged"));
             columns.extend(spec.states.iter().map(name));
@@ -119,4 +137,41 @@ impl Layout {
         }
         out.push(flag as f64);
     }
+
+    /// Adds a forecast to a result; NaN where there is none.
+    pub fn ahead(
+        &self,
+        spec: &ModelSpec,
+        found: Option<&Forecast>,
+        full: bool,
+        out: &mut Vec<f64>,
+    ) {
+        let levels = shown_levels(full);
+        let Some(found) = found else {
+            let spreads = self.horizon * (spec.states.len() + spec.observations.len());
+            out.extend(std::iter::repeat_n(f64::NAN, spreads * (2 + 2 * levels.len())));
+            return;
+        };
+        for (states, measurements) in found.states.iter().zip(&found.measurements) {
+            for spread in states.iter().chain(measurements) {
+                out.extend([spread.mean, spread.std]);
+                out.extend(levels.clone().rev().map(|i| spread.intervals[i].0));
+                out.extend(levels.clone().map(|i| spread.intervals[i].1));
+            }
+        }
+    }
+}
+
+/// Which intervals of a forecast are written beside an estimate: the widest, or all.
+fn shown_levels(full: bool) -> std::ops::Range<usize> {
+    if full { 0..LEVEL_NAMES.len() } else { LEVEL_NAMES.len() - 1..LEVEL_NAMES.len() }
+}
+
+/// What the columns of forecasts begin with: states, then measurements; one that is called like a state is NAME_measured.
+pub fn forecast_names(spec: &ModelSpec) -> Vec<String> {
+    let observed = spec
+        .observations
+        .iter()
+        .map(|y| if spec.states.contains(y) { format!("{y}_measured") } else { y.clone() });
+    spec.states.iter().cloned().chain(observed).collect()
 }

@@ -14,7 +14,7 @@ mod typical;
 
 pub use dataset::Dataset;
 pub use held::Held;
-pub use layout::Layout;
+pub use layout::{Layout, forecast_names};
 pub use problem::build_text;
 pub(crate) use score::mean;
 pub use score::{Score, Trace, Yardstick};

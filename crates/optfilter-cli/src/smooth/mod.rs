@@ -1,11 +1,14 @@
 //! `optfilter smooth`: what all rows, also later ones, say of each row.
 
+mod lag;
+
 use crate::failure::Failure;
 use crate::plot::time_axis;
 use crate::style;
 use crate::tables::TableFlags;
 use crate::whole::{self, Row, Whole};
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, OutputColumn};
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
@@ -22,12 +25,14 @@ Examples:
   optfilter smooth nile.toml nile.csv --out smoothed.csv --plot smoothed.svg
   optfilter smooth model.toml data.csv --method ukf --both
   optfilter smooth model.toml sensors.csv --by sensor --out smoothed.parquet
+  sensor | optfilter smooth model.toml - --lag 20 --follow | consumer
 
 The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both also
 what the filter had said (NAME_filtered, NAME_filtered_std).
 
 kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
-one window, which may bend as far as the process noise says. The table is held in memory.")]
+one window, which may bend as far as the process noise says. The table is held in memory, unless --lag N says that each row waits for N rows of its series only: what they say of it
+is exact for kf, ekf, iekf and ukf (imap: what its window says, without deviations), and any number of rows fits.")]
 #[derive(Clone)]
 pub struct Args {
     #[command(flatten)]
@@ -35,6 +40,12 @@ pub struct Args {
     /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
     #[arg(long)]
     both: bool,
+    /// Smooth each row by the N rows after it only, in constant memory; rows come N rows late
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    lag: Option<u32>,
+    /// With --lag: write each row as soon as it is known
+    #[arg(long, requires = "lag")]
+    follow: bool,
     /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
     #[arg(long)]
     json: bool,
@@ -53,6 +64,9 @@ fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[])?;
     let spec = &asked.spec;
+    if let Some(rows) = args.lag {
+        return lag::run(args, &asked, rows as usize);
+    }
     let series = tables.source(&asked).read(spec)?;
     let begun = Instant::now();
     let first = asked.filter.smoothing(&spec.problem()?, series[0].data.len())?;
@@ -127,6 +141,19 @@ fn std(covs: &[f64], n: usize, k: usize, i: usize) -> f64 {
     covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |&v| if v < 0.0 { 0.0 } else { v.sqrt() })
 }
 
+/// The columns of the results.
+fn columns(args: &Args, spec: &ModelSpec, layout: &Layout) -> Vec<OutputColumn> {
+    let mut columns = vec![OutputColumn::Time(layout.time.clone().unwrap_or_else(|| "t".into()))];
+    columns.extend(layout.by.clone().map(OutputColumn::Label));
+    let endings: &[&str] =
+        if args.both { &["", "_std", "_filtered", "_filtered_std"] } else { &["", "_std"] };
+    for ending in endings {
+        let name = |state: &String| OutputColumn::Number(format!("{state}{ending}"));
+        columns.extend(spec.states.iter().map(name));
+    }
+    columns
+}
+
 /// Writes all series, rows in the order in which they were read.
 fn write(
     args: &Args,
@@ -136,14 +163,6 @@ fn write(
     done: Vec<Done>,
 ) -> Result<(), Failure> {
     let layout = &series[0].layout;
-    let mut columns = vec![OutputColumn::Time(layout.time.clone().unwrap_or_else(|| "t".into()))];
-    columns.extend(layout.by.clone().map(OutputColumn::Label));
-    let endings: &[&str] =
-        if args.both { &["", "_std", "_filtered", "_filtered_std"] } else { &["", "_std"] };
-    for ending in endings {
-        let name = |state: &String| OutputColumn::Number(format!("{state}{ending}"));
-        columns.extend(spec.states.iter().map(name));
-    }
     let mut rows: Vec<Row> = vec![Row::default(); done.iter().map(|done| done.rows.len()).sum()];
     for (number, (series, done)) in series.iter().zip(done).enumerate() {
         for (place, (mut values, time)) in series.places.iter().zip(done.rows) {
@@ -154,6 +173,7 @@ fn write(
         }
     }
     let labels: Vec<String> = series.iter().map(|series| series.key.clone()).collect();
+    let columns = columns(args, spec, layout);
     whole::write_table(&args.tables.out, *format, columns, &labels, rows.into_iter())
 }
 

@@ -1,0 +1,203 @@
+//! `smooth --lag`: rows smoothed by the next few of their series, on a stream of any length.
+
+use super::{Args, Summary, columns, std};
+use crate::failure::{Failure, Place};
+use crate::feed::{self, Feed};
+use crate::files;
+use crate::pipeline::{BATCH, GLANCE, IN_FLIGHT, read_all};
+use crate::tables::Asked;
+use crate::whole::{self, Results};
+use optfilter_model::ModelSpec;
+use optfilter_model::run::{Keys, Layout};
+use optfilter_model::table::Rows;
+use optfilter_run::{FilterSpec, Lag, Late, RunError, Runner, Session, SessionError};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Instant;
+
+pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure> {
+    let (tables, spec) = (&args.tables, &asked.spec);
+    if tables.plot.path.is_some() {
+        return Err(Failure::usage("--plot needs the whole series; leave out --lag"));
+    }
+    if args.follow && !(asked.format.is_text() && asked.out_format.is_text()) {
+        return Err(Failure::usage("only text can be followed: CSV, TSV or JSON lines"));
+    }
+    let begun = Instant::now();
+    let filter = asked.filter.smoothing(&spec.problem()?, lag + 1)?;
+    let runner = spec.runner(&filter)?;
+    Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
+    let layout = feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables);
+    let by = tables.by.is_some();
+    let feed = Feed::open(&asked.tables, tables.format, spec, &layout, by, &[], 0.0)?;
+    let results = Results::create(&tables.out, asked.out_format, columns(args, spec, &layout))?;
+    let names = asked.tables.iter().map(|path| files::display(path)).collect();
+    let mut stream = Stream {
+        spec,
+        filter: &filter,
+        runner,
+        layout,
+        names,
+        lag,
+        both: args.both,
+        keys: Keys::default(),
+        tracks: Vec::new(),
+        results,
+        rows: 0,
+        sums: [vec![0.0; spec.states.len()], vec![0.0; spec.states.len()]],
+    };
+    let end = stream.take_all(feed, args.follow);
+    // What waits is written however the stream ended.
+    stream.rest()?;
+    let Stream { results, rows, sums, tracks, .. } = stream;
+    results.finish()?;
+    end?;
+    let stds = sums.map(|sums| sums.iter().map(|sum| sum / rows as f64).collect());
+    let seconds = begun.elapsed().as_secs_f64();
+    let summary = Summary { spec, filter: &filter, series: tracks.len(), rows, stds, seconds };
+    if args.json {
+        return tables.say_json(&summary.json());
+    }
+    if !args.quiet {
+        let _ = std::io::stderr().write_all(tables.titled(summary.text()).as_bytes());
+    }
+    Ok(())
+}
+
+/// A series on its way.
+struct Track {
+    session: Session,
+    lag: Lag,
+    /// The times of the rows that wait, and as they were read.
+    times: VecDeque<(f64, Option<Vec<u8>>)>,
+    first_time: f64,
+}
+
+/// All that is kept between two rows.
+struct Stream<'a> {
+    spec: &'a ModelSpec,
+    filter: &'a FilterSpec,
+    runner: Arc<dyn Runner>,
+    layout: Layout,
+    /// Of the tables, for messages.
+    names: Vec<String>,
+    lag: usize,
+    both: bool,
+    keys: Keys,
+    tracks: Vec<Track>,
+    results: Results,
+    rows: usize,
+    /// Of standard deviations, smoothed and filtered.
+    sums: [Vec<f64>; 2],
+}
+
+impl Stream<'_> {
+    /// Takes rows until they end. They are read elsewhere, so that a stream that is silent can be left.
+    fn take_all(&mut self, feed: Feed, follow: bool) -> Result<(), Failure> {
+        let (rows_to, rows_from) = sync_channel(IN_FLIGHT);
+        let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
+        let size = if follow { 1 } else { BATCH };
+        std::thread::spawn(move || read_all(feed, size, &rows_to, &spare_from));
+        if follow {
+            self.results.flush()?; // the header
+        }
+        loop {
+            match rows_from.recv_timeout(GLANCE) {
+                Ok(batch) => {
+                    let batch = batch?;
+                    self.take(&batch)?;
+                    if follow {
+                        self.results.flush()?;
+                    }
+                    let _ = spare_to.try_send(batch);
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if whole::asked_to_end() {
+                return Err(Failure::interrupted(""));
+            }
+        }
+    }
+
+    fn take(&mut self, batch: &Rows) -> Result<(), Failure> {
+        for row in 0..batch.rows {
+            let (time, u, y) = self.layout.split(batch, row);
+            let name = self.layout.series(batch, row).and_then(|n| batch.labels.get(n as usize));
+            let (place, new) = self.keys.number(name.map_or("", String::as_str));
+            if new {
+                let session = Session::new(&*self.runner, self.filter, self.spec.dt);
+                let session = session.map_err(Failure::other)?;
+                let lag = Lag::new(&*self.runner, self.lag)?;
+                let (times, first_time) = (VecDeque::new(), time.unwrap_or(f64::NEG_INFINITY));
+                self.tracks.push(Track { session, lag, times, first_time });
+            }
+            let track = &mut self.tracks[place];
+            let taken = track.session.take(time, batch.calendar, u, y);
+            let step = match taken {
+                Ok(step) => step,
+                Err(error) => return Err(self.failure(batch, row, place, error)),
+            };
+            let text = batch.time_text(row).map(<[u8]>::to_vec);
+            track.times.push_back((time.unwrap_or(step.time), text));
+            match track.lag.push(&track.session, &step, u) {
+                Ok(None) => {}
+                Ok(Some(late)) => self.write(place, &late)?,
+                Err(RunError::Spec(error)) => return Err(error.into()),
+                Err(RunError::Filter(error)) => {
+                    return Err(self.failure(batch, row, place, SessionError::Filter(error)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the row of a series that has waited longest.
+    fn write(&mut self, place: usize, late: &Late) -> Result<(), Failure> {
+        let n = self.spec.states.len();
+        let Some((time, text)) = self.tracks[place].times.pop_front() else { return Ok(()) };
+        let mut values = vec![time];
+        values.extend(self.layout.by.as_ref().map(|_| place as f64));
+        let both = [(&late.mean, &late.cov), (&late.filtered_mean, &late.filtered_cov)];
+        for (which, (mean, cov)) in both.into_iter().enumerate() {
+            let stds: Vec<f64> = (0..n).map(|i| std(cov, n, 0, i)).collect();
+            self.sums[which].iter_mut().zip(&stds).for_each(|(sum, std)| *sum += std);
+            if which == 0 || self.both {
+                values.extend_from_slice(mean);
+                values.extend(stds);
+            }
+        }
+        self.rows += 1;
+        self.results.row(&(values, text), self.keys.names())
+    }
+
+    /// Writes what still waits, one series after the other.
+    fn rest(&mut self) -> Result<(), Failure> {
+        for place in 0..self.tracks.len() {
+            let track = &mut self.tracks[place];
+            let rest = track.lag.rest(&track.session).map_err(|error| match error {
+                RunError::Spec(error) => error.into(),
+                RunError::Filter(error) => Failure { code: 4, message: error.to_string() },
+            })?;
+            rest.iter().try_for_each(|late| self.write(place, late))?;
+        }
+        Ok(())
+    }
+
+    fn failure(&self, batch: &Rows, row: usize, place: usize, error: SessionError) -> Failure {
+        let line = batch.lines.get(row).copied().unwrap_or(0);
+        let file = self.names.get(batch.table).map_or("", String::as_str);
+        let failure = match error {
+            SessionError::Backwards(before, after) => {
+                let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
+                files::backwards(file, line, [self.tracks[place].first_time, before, after], unit)
+            }
+            SessionError::Filter(error) => {
+                Failure::filter(&Place { file, line, spec: self.spec, filter: self.filter }, &error)
+            }
+        };
+        failure.of_series(self.keys.names().get(place).map_or("", String::as_str))
+    }
+}

@@ -1,0 +1,128 @@
+//! Tables with clocks of their own, joined by time; rows that come late; times and numbers as other programs write them.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod common;
+use common::*;
+
+const CART: &str = "states = [\"x\", \"v\"]\ninputs = [\"push\"]\n[dynamics]\nx = \"x + v*dt\"\nv = \"v + push*dt\"\n\
+    [observation]\nfix = \"x\"\nspeed = \"v\"\n[process_noise]\nstd = 0.1\nper = \"time\"\n[measurement_noise]\nstd = 0.5\n\
+    [initial]\nmean = 0\nstd = 1\n[time]\ncolumn = \"t\"\n[filter]\nmethod = \"kf\"\n";
+
+/// Rows of an accelerometer (push, speed), of a receiver (fix), and of both by hand.
+fn tables() -> (String, String, String) {
+    let (mut fast, mut slow) = ("t,push,speed\n".to_owned(), "fix,t\n".to_owned());
+    let mut both = "t,push,speed,fix\n".to_owned();
+    for k in 0..200 {
+        let t = f64::from(k) * 0.1;
+        let (push, speed) = ((0.3 * t).sin(), 0.2 * t);
+        fast += &format!("{t:.2},{push:.3},{speed:.3}\n");
+        both += &format!("{t:.2},{push:.3},{speed:.3},\n");
+        if k % 25 == 7 {
+            let (t, fix) = (t + 0.05, 0.1 * t * t);
+            slow += &format!("{fix:.3},{t:.2}\n");
+            both += &format!("{t:.2},{push:.3},,{fix:.3}\n");
+        }
+    }
+    (fast, slow, both)
+}
+
+#[test]
+fn two_clocks_are_one_series() {
+    let folder = Folder::new("join");
+    let model = folder.write("cart.toml", CART);
+    let (fast, slow, both) = tables();
+    let [fast, slow, both] = [("imu.csv", fast), ("gps.csv", slow), ("both.csv", both)]
+        .map(|(n, t)| folder.write(n, &t));
+    let alone = ok(&["filter", &model, &both, "--quiet"]);
+    assert_eq!(ok(&["filter", &model, &fast, &slow, "--quiet"]), alone);
+    assert_eq!(ok(&["filter", &model, &slow, &fast, "--quiet"]), alone);
+    let smoothed = ok(&["smooth", &model, &both, "--quiet"]);
+    assert_eq!(ok(&["smooth", &model, &fast, &slow, "--quiet"]), smoothed);
+}
+
+#[test]
+fn late_rows_are_put_in_their_place() {
+    let folder = Folder::new("late");
+    let model = folder.write("cart.toml", CART);
+    let (_, _, both) = tables();
+    let ordered = folder.write("ordered.csv", &both);
+    let mut lines: Vec<&str> = both.lines().collect();
+    for k in (10..150).step_by(17) {
+        lines.swap(k, k + 2); // about 0.2 seconds
+    }
+    let mixed = folder.write("mixed.csv", &lines.join("\n"));
+    let alone = ok(&["filter", &model, &ordered, "--quiet"]);
+    assert_eq!(ok(&["filter", &model, &mixed, "--late", "0.5s", "--quiet"]), alone);
+    assert_eq!(ok(&["filter", &model, &mixed, "--late", "500ms", "--quiet"]), alone);
+    fails(&["filter", &model, &mixed], 3, "backwards");
+    fails(&["filter", &model, &mixed, "--late", "0.01s"], 3, "backwards");
+    fails(&["filter", &model, &mixed, "--late", "soon"], 2, "a length of time");
+    fails(&["filter", "local-level", &mixed, "--late", "1s"], 2, "--late needs times");
+}
+
+#[test]
+fn tables_as_other_programs_write_them() {
+    let folder = Folder::new("spelled");
+    let model = folder
+        .write("m.toml", "system = \"local-level\"\n[time]\ncolumn = \"when\"\nunit = \"day\"\n");
+    let plain =
+        folder.write("plain.csv", "when,y\n2026-01-30,1.5\n2026-01-31,2.25\n2026-02-01,1.75\n");
+    let german =
+        folder.write("german.csv", "when;y\n30.01.2026;1,5\n31.01.2026;2,25\n01.02.2026;1,75\n");
+    let counted = folder.write(
+        "counted.csv",
+        "when,y\n1769731200000,1.5\n1769817600000,2.25\n1769904000000,1.75\n",
+    );
+    let numbers = |text: String| -> Vec<String> {
+        let cells = |line: &str| {
+            line.replace(';', ",")
+                .split(',')
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        text.lines().map(cells).collect()
+    };
+    let expected = numbers(ok(&["filter", &model, &plain, "--quiet"]));
+    let found = ok(&["filter", &model, &german, "--date-format", "%d.%m.%Y", "--quiet"]);
+    assert!(found.contains("31.01.2026"), "{found}");
+    assert_eq!(numbers(found), expected);
+    let found = ok(&["filter", &model, &counted, "--epoch", "millisecond", "--quiet"]);
+    assert_eq!(numbers(found), expected);
+    let ahead =
+        ok(&["forecast", &model, &german, "--date-format", "%d.%m.%Y", "--steps", "2", "--quiet"]);
+    assert!(ahead.contains("03.02.2026"), "{ahead}");
+    fails(&["filter", &model, &german, "--date-format", "%H:%M"], 2, "leaves the date open");
+    fails(
+        &["filter", &model, &plain, "--date-format", "%d.%m.%Y"],
+        3,
+        "a time in the given format",
+    );
+}
+
+#[test]
+fn a_diagnosis_says_what_is_wrong() {
+    let folder = Folder::new("diagnose");
+    let data = folder.name("data.csv");
+    ok(&["simulate", "local-level", "--steps", "500", "--seed", "4", "-o", &data]);
+    let said = ok(&["diagnose", "local-level", &data]);
+    assert!(said.contains("The filter and the data agree."), "{said}");
+    let said = ok(&["diagnose", "local-level", &data, "--measurement-scale", "9"]);
+    assert!(said.contains("error bars are too large"), "{said}");
+    let picture = folder.name("r.svg");
+    let json = ok(&[
+        "diagnose",
+        "local-level",
+        &data,
+        "--process-scale",
+        "0.001",
+        "--json",
+        "--plot",
+        &picture,
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["agrees"], false);
+    assert!(json["residuals"]["y"]["ljung_box_p"].as_f64().unwrap() < 0.01, "{json}");
+    assert!(folder.read("r.svg").contains("autocorrelation"));
+}

@@ -1,0 +1,166 @@
+//! Fixed-lag smoothing: what the next rows say of each row of a stream, in constant memory.
+//!
+//! A row comes out when `lag` rows have come after it, and says what smoothing all rows up to then would say of it: for kf, ekf,
+//! iekf and ukf exactly, by the Rauch-Tung-Striebel recursion over the rows that are kept, at `lag` steps of it a row. The rows
+//! at the end come out together, by what there is after them. imap's window of that many rows says it by itself, without a spread.
+//!
+//! ```
+//! use optfilter::model::RandomWalk;
+//! use optfilter_run::{FilterSpec, Lag, Problem, Session, build};
+//!
+//! let problem = Problem::new(RandomWalk::new(nalgebra::Dyn(1))).noise(0.5, 1.0).start(0.0, 1.0);
+//! let spec = FilterSpec::of("kf")?;
+//! let runner = build(&spec, &problem)?;
+//! let mut session = Session::new(&*runner, &spec, 1.0)?;
+//! let mut lag = Lag::new(&*runner, 1)?;
+//! for (k, y) in [1.0, 2.0, 1.5].into_iter().enumerate() {
+//!     let step = session.take(None, false, &[], &[y]).map_err(|e| format!("{e:?}"))?;
+//!     let late = lag.push(&session, &step, &[])?;
+//!     assert_eq!(late.is_some(), k > 0);
+//! }
+//! assert_eq!(lag.rest(&session)?.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::error::{RunError, SpecError};
+use crate::method::Method;
+use crate::outlook::{AnyBelief, Outlook};
+use crate::runner::Runner;
+use crate::session::Session;
+use nalgebra::{DMatrix, DVector};
+use optfilter::model::Step;
+use optfilter::scalar::Scalar;
+use std::collections::VecDeque;
+
+/// A row that waits for those after it.
+struct Waiting {
+    filtered: AnyBelief,
+    step: Step,
+    u: Vec<f64>,
+}
+
+/// A smoothed row. Covariances are empty where there are none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Late {
+    /// The smoothed state, angles between minus and plus half a turn.
+    pub mean: Vec<f64>,
+    /// Its covariance, n x n.
+    pub cov: Vec<f64>,
+    /// The state as the filter had it.
+    pub filtered_mean: Vec<f64>,
+    /// Its covariance, n x n.
+    pub filtered_cov: Vec<f64>,
+}
+
+/// The rows of one series that wait.
+pub struct Lag {
+    outlook: Box<dyn Outlook>,
+    windowed: bool,
+    lag: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Lag {
+    /// For one session of a runner. An implicit filter needs a window of `lag` rows ([`FilterSpec::smoothing`] of `lag + 1` rows).
+    ///
+    /// [`FilterSpec::smoothing`]: crate::FilterSpec::smoothing
+    pub fn new(runner: &dyn Runner, lag: usize) -> Result<Self, SpecError> {
+        let outlook = runner.outlook();
+        let windowed = match outlook.method() {
+            Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf => false,
+            Method::Imap if runner.lag() == Some(lag) => true,
+            Method::Imap => {
+                let message = "a fixed lag of imap is that of its window; leave the window open";
+                return Err(SpecError::of("window", message));
+            }
+            method => {
+                let message =
+                    format!("{} has no fixed lag; use kf, ekf, iekf, ukf or imap", method.name());
+                return Err(SpecError::of("method", message));
+            }
+        };
+        Ok(Self { outlook, windowed, lag, waiting: VecDeque::new() })
+    }
+
+    /// Takes what a session made of a row, and gives the row that has now waited long enough.
+    pub fn push(
+        &mut self,
+        session: &Session,
+        step: &Step,
+        u: &[f64],
+    ) -> Result<Option<Late>, RunError> {
+        let (mean, cov) = (&session.estimate.mean, &session.estimate.cov);
+        let n = if cov.is_empty() { 0 } else { mean.len() };
+        let filtered = AnyBelief {
+            mean: DVector::from_column_slice(mean),
+            cov: DMatrix::from_column_slice(n, n, cov),
+        };
+        self.waiting.push_back(Waiting { filtered, step: *step, u: u.to_vec() });
+        if self.waiting.len() <= self.lag {
+            return Ok(None);
+        }
+        let late = if self.windowed {
+            let oldest = session.path();
+            let state = oldest.get(..mean.len()).unwrap_or(mean).to_vec();
+            self.waiting.front().map(|row| row.late(DVector::from_vec(state), DMatrix::zeros(0, 0)))
+        } else {
+            self.back(|_| {})?
+        };
+        self.waiting.pop_front();
+        Ok(late.map(|late| self.wrapped(late)))
+    }
+
+    /// The rows that still wait, oldest first.
+    pub fn rest(&mut self, session: &Session) -> Result<Vec<Late>, RunError> {
+        let mut out = Vec::new();
+        if self.windowed {
+            let n = session.estimate.mean.len().max(1);
+            let path = session.path();
+            let late = (path.len() / n).saturating_sub(self.waiting.len());
+            for (row, state) in self.waiting.iter().zip(path.chunks_exact(n).skip(late)) {
+                out.push(row.late(DVector::from_column_slice(state), DMatrix::zeros(0, 0)));
+            }
+        } else {
+            self.back(|late| out.push(late))?;
+            out.reverse();
+        }
+        self.waiting.clear();
+        Ok(out.into_iter().map(|late| self.wrapped(late)).collect())
+    }
+
+    /// The way back from the newest row to the oldest, which is returned; `visit` sees every row.
+    fn back(&self, mut visit: impl FnMut(Late)) -> Result<Option<Late>, RunError> {
+        let mut after: Option<(&Waiting, AnyBelief)> = None;
+        for row in self.waiting.iter().rev() {
+            let smoothed = match &after {
+                None => row.filtered.clone(),
+                Some((next, belief)) => {
+                    self.outlook.smooth_step(&row.filtered, belief, &next.u, &next.step)?
+                }
+            };
+            visit(row.late(smoothed.mean.clone(), smoothed.cov.clone()));
+            after = Some((row, smoothed));
+        }
+        Ok(after.map(|(row, smoothed)| row.late(smoothed.mean, smoothed.cov)))
+    }
+
+    fn wrapped(&self, mut late: Late) -> Late {
+        for (i, v) in late.mean.iter_mut().enumerate() {
+            if self.outlook.is_state_angle(i) {
+                *v = v.wrap_angle();
+            }
+        }
+        late
+    }
+}
+
+impl Waiting {
+    fn late(&self, mean: DVector<f64>, cov: DMatrix<f64>) -> Late {
+        Late {
+            mean: mean.as_slice().to_vec(),
+            cov: cov.as_slice().to_vec(),
+            filtered_mean: self.filtered.mean.as_slice().to_vec(),
+            filtered_cov: self.filtered.cov.as_slice().to_vec(),
+        }
+    }
+}
