@@ -204,7 +204,7 @@ fn json(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> serde_json:
 
 /// Three panels for each measurement: over time, against normal quantiles, and their autocorrelation.
 fn figure(spec: &ModelSpec, series: &Whole, rows: &[Seen], found: &Diagnosis) -> Figure {
-    let mut figure = Figure::new(format!("{}: innovations", spec.name));
+    let mut figure = Figure::new(format!("Innovations of {}", spec.name));
     figure.columns = 3;
     let calendar = series.data.origin.map(|_| spec.seconds_per_unit);
     for (i, (name, residuals)) in

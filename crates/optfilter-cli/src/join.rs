@@ -109,12 +109,12 @@ impl Clock {
             if self.ended {
                 return Ok(None);
             }
-            self.fill()?;
+            self.fill(late)?;
         }
     }
 
     /// Reads on.
-    fn fill(&mut self) -> Result<(), Failure> {
+    fn fill(&mut self, late: f64) -> Result<(), Failure> {
         // What waits stays where it is until nothing does.
         if self.waiting.is_empty() {
             self.rows.clear();
@@ -124,6 +124,13 @@ impl Clock {
         self.ended = !more.map_err(|e| Failure::table(&self.name, &e))?;
         for row in before..self.rows.rows {
             let time = self.rows.values[row * columns];
+            if time < self.newest - late {
+                let line = self.rows.lines.get(row).copied().unwrap_or(0);
+                return Err(Failure::data(format!(
+                    "{}: times run backwards at line {line}, further than --late tolerates; sort the table, or tolerate more",
+                    self.name
+                )));
+            }
             self.newest = self.newest.max(time);
             let at = self.waiting.partition_point(|(t, _)| *t <= time);
             self.waiting.insert(at, (time, row));
