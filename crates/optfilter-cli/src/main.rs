@@ -10,6 +10,7 @@ mod compare;
 mod completions;
 mod defect;
 mod explain;
+mod explore;
 mod failure;
 mod files;
 mod filter;
@@ -55,6 +56,7 @@ enum Command {
     Compare(compare::Args),
     Simulate(simulate::Args),
     Explain(explain::Args),
+    Explore(explore::Args),
     Model(model::Args),
     #[cfg(feature = "adapt")]
     Adapt(adapt::Args),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Model(args) => model::run(args),
         #[cfg(feature = "adapt")]
         Command::Adapt(args) => adapt::run(args),
