@@ -46,16 +46,22 @@ export function value(s, p) {
   return s.log ? s.low * (s.high / s.low) ** f : s.low + f * (s.high - s.low);
 }
 
-/** A range around values, with a margin; most of the mass decides, so that one runaway does not flatten the rest.
- * @param {number[]} values */
-export function around(values) {
+/** A range around values, with a margin; most of the mass decides, so that one runaway does not flatten the rest. What is
+ * loose widens it by at most half of it to each side. @param {number[]} values @param {number[]} [loose] */
+export function around(values, loose = []) {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   if (sorted.length === 0) return [0, 1];
   const at = (/** @type {number} */ share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   const [inner, outer] = [at(0.01), at(0.99)];
   const reach = 3 * (outer - inner) || Math.abs(outer) || 1;
-  const low = Math.max(sorted[0], inner - reach);
-  const high = Math.min(sorted[sorted.length - 1], outer + reach);
+  let low = Math.max(sorted[0], inner - reach);
+  let high = Math.min(sorted[sorted.length - 1], outer + reach);
+  const more = 0.5 * (high - low) || Math.abs(high) || 1;
+  const [floor, ceiling] = [low - more, high + more];
+  for (const v of loose) {
+    if (v < low) low = Math.max(v, floor);
+    if (v > high) high = Math.min(v, ceiling);
+  }
   const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
   return [low - margin, high + margin];
 }

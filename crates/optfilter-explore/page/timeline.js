@@ -90,19 +90,18 @@ export class Timeline {
     const state = of === "state";
     const find = (/** @type {string} */ what, /** @type {string} */ kind, side = "a") => this.find(of, index, what, kind, side);
     const main = state ? "estimate" : "predicted";
-    const values = [];
-    for (const [array, width, places] of /** @type {[Float64Array|null, number, number[]][]} */ ([
-      [find("measured", "points"), 2, [1]], [find("truth", "line"), 2, [1]], [find(main, "line"), 2, [1]],
-      [find(main, "band"), 3, [1, 2]], [find("smoothed", "band"), 3, [1, 2]], [find("forecast", "line"), 2, [1]],
-      [this.chosen.b ? find(main, "line", "b") : null, 2, [1]],
-    ])) {
-      if (!array) continue;
-      for (let k = 0; k < array.length; k += width) {
-        if (array[k] < this.x.low || array[k] > this.x.high) continue;
-        for (const at of places) values.push(array[k + at]);
+    // Lines and points decide what is seen; bands only a little more, so that a wide one does not flatten the rest.
+    const within = (/** @type {Float64Array|null} */ array, /** @type {number} */ width) => {
+      const found = [];
+      for (let k = 0; array && k < array.length; k += width) {
+        if (array[k] >= this.x.low && array[k] <= this.x.high) for (let at = 1; at < width; at++) found.push(array[k + at]);
       }
-    }
-    const [low, high] = around(values);
+      return found;
+    };
+    const lines = [find("measured", "points"), find("truth", "line"), find(main, "line"), find("smoothed", "line"), find("forecast", "line"),
+      this.chosen.b ? find(main, "line", "b") : null];
+    const bands = [find(main, "band"), find("smoothed", "band"), find("forecast", "band")];
+    const [low, high] = around(lines.flatMap((array) => within(array, 2)), bands.flatMap((array) => within(array, 3)));
     const y = { low, high, from: bottom, to: top + 14 };
     const all = ticks(low, high, Math.max(2, (bottom - top) / 45));
     pen.strokeStyle = colour("grid");

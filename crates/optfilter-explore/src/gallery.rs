@@ -55,20 +55,20 @@ macro_rules! example {
 
 const GALLERY: &[Piece] = &[
     Piece {
-        id: "toy",
-        title: "The toy system of the paper",
-        about: "One state that jumps between two wells; its square is measured.",
-        model: Text::System("growth"),
-        table: Rows::Simulated(200, 3, Spoil::No),
-        filter: Some(("gd", 10, 0.3)),
-    },
-    Piece {
         id: "nile",
         title: "The Nile, 1871-1970",
         about: "The yearly flow at Aswan: a level that wanders. One slider is a Kalman filter.",
         model: Text::File(example!("nile.toml")),
         table: Rows::File("nile.csv", example!("nile.csv")),
         filter: Some(("gd", 3, 1500.0)),
+    },
+    Piece {
+        id: "toy",
+        title: "The toy system of the paper",
+        about: "One state that jumps between two wells; its square is measured.",
+        model: Text::System("growth"),
+        table: Rows::Simulated(200, 3, Spoil::No),
+        filter: Some(("gd", 5, 0.4)),
     },
     Piece {
         id: "lorenz63",

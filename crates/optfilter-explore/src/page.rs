@@ -28,17 +28,12 @@ pub fn file(name: &str) -> Option<Answer> {
     match name {
         "" | "index.html" => Some(Answer::new(200, "text/html; charset=utf-8", HTML)),
         "page.css" => Some(Answer::new(200, "text/css; charset=utf-8", CSS)),
-        "favicon.ico" => Some(Answer::new(200, "image/svg+xml", ICON)),
         _ => {
             let (_, text) = MODULES.iter().find(|(known, _)| *known == name)?;
             Some(Answer::new(200, "text/javascript; charset=utf-8", *text))
         }
     }
 }
-
-/// A curve with its band.
-const ICON: &str = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><path d='M1 12C5 2 9 14 15 4' \
-    fill='none' stroke='#0072b2' stroke-width='2'/></svg>";
 
 /// The page as one file, with answers that it would have been given; it asks nobody.
 pub fn whole(frozen: &Value) -> String {

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How long a run may take.
 pub const LONGEST: Duration = Duration::from_secs(60);
+/// How long smoothing may take, which is a whole series at once.
+const LONGEST_SMOOTHING: Duration = Duration::from_secs(20);
 /// Numbers of covariances up to which they are asked for: 400 MB.
 const MOST_NUMBERS: usize = 50_000_000;
 /// Runs that are kept, for views of them.
@@ -136,8 +138,16 @@ pub fn smoothed(
     let runner = subject.spec.runner(&filter)?;
     let series = subject.data.series(&subject.spec, &filter)?;
     let begun = Instant::now();
-    let watch = Watch { stride: 64, stop: &|| stop() || begun.elapsed() > LONGEST };
-    let out = smooth_from(&*runner, runner.default_start(), &series, &watch)?;
+    let late = || begun.elapsed() > LONGEST_SMOOTHING;
+    let watch = Watch { stride: 64, stop: &|| stop() || late() };
+    let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
+        match Fault::from(error) {
+            Fault::Stopped if late() => {
+                Fault::Limit(format!("it took longer than {} s", LONGEST_SMOOTHING.as_secs()))
+            }
+            fault => fault,
+        }
+    })?;
     Ok((out.means, deviations(&out.covs, subject.spec.states.len())))
 }
 
