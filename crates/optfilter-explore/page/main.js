@@ -274,7 +274,7 @@ function modelFor(lines) {
   const std = Number((Math.sqrt(steps.reduce((s, d) => s + d * d, 0) / Math.max(steps.length, 1)) || 1).toPrecision(2));
   const quote = (/** @type {string} */ text) => JSON.stringify(text);
   return `# Something to begin with: a level that wanders and is seen with noise. Change anything.\nname = ${quote(names[column])}\n` +
-    `states = ["level"]\n\n[dynamics]\nlevel = "level"\n\n[observation.y]\nequation = "level"\ncolumn = ${quote(names[column])}\n\n` +
+    `states = ["level"]\n\n[dynamics]\nlevel = "level"\n\n[observation]\ny = "level"\n\n[columns]\ny = ${quote(names[column])}\n\n` +
     `[process_noise]\nstd = ${Number((std / 2).toPrecision(2))}\n\n[measurement_noise]\nstd = ${std}\n\n[initial]\nmean = ${ys[0]}\nstd = ${Number((10 * std).toPrecision(2))}\n`;
 }
 

@@ -65,9 +65,10 @@ function drawLine(pen, width, height, opened, about, i) {
   const [low, high] = opened.ranges[0];
   const x = { low, high, from: 64, to: width - 12 };
   const finite = opened.loss.filter(Number.isFinite);
-  const [least, most] = [Math.min(...finite), Math.max(...finite)];
-  const top = least + Math.min(most - least, 3 * Math.max(...opened.losses.filter(Number.isFinite), least) - 2 * least || 1) || least + 1;
-  const y = { low: least - 0.05 * (top - least), high: Math.max(top, least + 1e-9), from: height - 38, to: 8 };
+  const sorted = [...finite].sort((a, b) => a - b);
+  const [least, most] = [sorted[0] ?? 0, sorted[Math.floor(0.8 * (sorted.length - 1))] ?? 1];
+  const top = Math.max(most, ...opened.losses.filter(Number.isFinite).map((/** @type {number} */ v) => least + 1.2 * (v - least)));
+  const y = { low: least - 0.05 * (top - least), high: top > least ? top : least + 1, from: height - 38, to: 8 };
   frame(pen, x, y, about.states[i], "loss");
   pen.save();
   pen.beginPath();
@@ -126,7 +127,8 @@ function drawPlane(pen, width, height, opened, about, along) {
     // Steps of darkness, so that their edges are contours.
     const level = Math.floor(10 * Math.sqrt(Math.min(Math.max((v - least) / (most - least || 1), 0), 1))) / 10;
     pen.globalAlpha = 0.06 + 0.5 * level;
-    pen.fillRect(x.from + (k % side) * dx - dx / 2, y.from - Math.floor(k / side) * dy - dy / 2, dx + 0.5, dy + 0.5);
+    const [left, top] = [x.from + (k % side) * dx - dx / 2, y.from - Math.floor(k / side) * dy - dy / 2];
+    pen.fillRect(Math.round(left), Math.round(top), Math.round(left + dx) - Math.round(left), Math.round(top + dy) - Math.round(top));
   });
   pen.globalAlpha = 1;
   for (const bell of opened.bells) {

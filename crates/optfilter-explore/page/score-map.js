@@ -139,7 +139,7 @@ export class ScoreMap {
         pen.fillStyle = v <= 1 ? colour("a") : colour("b");
         const share = v <= 1 ? (1 - v) / (1 - Math.min(least, 0.999)) : (v - 1) / Math.max(most - 1, 0.01);
         pen.globalAlpha = 0.08 + 0.85 * Math.min(share, 1);
-        pen.fillRect(px, py, dx + 0.5, dy + 0.5);
+        pen.fillRect(Math.round(px), Math.round(py), Math.round(px + dx) - Math.round(px), Math.round(py + dy) - Math.round(py));
         pen.globalAlpha = 1;
       }
     }

@@ -21,12 +21,12 @@ export class Fault extends Error {
 
 /** @param {Response} response */
 async function checked(response) {
-  if (response.ok) return response;
-  let told = { kind: "request", message: `the program answered ${response.status}` };
-  try {
-    told = (await response.json()).error || told;
-  } catch { /* no more is known */ }
-  throw new Fault(told);
+  const json = response.headers.get("content-type") === "application/json";
+  if (response.ok && !json) return response;
+  const told = json ? await response.clone().json() : {};
+  if (told.error) throw new Fault(told.error);
+  if (!response.ok) throw new Fault({ kind: "request", message: `the program answered ${response.status}` });
+  return response;
 }
 
 /** @param {string} path @param {any} body */

@@ -103,7 +103,7 @@ export class Timeline {
     const bands = [find(main, "band"), find("smoothed", "band"), find("forecast", "band")];
     const [low, high] = around(lines.flatMap((array) => within(array, 2)), bands.flatMap((array) => within(array, 3)));
     const y = { low, high, from: bottom, to: top + 14 };
-    const all = ticks(low, high, Math.max(2, (bottom - top) / 45));
+    const all = ticks(low, high, Math.max(2, (bottom - top) / 32));
     pen.strokeStyle = colour("grid");
     pen.fillStyle = colour("quiet");
     pen.lineWidth = 1;
@@ -147,7 +147,7 @@ export class Timeline {
     pen.restore();
     pen.textAlign = "left";
     pen.fillStyle = colour("text");
-    pen.fillText(state ? panel.name : `${panel.name}, measured and predicted one row ahead`, LEFT + 6, top + 11);
+    pen.fillText(state ? panel.name : this.x.to > 500 ? `${panel.name}, measured and predicted one row ahead` : `${panel.name}, predicted`, LEFT + 6, top + 11);
     return { ...panel, y, top, bottom };
   }
 
@@ -178,7 +178,9 @@ export class Timeline {
 
   /** What is at a time, in words. @param {number} t */
   wordsAt(t) {
-    const parts = [`${timeText(t, this.about.seconds_per_unit, (this.x.high - this.x.low) / 50)} (row ${this.rowAt(t) + 1})`];
+    const row = this.rowAt(t);
+    if (this.about.row_times && t <= this.about.times[1]) t = this.timeOf(row);
+    const parts = [`${timeText(t, this.about.seconds_per_unit, (this.x.high - this.x.low) / 50)} (row ${row + 1})`];
     for (const { of, index, name } of this.panels) {
       const near = (/** @type {string} */ what, /** @type {string} */ kind, side = "a") => nearest(this.find(of, index, what, kind, side), kind, t, this.x);
       const main = of === "state" ? "estimate" : "predicted";

@@ -46,12 +46,8 @@ impl Fault {
 
     /// As an answer.
     pub fn answer(&self) -> Answer {
-        let status = match self {
-            Self::Stopped => 409,
-            Self::Limit(_) => 413,
-            _ => 422,
-        };
-        Answer::json(status, &json!({"error": self.value()}))
+        // To say what is wrong with a model is what was asked for: browsers would report any other status as their own.
+        Answer::json(200, &json!({"error": self.value()}))
     }
 }
 

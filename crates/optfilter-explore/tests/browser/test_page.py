@@ -179,8 +179,6 @@ class Page(unittest.TestCase):
         self.begin()
         self.browser.run("const f=document.querySelector('#set-lr');f.value='-1';f.dispatchEvent(new Event('change',{bubbles:true}))")
         self.browser.wait("return document.querySelector('#set-lr-wrong').textContent.includes('must be positive')")
-        # The browser reports the refused request by itself.
-        self.assertTrue(all("422" in c for c in self.browser.complaints()))
         self.choose("#set-lr", "1000")
         self.assertEqual(self.browser.text("#set-lr-wrong"), "")
 
@@ -216,8 +214,6 @@ class Page(unittest.TestCase):
         rows = "day,depth\n" + "".join(f"{k},{10 + (k * 7 % 5)}\n" for k in range(60))
         self.settled(lambda: self.browser.run(drop, rows))
         self.assertIn("60 rows of levels.csv", self.browser.text("#about"))
-        # Whether the present model fits the table was asked first, and it did not.
-        self.assertTrue(all("422" in c for c in self.browser.complaints()))
         self.browser.wait("return document.querySelector('#panel-model').hidden === false")
         write = "const f=document.querySelector('#model-text');f.value=f.value.replace(arguments[0],arguments[1]);f.dispatchEvent(new Event('input'))"
         self.browser.run(write, 'level = "level"', 'level = "0.9*levle"')
@@ -227,7 +223,6 @@ class Page(unittest.TestCase):
         self.assertEqual(said.replace("levels.toml", "wrong.toml").strip().split("\n"), checked.stderr.strip().split("\n"))
         self.assertIn("^^^^^ did you mean `level`?", said)
         self.browser.picture("wrong-model")
-        self.assertTrue(all("422" in c for c in self.browser.complaints()))
         self.settled(lambda: self.browser.run(write, "levle", "level"))
         self.assertEqual(self.browser.text("#model-fault"), "")
         self.assert_same_numbers()
@@ -386,7 +381,7 @@ class GivenFiles(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             data = ROOT / "examples/data"
             saved = Path(folder, "chosen.toml")
-            run = Program(str(data / "nile.toml"), str(data / "nile.csv"), "--optimizer", "adam", "--lr", "20", "--save", str(saved))
+            run = Program(str(data / "nile.toml"), str(data / "nile.csv"), "--method", "imap", "--optimizer", "adam", "--lr", "20", "--save", str(saved))
             driver = Driver()
             browser = Browser(driver)
             try:

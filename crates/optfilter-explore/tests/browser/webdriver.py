@@ -51,6 +51,7 @@ class Driver:
         data = None if body is None else json.dumps(body)
         connection.request(method, path, data, {"Content-Type": "application/json"})
         value = json.loads(connection.getresponse().read())["value"]
+        connection.close()
         if isinstance(value, dict) and "error" in value:
             raise RuntimeError(f"{value['error']}: {value.get('message', '')[:300]}")
         return value
