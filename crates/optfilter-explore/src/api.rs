@@ -301,7 +301,7 @@ impl Api {
                     &json!({
                         "flags": filter.flags(), "command": takeaway::command(model, table, &filter),
                         "toml": takeaway::model_file(&subject, &filter),
-                        "python": takeaway::python(&subject, model, table),
+                        "python": takeaway::python(model, table),
                     }),
                 )
             }
@@ -359,7 +359,7 @@ impl Api {
             "flags": filter.flags(),
             "command": takeaway::command(&named.name, &subject.table.name, filter),
             "toml": takeaway::model_file(&subject, filter),
-            "python": takeaway::python(&subject, &named.name, &subject.table.name),
+            "python": takeaway::python(&named.name, &subject.table.name),
         });
         let frozen = json!({
             "describe": described(&subject, Some(filter))?, "a": packed(filter)?, "b": b, "texts": texts,

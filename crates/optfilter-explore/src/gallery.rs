@@ -49,7 +49,7 @@ enum Spoil {
 
 macro_rules! example {
     ($name:literal) => {
-        include_str!(concat!("../../../examples/data/", $name))
+        include_str!(concat!("../gallery/", $name))
     };
 }
 

@@ -28,19 +28,12 @@ pub fn command(model: &str, table: &str, filter: &FilterSpec) -> String {
 }
 
 /// A few lines of Python that give the same numbers.
-pub fn python(subject: &Subject, model: &str, table: &str) -> String {
-    let columns: Vec<&str> =
-        subject.spec.observations.iter().map(|y| subject.spec.column(y)).collect();
+pub fn python(model: &str, table: &str) -> String {
     format!(
         "import optfilter\nimport pandas as pd\n\n\
-         model = optfilter.Model.from_toml({model:?})  # the model file with its [filter]\n\
-         table = pd.read_csv({table:?})\n\
-         result = model.filter(table[{columns:?}]{})\n\
+         model = optfilter.Model.from_toml({model:?})  # the model file above, with its [filter]\n\
+         result = model.filter(pd.read_csv({table:?}))\n\
          print(result.means[-1])\n",
-        match &subject.layout.time {
-            Some(time) => format!(", times=table[{time:?}]"),
-            None => String::new(),
-        }
     )
 }
 
