@@ -41,7 +41,7 @@ impl Pack {
     pub fn answer(self, mut head: Value) -> Answer {
         head["arrays"] = self.arrays.into();
         let mut text = head.to_string();
-        while (text.len() + 4) % 8 != 0 {
+        while !(text.len() + 4).is_multiple_of(8) {
             text.push(' ');
         }
         let mut body = Vec::with_capacity(4 + text.len() + 8 * self.numbers.len());

@@ -2,6 +2,7 @@
 
 use crate::run::Run;
 use crate::subject::Subject;
+use optfilter::metrics::chi_square_band;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -79,19 +80,13 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
     out.repeat = root(&changes, &pairs);
     out.truth = if data.truth.is_empty() { Vec::new() } else { root(&off, &known) };
     out.nis /= components as f64;
-    out.nis_band =
-        [-1.0, 1.0].map(|side| mean_of_chi_square(components, side * 1.959_963_984_540_054));
+    let (low, high) = chi_square_band(1, components.max(1));
+    out.nis_band = [low, high];
     out
 }
 
 /// The number of the flag `outlier`.
 const OUTLIER: u8 = optfilter_run::Flag::Outlier as u8;
-
-/// A quantile of the mean of `count` squares of standard normals (Wilson and Hilferty 1931).
-fn mean_of_chi_square(count: usize, z: f64) -> f64 {
-    let c = 2.0 / (9.0 * count as f64);
-    (1.0 - c + z * c.sqrt()).powi(3)
-}
 
 /// The scores of a stretch of rows, and of all others; the second is missing where there are none.
 pub fn both(
@@ -105,17 +100,5 @@ pub fn both(
             scores(subject, run, |row| rows.contains(&row)),
             Some(scores(subject, run, |row| !rows.contains(&row))),
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_band_of_the_mean_is_that_of_chi_square() {
-        // scipy.stats.chi2.ppf([0.025, 0.975], 100) / 100 = 0.74222, 1.29561
-        assert!((mean_of_chi_square(100, -1.959_964) - 0.74222).abs() < 1e-4);
-        assert!((mean_of_chi_square(100, 1.959_964) - 1.29561).abs() < 1e-4);
     }
 }
