@@ -385,8 +385,10 @@ async function begin() {
   const linked = frozen ? frozen.state : Store.fromLink(location.hash);
   if (frozen) {
     for (const id of ["gallery", "drop-file", "undo", "redo", "map-start", "board-start", "step-play", "smooth", "ahead", "side-b", "drop-b"]) the(id).disabled = true;
-    the("fault").textContent = "This page was saved: look, zoom and hover; the command under Take away goes on from here.";
-    document.body.dataset.frozen = "";
+    the("settings").inert = true;
+    the("model-text").readOnly = true;
+    the("step-text").textContent = the("map-text").textContent = the("board-text").textContent =
+      "This page was saved: look, zoom and hover. The command under Take away, with explore in the place of filter, goes on from here.";
   }
   showTab();
   if (linked && linked.subject) {

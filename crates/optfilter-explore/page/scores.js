@@ -7,6 +7,7 @@ export function showScores(place, about, a, b, chosen) {
   if (!a) return;
   const columns = [["A", "a", a.scores], ...(a.rest ? [["A, rest", "a", a.rest]] : []), ...(b ? [["B", "b", b.scores]] : []),
     ...(b && b.rest ? [["B, rest", "b", b.rest]] : [])];
+  /** @type {HTMLElement[]} */
   const rows = [];
   const row = (/** @type {string} */ name, /** @type {(s: any) => string} */ text, key = "") =>
     rows.push(make("tr", {}, make("th", { scope: "row" }, name),

@@ -1,5 +1,7 @@
 //! Whatever comes in at the socket: the parser of requests never panics and never misreads, and the server goes on.
 
+#![allow(clippy::unwrap_used)]
+
 use optfilter_explore::http::{self, MOST_BODY, MOST_HEAD};
 use optfilter_explore::{Api, Server};
 use proptest::prelude::*;
