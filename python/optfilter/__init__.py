@@ -15,6 +15,7 @@ from . import filters, likelihoods, models, optimizers
 from ._ahead import Forecast, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
+from ._explore import Explorer, explore
 from ._fit import FitResult
 from ._model import Model, TextModel
 from ._reproduce import (
@@ -51,6 +52,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "Divergence",
+    "Explorer",
     "ExtendedKalmanFilter",
     "Filter",
     "FilterResult",
@@ -75,6 +77,7 @@ __all__ = [
     "YearbookReproduction",
     "__version__",
     "default_grid",
+    "explore",
     "filters",
     "implied_prior",
     "largest_learning_rate",

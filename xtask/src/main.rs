@@ -3,6 +3,7 @@
 mod fuzz;
 mod licences;
 mod packages;
+mod page;
 
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -73,6 +74,7 @@ fn check(python: bool) -> Result<(), String> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     storm(&[])?;
+    page::check()?;
     packages::check()?;
     let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
     fuzz::fuzz(&fuzz::Plan { targets, ..fuzz::Plan::default() })?;

@@ -12,6 +12,7 @@ mod dates;
 mod defect;
 mod diagnose;
 mod explain;
+mod explore;
 mod failure;
 mod feed;
 mod files;
@@ -61,6 +62,7 @@ enum Command {
     Simulate(simulate::Args),
     Diagnose(diagnose::Args),
     Explain(explain::Args),
+    Explore(explore::Args),
     Model(model::Args),
     #[cfg(feature = "adapt")]
     Adapt(adapt::Args),
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Diagnose(args) => diagnose::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Model(args) => model::run(args),
         #[cfg(feature = "adapt")]
         Command::Adapt(args) => adapt::run(args),

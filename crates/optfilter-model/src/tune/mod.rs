@@ -18,7 +18,7 @@ mod search;
 mod space;
 mod verdict;
 
-pub use search::{News, Search, Strategy, tune};
+pub use search::{News, Search, Strategy, tune, tune_until};
 pub use space::candidates;
 pub use verdict::clearly_worse;
 

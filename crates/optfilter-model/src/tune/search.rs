@@ -16,6 +16,7 @@ use optfilter_run::{FilterSpec, Method, SpecError};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How settings are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,7 @@ struct Board<'a> {
     data: &'a Dataset,
     search: &'a Search,
     yard: &'a Yardstick,
+    stop: &'a AtomicBool,
     news: Mutex<(News, &'a mut (dyn FnMut(&News) + Send))>,
 }
 
@@ -78,7 +80,8 @@ impl Board<'_> {
         let metric = self.search.metric;
         let one = |plan: FilterSpec| {
             // A setting that the model refuses is one that does not run.
-            let trace = self.data.trace(self.spec, &plan, self.yard, end).ok();
+            let run = || self.data.trace(self.spec, &plan, self.yard, end).ok();
+            let trace = (!self.stop.load(Ordering::Relaxed)).then(run).flatten();
             let value = trace.as_ref().map_or(f64::INFINITY, |t| metric.value(t, rows.clone()));
             self.tell(&plan, value);
             let (factor, fall) = match &trace {
@@ -123,6 +126,17 @@ pub fn tune(
     search: &Search,
     listen: &mut (dyn FnMut(&News) + Send),
 ) -> Result<Tuned, SpecError> {
+    tune_until(spec, data, search, listen, &AtomicBool::new(false))
+}
+
+/// [`tune`] that ends soon after `stop` is raised; whoever raises it throws the result away.
+pub fn tune_until(
+    spec: &ModelSpec,
+    data: &Dataset,
+    search: &Search,
+    listen: &mut (dyn FnMut(&News) + Send),
+    stop: &AtomicBool,
+) -> Result<Tuned, SpecError> {
     let parts = Parts::new(data);
     let end = parts.first();
     let (mut methods, mut left_out) = (Vec::new(), Vec::new());
@@ -150,7 +164,7 @@ pub fn tune(
     let tried = plans.len();
     let progress = News { done: 0, planned: 0, leaders: Vec::new() };
     let yard = data.yardstick(spec, parts.settle, end);
-    let board = Board { spec, data, search, yard: &yard, news: Mutex::new((progress, listen)) };
+    let board = Board { spec, data, search, yard: &yard, stop, news: Mutex::new((progress, listen)) };
     let mut diverged = 0;
     // Short series are not cut any shorter: a ninth of fewer than 1000 rows ranks by luck.
     let rungs: &[usize] = match search.strategy {
@@ -170,6 +184,9 @@ pub fn tune(
             let keep = (ranked.len() / 3).max(12).min(ranked.len());
             plans = ranked[..keep].iter().map(|r| r.plan.clone()).collect();
         }
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(SpecError::new("the search was told to end"));
     }
     if ranked.is_empty() {
         return Err(SpecError::new(format!("all {tried} settings diverged on this series")));

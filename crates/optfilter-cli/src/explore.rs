@@ -1,0 +1,173 @@
+//! `optfilter explore`: a live page for any model and table.
+
+use crate::failure::Failure;
+use crate::files;
+use crate::interrupt;
+use crate::settings::FilterFlags;
+use optfilter_explore::{Api, Fault, Named, Opening, Server, Shelf, Table};
+use optfilter_model::ModelSpec;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Open a page in the browser: move a slider, see what the filter makes of the table
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  optfilter explore
+  optfilter explore nile.toml nile.csv
+  optfilter explore lorenz63 --optimizer gd --steps 3 --lr 0.3
+  optfilter explore nile.toml nile.csv --save chosen.toml
+  optfilter explore nile.toml nile.csv --export page.html
+
+Without MODEL the page opens a gallery; without DATA it simulates some rows of the model. Columns of the table that are
+called like states hold their true values. The page is served on this machine only, at an address that nobody can guess,
+and asks nobody else for anything. Ctrl-C ends it.")]
+pub struct Args {
+    /// Model file (TOML), or the name of a built-in system
+    model: Option<PathBuf>,
+    /// Table with the measurements; `-` is standard input
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    filter: FilterFlags,
+    /// Port of the page [default: any that is free]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Print the address and open no browser
+    #[arg(long)]
+    no_open: bool,
+    /// Let the page save its model file here
+    #[arg(long, value_name = "MODEL")]
+    save: Option<PathBuf>,
+    /// Write one self-contained page and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "save"])]
+    export: Option<PathBuf>,
+}
+
+/// Rows that are simulated where no table is given.
+const SIMULATED: usize = 300;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    if let (Some(save), model) = (&args.save, &args.model) {
+        let own = model.as_ref().is_some_and(|model| files::same(save, model));
+        if save.exists() && !own {
+            return Err(Failure::usage(format!(
+                "--save: {} is there already and is not the model; choose a new name",
+                save.display()
+            )));
+        }
+    }
+    if args.export.is_some() && args.model.is_none() {
+        return Err(Failure::usage("--export needs a model, and a table if it is not simulated"));
+    }
+    let given = args.model.as_deref().map(|model| given(&args, model)).transpose()?;
+    let api = Api::new(given, args.save.clone());
+    if let Some(path) = &args.export {
+        return export(&api, path);
+    }
+    serve(api, &args)
+}
+
+/// The model and the table of the command line, checked.
+fn given(args: &Args, model: &Path) -> Result<(Opening, Table), Failure> {
+    let (text, spec) = files::model(model)?;
+    let text = match text.strip_prefix("system = ").filter(|_| !model.exists()) {
+        // The name of a built-in system: its equations can be changed in the page.
+        Some(_) => ModelSpec::built_ins()
+            .find(|(name, _)| model.as_os_str() == *name)
+            .map_or(text.clone(), |(_, full)| full.to_owned()),
+        None => text,
+    };
+    let filter = args.filter.filter(&spec)?;
+    let table = match &args.data {
+        Some(path) => read(path)?,
+        None => simulated(&spec)?,
+    };
+    let name = files::display(model);
+    let name = if name.ends_with(".toml") { name } else { format!("{name}.toml") };
+    let opening = Opening { model: text, name, filter };
+    // What is wrong with the table is said now, not in the page.
+    let named =
+        Named { model: opening.model.clone(), name: opening.name.clone(), table: "given".into() };
+    let copy = Table { name: table.name.clone(), bytes: table.bytes.clone() };
+    Shelf::new(Some(copy)).subject(&named).map_err(failure)?;
+    Ok((opening, table))
+}
+
+fn failure(fault: Fault) -> Failure {
+    match fault {
+        Fault::Data(_) | Fault::Limit(_) => Failure::data(fault),
+        _ => Failure::usage(fault),
+    }
+}
+
+fn read(path: &Path) -> Result<Table, Failure> {
+    let name =
+        if files::is_standard(path) { "table.csv".into() } else { path.display().to_string() };
+    let mut bytes = Vec::new();
+    let done = match files::is_standard(path) {
+        true => std::io::stdin().read_to_end(&mut bytes),
+        false => std::fs::read(path).map(|read| {
+            bytes = read;
+            bytes.len()
+        }),
+    };
+    match done {
+        Ok(_) => Ok(Table { name, bytes }),
+        Err(e) => Err(Failure::data(format!("cannot read the data {name}: {e}"))),
+    }
+}
+
+/// Some rows of the model, with its states as the truth.
+fn simulated(spec: &ModelSpec) -> Result<Table, Failure> {
+    if !spec.inputs.is_empty() {
+        return Err(Failure::usage("this model has inputs; give a table with them"));
+    }
+    let bytes = optfilter_explore::simulated_table(spec, SIMULATED, 1).map_err(failure)?;
+    Ok(Table { name: "simulated.csv".into(), bytes })
+}
+
+fn export(api: &Api, path: &Path) -> Result<(), Failure> {
+    let Some(opening) = &api.opening else { return Ok(()) };
+    let named =
+        Named { model: opening.model.clone(), name: opening.name.clone(), table: "given".into() };
+    let page = api.export(&named, &opening.filter, &serde_json::Value::Null).map_err(failure)?;
+    files::write(path, page)
+}
+
+fn serve(api: Api, args: &Args) -> Result<(), Failure> {
+    let ended = interrupt::flag();
+    let server = Server::start(api, args.port, false)
+        .map_err(|e| Failure::other(format!("cannot serve on port {}: {e}", args.port)))?;
+    files::print(&format!("{}\n", server.address()))?;
+    if !args.no_open && !open(&server.address()) {
+        files::remark("no browser could be opened; open the address above");
+    }
+    files::remark("Ctrl-C ends it");
+    while !ended.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Opens the browser of the user.
+fn open(address: &str) -> bool {
+    let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
+        ("open", &[])
+    } else if cfg!(windows) {
+        ("rundll32", &["url.dll,FileProtocolHandler"])
+    } else {
+        ("xdg-open", &[])
+    };
+    Command::new(program)
+        .args(before)
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .is_ok()
+}

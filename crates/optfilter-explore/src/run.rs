@@ -1,0 +1,218 @@
+//! A filter over a whole table, by the one engine, watched so that a newer request ends it; and what was run of late.
+
+use crate::fault::Fault;
+use crate::subject::{Subject, number_of};
+use optfilter::filter::FilterError;
+use optfilter::model::Step;
+use optfilter_run::{
+    Estimate, FilterSpec, Forecast, Results, RunError, Runner, Watch, forecast, smooth_from,
+};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a run may take.
+pub const LONGEST: Duration = Duration::from_secs(60);
+/// How long smoothing may take, which is a whole series at once.
+const LONGEST_SMOOTHING: Duration = Duration::from_secs(20);
+/// Numbers of covariances up to which they are asked for: 400 MB.
+const MOST_NUMBERS: usize = 50_000_000;
+/// Runs that are kept, for views of them.
+const KEPT: usize = 6;
+
+/// What a filter made of a table.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// T x n
+    pub means: Vec<f64>,
+    /// T x n; empty without.
+    pub stds: Vec<f64>,
+    /// T x m
+    pub innovations: Vec<f64>,
+    log_likelihoods: Vec<f64>,
+    nis: Vec<f64>,
+    /// T, each a flag by number.
+    pub flags: Vec<f64>,
+    /// Rows that the filter came through.
+    pub done: usize,
+    /// Why it did not come through all.
+    pub failed: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// What whoever runs it should know.
+    pub word: Option<String>,
+}
+
+impl Run {
+    /// The log-likelihood of a row; NaN where there is none.
+    pub fn log_likelihood(&self, row: usize) -> f64 {
+        self.log_likelihoods.get(row).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The normalised innovation squared of a row; NaN where there is none.
+    pub fn nis(&self, row: usize) -> f64 {
+        self.nis.get(row).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// The settings that a page asked for, less what the filter does not read.
+pub fn settled(subject: &Subject, asked: &FilterSpec, bars: bool) -> Result<FilterSpec, Fault> {
+    let fitted = subject.spec.fitted(asked)?;
+    let bars = if bars { asked.error_bars } else { Some(false) };
+    let filter = FilterSpec { error_bars: bars, ..fitted.essential() };
+    filter.validate()?;
+    Ok(filter)
+}
+
+/// Runs a filter over the whole table.
+pub fn run(subject: &Subject, filter: &FilterSpec, stop: &dyn Fn() -> bool) -> Result<Run, Fault> {
+    let runner = subject.spec.runner(filter)?;
+    let (n, m, _) = runner.dims();
+    let rows = subject.data.len();
+    let numbers = rows.saturating_mul(n * n);
+    let covs = if runner.has_cov() && numbers <= MOST_NUMBERS { numbers } else { 0 };
+    let wanted = if runner.has_cov() { rows } else { 0 };
+    let mut covs = vec![0.0; covs];
+    let mut out = Run {
+        means: vec![0.0; rows * n],
+        innovations: vec![0.0; rows * m],
+        log_likelihoods: vec![0.0; wanted],
+        nis: vec![0.0; wanted],
+        flags: vec![0.0; rows],
+        word: runner.word().map(str::to_owned),
+        ..Run::default()
+    };
+    let mut into = Results {
+        means: &mut out.means,
+        covs: &mut covs,
+        innovations: &mut out.innovations,
+        innovation_covs: &mut [],
+        log_likelihoods: &mut out.log_likelihoods,
+        nis: &mut out.nis,
+        flags: &mut out.flags,
+        lagged: &mut [],
+    };
+    let series = subject.data.series(&subject.spec, filter)?;
+    let begun = Instant::now();
+    let late = || begun.elapsed() > LONGEST;
+    let watch = Watch { stride: 64, stop: &|| stop() || late() };
+    let done = runner.run(runner.default_start(), &series, &mut into, &watch);
+    out.seconds = begun.elapsed().as_secs_f64();
+    out.done = rows;
+    match done {
+        Ok(()) => {}
+        Err(FilterError::Empty { argument: "watch" }) if late() => {
+            let message = format!("the filter took longer than {} s", LONGEST.as_secs());
+            return Err(Fault::Limit(message));
+        }
+        Err(FilterError::Empty { argument: "watch" }) => return Err(Fault::Stopped),
+        Err(error @ FilterError::Uneven { .. }) => return Err(error.into()),
+        Err(error) => {
+            out.done = out.flags.iter().position(|f| f.is_nan()).unwrap_or(rows);
+            out.failed = Some(error.to_string());
+        }
+    }
+    out.stds = deviations(&covs, n);
+    Ok(out)
+}
+
+/// Standard deviations from covariances (T x n x n).
+fn deviations(covs: &[f64], n: usize) -> Vec<f64> {
+    let mut estimate = Estimate { mean: vec![0.0; n], ..Estimate::default() };
+    let mut out = Vec::with_capacity(covs.len() / n.max(1));
+    for cov in covs.chunks_exact(n * n) {
+        estimate.cov.clear();
+        estimate.cov.extend_from_slice(cov);
+        out.extend((0..n).map(|i| estimate.std(i)));
+    }
+    out
+}
+
+/// Smoothed means and standard deviations (T x n each), by the settings that smoothing asks for.
+pub fn smoothed(
+    subject: &Subject,
+    filter: &FilterSpec,
+    stop: &dyn Fn() -> bool,
+) -> Result<(Vec<f64>, Vec<f64>), Fault> {
+    let filter = filter.smoothing(&subject.spec.problem()?, subject.data.len())?;
+    let runner = subject.spec.runner(&filter)?;
+    let series = subject.data.series(&subject.spec, &filter)?;
+    let begun = Instant::now();
+    let late = || begun.elapsed() > LONGEST_SMOOTHING;
+    let watch = Watch { stride: 64, stop: &|| stop() || late() };
+    let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
+        match Fault::from(error) {
+            Fault::Stopped if late() => {
+                Fault::Limit(format!("it took longer than {} s", LONGEST_SMOOTHING.as_secs()))
+            }
+            fault => fault,
+        }
+    })?;
+    Ok((out.means, deviations(&out.covs, subject.spec.states.len())))
+}
+
+/// What comes after the last row, at the mean interval of the rows.
+pub fn ahead(
+    subject: &Subject,
+    filter: &FilterSpec,
+    rows: usize,
+    stop: &dyn Fn() -> bool,
+) -> Result<Forecast, Fault> {
+    let data = &subject.data;
+    if !subject.spec.inputs.is_empty() {
+        return Err(Fault::Filter("", "a forecast needs the inputs of the rows to come".into()));
+    }
+    let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
+    let mut live = runner.start(runner.default_start())?;
+    let mut estimate = Estimate::default();
+    for (row, step) in data.steps.iter().enumerate() {
+        if row % 64 == 0 && stop() {
+            return Err(Fault::Stopped);
+        }
+        let predict = row > 0 || filter.predict_first();
+        live.step(predict, step, data.input(row), data.output(row), &mut estimate)?;
+    }
+    let (Some(first), Some(last)) = (data.steps.first(), data.steps.last()) else {
+        return Err(Fault::Data("the table has no rows".into()));
+    };
+    let gaps = (data.len() - 1).max(1) as f64;
+    let dt = if data.len() > 1 { (last.time - first.time) / gaps } else { subject.spec.dt };
+    let step = |k: usize| {
+        let index = last.index + k as u64;
+        Step { time: last.time + k as f64 * dt, ..Step::even(index, dt) }
+    };
+    let steps: Vec<Step> = (1..=rows).map(step).collect();
+    forecast(&*runner, &mut *live, &steps, &[]).map_err(|e: RunError| e.into())
+}
+
+/// Runs that were made of late.
+#[derive(Default)]
+pub struct Recent(Mutex<Vec<(u64, Arc<Run>)>>);
+
+impl Recent {
+    /// A run, made now or before.
+    pub fn run(
+        &self,
+        subject: &Subject,
+        filter: &FilterSpec,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Arc<Run>, Fault> {
+        let key = number_of(&(subject.key, settings(filter).to_string()));
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, run)) = kept().iter().find(|(k, _)| *k == key) {
+            return Ok(run.clone());
+        }
+        let made = Arc::new(run(subject, filter, stop)?);
+        let mut kept = kept();
+        kept.push((key, made.clone()));
+        if kept.len() > KEPT {
+            kept.remove(0);
+        }
+        Ok(made)
+    }
+}
+
+/// The settings that are given.
+pub fn settings(filter: &FilterSpec) -> Value {
+    serde_json::to_value(filter).unwrap_or_else(|_| json!({}))
+}

@@ -1,0 +1,231 @@
+//! Whatever comes in at the socket: the parser of requests never panics and never misreads, and the server goes on.
+
+#![allow(clippy::unwrap_used)]
+
+use optfilter_explore::http::{self, MOST_BODY, MOST_HEAD};
+use optfilter_explore::{Api, Server};
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// Pieces of requests, well and badly formed.
+fn pieces() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        &b"GET / HTTP/1.1\r\n"[..],
+        b"POST /x HTTP/1.1\r\n",
+        b"Host: 127.0.0.1:1\r\n",
+        b"host:localhost\r\n",
+        b"Content-Length: 5\r\n",
+        b"Content-Length: -5\r\n",
+        b"Content-Length: 99999999999999999999\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Origin: null\r\n",
+        b"Connection: close\r\n",
+        b"\r\n",
+        b"\n",
+        b"\0",
+        b"hello",
+    ]);
+    let known = known.prop_map(<[u8]>::to_vec);
+    let any = prop::collection::vec(any::<u8>(), 0..40);
+    prop::collection::vec(prop_oneof![3 => known, 1 => any], 0..20).prop_map(|p| p.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_head_of_any_bytes_is_read_or_refused(bytes in pieces()) {
+        match http::head(&bytes) {
+            Ok(Some(head)) => {
+                prop_assert!(head.size <= bytes.len() && head.size <= MOST_HEAD && head.length <= MOST_BODY);
+                let text = &bytes[..head.size];
+                prop_assert!(text.ends_with(b"\r\n\r\n") || text.ends_with(b"\n\n") || text.ends_with(b"\n\r\n"));
+            }
+            Ok(None) => prop_assert!(bytes.len() < MOST_HEAD),
+            Err(refusal) => prop_assert!((400..=501).contains(&refusal.0)),
+        }
+    }
+
+    #[test]
+    fn what_is_well_formed_is_read_as_it_was_meant(
+        path in "/[a-z0-9/._-]{0,40}", query in "[a-z0-9%=&]{0,20}", length in 0usize..100_000, host in "[a-z0-9.:]{1,30}",
+    ) {
+        let text = format!("POST {path}?{query} HTTP/1.1\r\nHOST: {host}\r\ncontent-LENGTH:{length}\r\n\r\nbody");
+        let head = http::head(text.as_bytes()).unwrap().unwrap();
+        prop_assert_eq!((head.path, head.query, head.length), (path, query, length));
+        prop_assert_eq!((head.host, head.origin, head.size), (Some(host), None, text.len() - 4));
+        for end in 0..text.len() - 4 {
+            prop_assert_eq!(http::head(&text.as_bytes()[..end]), Ok(None));
+        }
+    }
+}
+
+#[test]
+fn what_is_said_twice_is_refused() {
+    for twice in
+        ["Host: a\r\nHost: b", "Origin: a\r\nOrigin: a", "Content-Length: 1\r\nContent-Length: 1"]
+    {
+        let text = format!("GET / HTTP/1.1\r\n{twice}\r\n\r\n");
+        assert_eq!(http::head(text.as_bytes()).unwrap_err().0, 400);
+    }
+    let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(MOST_HEAD));
+    assert_eq!(http::head(long.as_bytes()).unwrap_err().0, 431);
+    let huge = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MOST_BODY + 1);
+    assert_eq!(http::head(huge.as_bytes()).unwrap_err().0, 413);
+}
+
+/// A server, and a way to talk to it.
+struct Talk {
+    _server: Server,
+    host: String,
+    token: String,
+}
+
+impl Talk {
+    fn new() -> Self {
+        let server = Server::start(Api::default(), 0, false).unwrap();
+        let address = server.address();
+        let (host, rest) = address.trim_start_matches("http://").split_once('/').unwrap();
+        let (host, token) = (host.to_owned(), rest.trim_end_matches('/').to_owned());
+        Self { _server: server, host, token }
+    }
+
+    /// Says something and hears the answer to its end; `whole` requests end by themselves, others by hanging up.
+    fn say(&self, bytes: &[u8], whole: bool) -> String {
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let _ = stream.write_all(bytes);
+        if !whole {
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+        }
+        let mut out = Vec::new();
+        let _ = stream.read_to_end(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn post(&self, path: &str, body: &str) -> String {
+        let (host, token) = (&self.host, &self.token);
+        self.say(
+            format!(
+                "POST /{token}/{path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+            true,
+        )
+    }
+
+    fn start(&self) -> String {
+        let (host, token) = (&self.host, &self.token);
+        self.say(
+            format!("GET /{token}/api/start HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+            true,
+        )
+    }
+}
+
+#[test]
+fn no_request_ends_the_server() {
+    let talk = Talk::new();
+    assert!(talk.start().starts_with("HTTP/1.1 200"));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(150));
+    runner
+        .run(&pieces(), |bytes| {
+            let said = talk.say(&bytes, false);
+            prop_assert!(!said.starts_with("HTTP/1.1 200"));
+            Ok(())
+        })
+        .unwrap();
+    assert!(talk.start().starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn nonsense_is_answered_with_a_message() {
+    let talk = Talk::new();
+    let subject = r#"{"model":"states = [\"x\"]\n","name":"m.toml","table":"nile"}"#;
+    let from = r#"{"page":"p","lane":"a","number":1}"#;
+    for (path, body, word) in [
+        ("api/run", "", "not understood"),
+        ("api/run", "[[[[[[", "not understood"),
+        ("api/run", r#"{"from":{}}"#, "missing field"),
+        ("api/describe", &format!(r#"{{"subject":{subject}}}"#), r#""kind":"model""#),
+        (
+            "api/describe",
+            r#"{"subject":{"model":"system = \"local-level\"","table":"none"}}"#,
+            "no longer here",
+        ),
+        (
+            "api/run",
+            &format!(
+                r#"{{"from":{from},"subject":{{"model":"system = \"local-level\"","table":"nile"}},"filter":{{"lr":-1}}}}"#
+            ),
+            "column",
+        ),
+        (
+            "api/step",
+            &format!(
+                r#"{{"from":{from},"subject":{{"model":"system = \"growth\"","table":"toy"}},"filter":{{"method":"ekf"}},"row":999999,"along":[0]}}"#
+            ),
+            "no such row",
+        ),
+        (
+            "api/run",
+            &format!(
+                r#"{{"from":{from},"subject":{{"model":"system = \"growth\"","table":"toy"}},"filter":{{"method":"ekf"}},"view":{{"states":[7]}}}}"#
+            ),
+            "no such state",
+        ),
+        (
+            "api/run",
+            &format!(
+                r#"{{"from":{from},"subject":{{"model":"system = \"growth\"","table":"toy"}},"filter":{{"method":"imap","lr":-1}}}}"#
+            ),
+            r#""key":"lr""#,
+        ),
+        (
+            "api/map",
+            &format!(
+                r#"{{"from":{from},"subject":{{"model":"system = \"growth\"","table":"toy"}},"map":{{"x":["moon",[1]],"y":["lr",[1]]}}}}"#
+            ),
+            "no map over",
+        ),
+        ("api/table?x.csv", "", "a name and something in it"),
+        (
+            "api/take",
+            r#"{"what":"gold","subject":{"model":"system = \"growth\"","table":"toy"},"filter":{"method":"ekf"}}"#,
+            "no \\\"gold\\\"",
+        ),
+    ] {
+        let said = talk.post(path, body);
+        assert!(said.contains(word), "{path} {body}: {said}");
+        assert!(
+            said.contains("error") && said.contains("Content-Security-Policy: default-src 'none'"),
+            "{said}"
+        );
+    }
+    assert!(talk.post("api/nothing", "{}").starts_with("HTTP/1.1 405"));
+    assert!(talk.start().starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn strangers_are_refused() {
+    let talk = Talk::new();
+    let (host, token) = (&talk.host, &talk.token);
+    let ask = |path: &str, host: &str, more: &str| {
+        talk.say(
+            format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n")
+                .as_bytes(),
+            true,
+        )
+    };
+    assert!(ask(&format!("/{token}/"), host, "").contains("<!DOCTYPE html>"));
+    assert!(ask("/", host, "").starts_with("HTTP/1.1 404"));
+    assert!(ask(&format!("/{token}/"), "evil.example", "").starts_with("HTTP/1.1 403"));
+    assert!(
+        ask(&format!("/{token}/"), host, "Origin: http://evil.example\r\n")
+            .starts_with("HTTP/1.1 403")
+    );
+    assert!(ask(&format!("/{token}/../../etc/passwd"), host, "").starts_with("HTTP/1.1 404"));
+}
