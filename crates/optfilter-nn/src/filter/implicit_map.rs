@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! predict   w <- f(w)
-//! update    K times: w <- optimizer step with the gradient of the loss of the labels of this time step
+//! update    K times: w <- optimizer step with the gradient of the loss of the labels of this time step,
+//!           or of a window of time steps (window.rs)
 //! ```
 //!
 //! K and the optimizer take the place of the process and measurement noise: few steps keep the weights near their
@@ -10,11 +11,15 @@
 //!
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
-use super::{Transition, Weight, WeightFilter};
+use super::{
+    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, same_length,
+};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::objective::NetworkObjective;
+use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::Memory;
 use optfilter::optim::{Optimizer, descend};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Implicit MAP filter with optimizer `O`.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
     transition: Transition<E>,
     weights: Vec<E>,
     state: O::State<Vec<E>>,
+    past: Past<E>,
 }
 
 impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
@@ -38,6 +44,7 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
             transition: Transition::Identity,
             weights,
             state,
+            past: Past::new(Window::default()),
         }
     }
 
@@ -52,6 +59,12 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
         self
     }
 
+    /// Looking back over a window of time steps.
+    pub fn with_window(mut self, window: Window) -> Self {
+        self.past = Past::new(window);
+        self
+    }
+
     /// With another transition function.
     pub fn with_transition(mut self, transition: Transition<E>) -> Self {
         self.transition = transition;
@@ -62,17 +75,37 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
 impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
     fn predict(&mut self) {
         self.transition.apply(&mut self.weights);
+        self.past.advance();
     }
 
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         if self.memory == Memory::Restart {
             self.state = self.optimizer.init(&self.weights);
         }
-        let mut objective = NetworkObjective::new(evaluator, *batch);
+        self.past.put(batch);
+        let parts = self.past.parts(batch);
+        let mut objective = WindowObjective::new(evaluator, &parts);
         descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, self.steps);
     }
 
     fn weights(&self) -> &[E] {
         &self.weights
+    }
+}
+
+impl<E: Weight, O: Optimizer<E>> Resumable<E> for ImplicitMap<E, O>
+where
+    O::State<Vec<E>>: Serialize + DeserializeOwned,
+{
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        checkpoint::save("weights/imap", &(&self.weights, &self.state, &self.past))
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        type Kept<E, S> = (Vec<E>, S, Past<E>);
+        let (weights, state, past): Kept<E, O::State<Vec<E>>> =
+            checkpoint::load("weights/imap", bytes)?;
+        same_length(weights.len(), self.weights.len())?;
+        (self.weights, self.state, self.past) = (weights, state, past);
+        Ok(())
     }
 }
