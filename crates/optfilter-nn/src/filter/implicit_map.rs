@@ -6,6 +6,9 @@
 //!           or of a window of time steps (window.rs)
 //! ```
 //!
+//! With an average the estimate is `a <- d a + (1 - d) w` after every step (`d`: decay), while the steps go on from `w`: it
+//! takes out the jitter of the last steps and lags behind by about `1 / (1 - d)` of them.
+//!
 //! K and the optimizer take the place of the process and measurement noise: few steps keep the weights near their
 //! prediction, many steps believe the labels. Requires a loss with a gradient, nothing else.
 //!
@@ -31,6 +34,8 @@ pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
     weights: Vec<E>,
     state: O::State<Vec<E>>,
     past: Past<E>,
+    /// Decay of the running average, and the average.
+    average: Option<(f64, Vec<E>)>,
 }
 
 impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
@@ -45,6 +50,7 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
             weights,
             state,
             past: Past::new(Window::default()),
+            average: None,
         }
     }
 
@@ -65,6 +71,12 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
         self
     }
 
+    /// The estimate becomes a running average of the weights over steps, with this decay (at least 0, below 1; 0: none).
+    pub fn with_average(mut self, decay: f64) -> Self {
+        self.average = (decay > 0.0 && decay < 1.0).then(|| (decay, self.weights.clone()));
+        self
+    }
+
     /// With another transition function.
     pub fn with_transition(mut self, transition: Transition<E>) -> Self {
         self.transition = transition;
@@ -75,6 +87,9 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
 impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
     fn predict(&mut self) {
         self.transition.apply(&mut self.weights);
+        if let Some((_, average)) = &mut self.average {
+            self.transition.apply(average);
+        }
         self.past.advance();
     }
 
@@ -85,11 +100,21 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
         self.past.put(batch);
         let parts = self.past.parts(batch);
         let mut objective = WindowObjective::new(evaluator, &parts);
-        descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, self.steps);
+        let Some((decay, average)) = &mut self.average else {
+            let (weights, state) = (&mut self.weights, &mut self.state);
+            return descend(&self.optimizer, &mut objective, weights, state, self.steps);
+        };
+        let share = E::of(1.0 - *decay);
+        for _ in 0..self.steps {
+            descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, 1);
+            for (a, w) in average.iter_mut().zip(&self.weights) {
+                *a = *a + share * (*w - *a);
+            }
+        }
     }
 
     fn weights(&self) -> &[E] {
-        &self.weights
+        self.average.as_ref().map_or(&self.weights, |(_, average)| average)
     }
 }
 
@@ -98,14 +123,15 @@ where
     O::State<Vec<E>>: Serialize + DeserializeOwned,
 {
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        checkpoint::save("weights/imap", &(&self.weights, &self.state, &self.past))
+        checkpoint::save("weights/imap", &(&self.weights, &self.state, &self.past, &self.average))
     }
     fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        type Kept<E, S> = (Vec<E>, S, Past<E>);
-        let (weights, state, past): Kept<E, O::State<Vec<E>>> =
+        type Kept<E, S> = (Vec<E>, S, Past<E>, Option<(f64, Vec<E>)>);
+        let (weights, state, past, average): Kept<E, O::State<Vec<E>>> =
             checkpoint::load("weights/imap", bytes)?;
         same_length(weights.len(), self.weights.len())?;
-        (self.weights, self.state, self.past) = (weights, state, past);
+        same_length(average.as_ref().map_or(weights.len(), |(_, a)| a.len()), weights.len())?;
+        (self.weights, self.state, self.past, self.average) = (weights, state, past, average);
         Ok(())
     }
 }
