@@ -1,7 +1,11 @@
 //! How a stream is followed: network, filter and optimizer, all by name and number.
 
 use super::AdaptError;
-use crate::filter::{ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter};
+use super::bank::BankOptions;
+use super::scale::Scaling;
+use crate::filter::{
+    ImplicitMap, Memory, Particle, Resumable, Static, Transition, Variational, Window,
+};
 use optfilter::optim::AnyOptimizer;
 
 /// How the weights are kept up to date.
@@ -30,6 +34,8 @@ pub enum WeightMethod {
     },
     /// Weights that never change.
     Static,
+    /// A bank of settings, mixed by how well they have predicted lately: nothing has to be chosen.
+    Auto,
 }
 
 impl WeightMethod {
@@ -48,6 +54,7 @@ impl WeightMethod {
             "pf" => Self::Particle { count, transition_var },
             "direct" => Self::DirectFit,
             "static" => Self::Static,
+            "auto" => Self::Auto,
             _ => return None,
         })
     }
@@ -64,17 +71,9 @@ impl WeightMethod {
             }
             Self::DirectFit => ("direct", None, None, None),
             Self::Static => ("static", None, None, None),
+            Self::Auto => ("auto", None, None, None),
         }
     }
-}
-
-/// How numbers are brought to the size that a network likes: (value - mean) * factor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scaling {
-    /// Mean and factor of each feature.
-    pub features: Vec<(f64, f64)>,
-    /// Mean and factor of the label, when it is a number.
-    pub target: (f64, f64),
 }
 
 /// Everything but the data.
@@ -90,6 +89,8 @@ pub struct Setup {
     pub lr: f64,
     /// Whether the optimizer's memory is carried from one time step to the next.
     pub memory: Memory,
+    /// How many past time steps an update looks at, and how they are discounted.
+    pub window: Window,
     /// Share of the way back to the initial weights per time step (0: none).
     pub decay: f64,
     /// Time steps at the beginning to which the network is fitted before it is judged.
@@ -98,6 +99,10 @@ pub struct Setup {
     pub seed: u64,
     /// The scaling, where it came with the weights; else by the first time steps.
     pub scaling: Option<Scaling>,
+    /// Whether features are scaled as the stream goes rather than by the first time steps; a given `scaling` comes before it.
+    pub running_scale: bool,
+    /// Of the bank of [`WeightMethod::Auto`].
+    pub bank: BankOptions,
 }
 
 impl Default for Setup {
@@ -108,10 +113,13 @@ impl Default for Setup {
             optimizer: "adam".into(),
             lr: 1e-3,
             memory: Memory::Restart,
+            window: Window::default(),
             decay: 0.0,
             pretrain: 1,
             seed: 0,
             scaling: None,
+            running_scale: false,
+            bank: BankOptions::default(),
         }
     }
 }
@@ -119,20 +127,28 @@ impl Default for Setup {
 impl Setup {
     /// A name for tables and legends.
     pub fn label(&self) -> String {
+        let back = match (self.window.length(), self.window.discount()) {
+            (0, _) => String::new(),
+            (length, 1.0) => format!(" L={length}"),
+            (length, discount) => format!(" L={length} g={discount}"),
+        };
+        let carried = if self.memory == Memory::Carry { " carried" } else { "" };
         match self.method {
             WeightMethod::ImplicitMap { steps } => {
-                format!("implicit MAP, {} K={steps} lr={}", self.optimizer, self.lr)
+                let (rule, lr) = (&self.optimizer, self.lr);
+                format!("implicit MAP, {rule} K={steps} lr={lr}{back}{carried}")
             }
             WeightMethod::DirectFit => {
-                format!("direct fit, {} K=1000 lr={}", self.optimizer, self.lr)
+                format!("direct fit, {} K=1000 lr={}{back}{carried}", self.optimizer, self.lr)
             }
             WeightMethod::Variational { steps, transition_var } => {
-                format!("variational, K={steps} sigma2={transition_var}")
+                format!("variational, K={steps} sigma2={transition_var}{back}{carried}")
             }
             WeightMethod::Particle { count, transition_var } => {
                 format!("particle, {count} particles sigma2={transition_var}")
             }
             WeightMethod::Static => "static weights".into(),
+            WeightMethod::Auto => format!("auto, {} settings", self.bank.size),
         }
     }
 
@@ -140,7 +156,7 @@ impl Setup {
     pub(super) fn filter(
         &self,
         start: Vec<f32>,
-    ) -> Result<Box<dyn WeightFilter<f32> + Send>, AdaptError> {
+    ) -> Result<Box<dyn Resumable<f32> + Send>, AdaptError> {
         let optimizer = AnyOptimizer::from_name(&self.optimizer, self.lr, None)?;
         if !(0.0..=1.0).contains(&self.decay) {
             return Err(AdaptError::Setting(format!(
@@ -154,21 +170,29 @@ impl Setup {
             Transition::Identity
         };
         let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
+        // Memory that is carried decays for as long as a unit is off; see `WindowObjective::with_floor`.
+        let floor = if self.memory == Memory::Carry { 1e-30 } else { 0.0 };
         Ok(match self.method {
-            WeightMethod::Static => Box::new(Static(start)),
+            // A bank is no single filter; it makes those of its members.
+            WeightMethod::Static | WeightMethod::Auto => Box::new(Static(start)),
             WeightMethod::ImplicitMap { steps } => Box::new(
                 ImplicitMap::new(optimizer, steps, start)
                     .with_memory(self.memory)
+                    .with_window(self.window)
+                    .with_floor(floor)
                     .with_transition(transition),
             ),
             WeightMethod::DirectFit => Box::new(
                 ImplicitMap::direct_fit(optimizer, start)
                     .with_memory(self.memory)
+                    .with_window(self.window)
                     .with_transition(transition),
             ),
             WeightMethod::Variational { steps, transition_var } => Box::new(
                 Variational::new(optimizer, steps, transition_var, start)
                     .map_err(|e| setting(&e))?
+                    .with_memory(self.memory)
+                    .with_window(self.window)
                     .with_transition(transition),
             ),
             WeightMethod::Particle { count, transition_var } => Box::new(
