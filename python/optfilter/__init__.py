@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import filters, likelihoods, models, optimizers
 from ._ahead import Forecast, SmoothResult
 from ._core import __version__
@@ -89,3 +91,12 @@ __all__ = [
     "simulate",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The doors to PyTorch and JAX open when they are asked for."""
+    if name in ("jax", "torch"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
