@@ -75,6 +75,8 @@ pub struct Evaluator<E: Real> {
     form: Form,
     input: Aligned<E>,
     stages: Vec<Stage<E>>,
+    /// Derivative of the loss by the outputs.
+    slope: Vec<E>,
 }
 
 impl<E: Real> Evaluator<E> {
@@ -93,6 +95,7 @@ impl<E: Real> Evaluator<E> {
             form,
             input: Aligned::zeros(form.len()),
             stages,
+            slope: vec![E::zero(); network.outputs()],
         }
     }
 
@@ -135,53 +138,102 @@ impl<E: Real> Evaluator<E> {
 
     /// The loss of a batch.
     pub fn loss(&mut self, weights: &[E], batch: &Minibatch<'_, E>) -> E {
+        self.loss_over(weights, &[(*batch, E::one())])
+    }
+
+    /// The loss of several batches, each with a factor: their weighted sum, or (reduction of the first) the weighted mean.
+    pub fn loss_over(&mut self, weights: &[E], parts: &[(Minibatch<'_, E>, E)]) -> E {
         self.load(weights, false);
-        let mut scrap = vec![E::zero(); self.outputs];
-        let (mut sum, mut count) = (E::zero(), 0);
-        for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-            self.sample(x, false);
-            sum += batch.loss.sample(self.last(), batch.targets, n, &mut scrap);
-            count = n + 1;
+        let mut scrap = std::mem::take(&mut self.slope);
+        let (mut sum, mut count) = (E::zero(), 0.0);
+        for (batch, factor) in parts {
+            for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
+                self.sample(x, false);
+                sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut scrap);
+            }
+            count += factor.to_double() * self.count(batch) as f64;
         }
-        sum * scale(batch.reduction, count)
+        self.slope = scrap;
+        sum * scale(parts, count)
     }
 
     /// The loss of a batch; its derivative by the weights goes to `out`.
     pub fn gradient(&mut self, weights: &[E], batch: &Minibatch<'_, E>, out: &mut [E]) -> E {
+        self.gradient_over(weights, &[(*batch, E::one())], out)
+    }
+
+    /// [`Evaluator::loss_over`], and its derivative by the weights.
+    pub fn gradient_over(
+        &mut self,
+        weights: &[E],
+        parts: &[(Minibatch<'_, E>, E)],
+        out: &mut [E],
+    ) -> E {
         self.load(weights, true);
         self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
-        let mut dz = vec![E::zero(); self.outputs];
-        let (mut sum, mut count) = (E::zero(), 0);
-        // A stage passes its derivative on only if some stage before it has weights.
-        let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
-        for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-            self.sample(x, true);
-            sum += batch.loss.sample(self.last(), batch.targets, n, &mut dz);
-            count = n + 1;
-            if let Some(stage) = self.stages.last_mut() {
-                stage.dout.fill(E::zero());
-                stage.dout[..dz.len()].copy_from_slice(&dz);
+        let mut dz = std::mem::take(&mut self.slope);
+        let (mut sum, mut count) = (E::zero(), 0.0);
+        for (batch, factor) in parts {
+            for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
+                self.sample(x, true);
+                sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut dz);
+                if *factor != E::one() {
+                    dz.iter_mut().for_each(|d| *d = *d * *factor);
+                }
+                self.back(&dz);
             }
-            for s in (first..self.stages.len()).rev() {
-                let (before, rest) = self.stages.split_at_mut(s);
-                let (x, dx) = match before.last_mut() {
-                    Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
-                    None => (&self.input[..], None),
-                };
-                rest[0].backward(self.level, x, dx);
-            }
+            count += factor.to_double() * self.count(batch) as f64;
         }
-        let scale = scale(batch.reduction, count);
+        self.slope = dz;
+        let scale = scale(parts, count);
         for packed in self.stages.iter_mut().filter_map(Stage::weights) {
             packed.unload(scale, out);
         }
         sum * scale
     }
+
+    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added.
+    fn back(&mut self, dz: &[E]) {
+        // A stage passes its derivative on only if some stage before it has weights.
+        let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
+        if let Some(stage) = self.stages.last_mut() {
+            stage.dout.fill(E::zero());
+            stage.dout[..dz.len()].copy_from_slice(dz);
+        }
+        for s in (first..self.stages.len()).rev() {
+            let (before, rest) = self.stages.split_at_mut(s);
+            let (x, dx) = match before.last_mut() {
+                Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
+                None => (&self.input[..], None),
+            };
+            rest[0].backward(self.level, x, dx);
+        }
+    }
+
+    /// Outputs of one sample, and the derivative of each by every weight: `jacobian` is outputs x weights, row by row.
+    pub fn jacobian(&mut self, weights: &[E], sample: &[E], out: &mut [E], jacobian: &mut [E]) {
+        self.load(weights, true);
+        let mut dz = std::mem::take(&mut self.slope);
+        for (o, row) in jacobian.chunks_exact_mut(weights.len().max(1)).enumerate() {
+            // Activations are overwritten on the way back, so each output goes forward anew.
+            self.sample(sample, true);
+            out.copy_from_slice(self.last());
+            self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+            dz.fill(E::zero());
+            dz[o] = E::one();
+            self.back(&dz);
+            for packed in self.stages.iter_mut().filter_map(Stage::weights) {
+                packed.unload(E::one(), row);
+            }
+        }
+        self.slope = dz;
+    }
 }
 
-fn scale<E: Real>(reduction: Reduction, count: usize) -> E {
-    match reduction {
-        Reduction::Sum => E::one(),
-        Reduction::Mean => E::one() / E::of(count.max(1) as f64),
+/// Of a sum 1, of a mean one over the weighted number of samples.
+fn scale<E: Real>(parts: &[(Minibatch<'_, E>, E)], count: f64) -> E {
+    match parts.first().map(|(batch, _)| batch.reduction) {
+        Some(Reduction::Mean) => E::one() / E::of(if count > 0.0 { count } else { 1.0 }),
+        _ => E::one(),
     }
 }

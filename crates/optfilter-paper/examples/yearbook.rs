@@ -1,6 +1,6 @@
 //! The Yearbook experiment without the `optfilter` program: chosen methods, the table on standard output.
 //!
-//! `cargo run --release -p optfilter-paper --example yearbook -- [--data FILE] [--seeds N] [--full] [--both] [--cuda]
+//! `cargo run --release -p optfilter-paper --example yearbook -- [--data FILE] [--seeds N] [--full] [--beyond] [--both] [--cuda]
 //!  [--out FOLDER] [--years FIRST LAST] [--particles N] [static imap:50 direct vkf:0.01 pf:0.01 ...]`
 //!
 //! With `--cuda` and `OPTFILTER_TIMES=1` in the environment, where the time went is printed at the end.
@@ -14,7 +14,12 @@ use std::time::Instant;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let full = words.iter().any(|w| w == "--full");
-    let size = if full { Size::Full } else { Size::Short };
+    let beyond = words.iter().any(|w| w == "--beyond");
+    let size = match (full, beyond) {
+        (true, _) => Size::Full,
+        (_, true) => Size::Beyond,
+        _ => Size::Short,
+    };
     let mut options = Options::new(size, std::env::temp_dir().join("optfilter-yearbook"));
     let mut methods = Vec::new();
     let mut words = words.into_iter();
@@ -34,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 "--years" => options.years = (value()?.parse()?, value()?.parse()?),
                 "--both" => options.protocols = vec![Protocol::Published, Protocol::Specified],
                 "--cuda" => options.device = Device::Cuda,
-                "--full" => {}
+                "--full" | "--beyond" => {}
                 _ => return Err(format!("unknown word {word}").into()),
             },
         }

@@ -15,7 +15,7 @@ use optfilter_nn::adapt::{
     AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, WeightMethod,
     prequential, read_csv, read_npz, tune,
 };
-use optfilter_nn::filter::Memory;
+use optfilter_nn::filter::{Memory, Window};
 use optfilter_nn::safetensors;
 use show::Run;
 use std::path::PathBuf;
@@ -47,6 +47,12 @@ pub struct Args {
     /// Carry the optimizer's memory from one time step to the next instead of restarting it.
     #[arg(long)]
     carry: bool,
+    /// Past time steps that each update looks at besides the newest (L; imap, vkf, direct) [default: 0].
+    #[arg(long)]
+    window: Option<usize>,
+    /// What a time step in the window weighs relative to the next one, above 0 and at most 1 [default: 1].
+    #[arg(long)]
+    discount: Option<f64>,
     /// Share of the way back to the initial weights at each time step [default: 0].
     #[arg(long)]
     decay: Option<f64>,
@@ -146,7 +152,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     args.plot.check()?;
     let saved = args.weights.as_deref().map(Saved::read).transpose()?.flatten();
     let stream = read(&args, saved.as_ref())?;
-    let mut setup = setup(&args, saved.map(|s| s.setup).unwrap_or_default());
+    let mut setup = setup(&args, saved.map(|s| s.setup).unwrap_or_default())?;
     let weights = match &args.weights {
         Some(path) => {
             let probe = Follower::new(
@@ -227,7 +233,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The flags over what came with the weights, or over the defaults.
-fn setup(args: &Args, base: Setup) -> Setup {
+fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
     let (name, steps, var, count) = base.method.parts();
     let told = args.method.and_then(|m| m.to_possible_value());
     let method = WeightMethod::of_parts(
@@ -236,17 +242,26 @@ fn setup(args: &Args, base: Setup) -> Setup {
         args.sigma2.or(var),
         args.particles.or(count),
     );
-    Setup {
+    let length = args.window.unwrap_or(base.window.length());
+    let discount = args.discount.unwrap_or(base.window.discount());
+    let window =
+        Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
+    let looks_back = !matches!(method, Some(WeightMethod::Static | WeightMethod::Particle { .. }));
+    if args.window.is_some_and(|length| length > 0) && !looks_back {
+        return Err(Failure::usage("--window is for the methods imap, vkf and direct"));
+    }
+    Ok(Setup {
         network: args.network.clone().unwrap_or(base.network),
         method: method.unwrap_or(base.method),
         optimizer: args.optimizer.clone().unwrap_or(base.optimizer),
         lr: args.lr.unwrap_or(base.lr),
         memory: if args.carry { Memory::Carry } else { base.memory },
+        window,
         decay: args.decay.unwrap_or(base.decay),
         pretrain: args.pretrain.unwrap_or(base.pretrain),
         seed: args.seed.unwrap_or(base.seed),
         scaling: base.scaling,
-    }
+    })
 }
 
 /// The stream, with the classes that the weights know.

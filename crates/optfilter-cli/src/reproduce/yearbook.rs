@@ -24,6 +24,10 @@ pub struct YearbookArgs {
     /// Yearbook: every K and every sigma^2 of the paper, not only the best ones; hours, which it says beforehand
     #[arg(long)]
     full: bool,
+    /// Yearbook, beyond the paper: windows of past years, discounts and carried memory for every method, 10 seeds; minutes on a
+    /// card, days without
+    #[arg(long, conflicts_with = "full")]
+    beyond: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -45,6 +49,7 @@ pub fn run(
     let size = match (quick, args.full, &args.data) {
         (true, ..) => Size::Quick,
         (_, true, _) => Size::Full,
+        _ if args.beyond => Size::Beyond,
         (_, _, Some(_)) => Size::Short,
         _ => Size::Demonstration,
     };
@@ -108,7 +113,7 @@ pub fn json(outcome: &Outcome) -> serde_json::Value {
     let row = |t: &TableRow| {
         serde_json::json!({
             "protocol": t.protocol.name(), "method": t.method.name(), "steps": t.method.steps(),
-            "sigma2": t.method.sigma2(), "validation": t.validation_block, "test": t.test_block,
+            "sigma2": t.method.sigma2(), "configuration": t.method.configuration(), "validation": t.validation_block, "test": t.test_block,
             "chosen": t.selected,
         })
     };

@@ -3,7 +3,7 @@
 use super::setup::{Scaling, Setup};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::filter::{Static, WeightFilter, fit};
+use crate::filter::{Resumable, Static, fit};
 use crate::kernel::{Loss, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
@@ -29,7 +29,7 @@ pub enum Prediction {
 pub struct Follower {
     network: Network,
     evaluator: Evaluator<f32>,
-    filter: Box<dyn WeightFilter<f32> + Send>,
+    filter: Box<dyn Resumable<f32> + Send>,
     scaling: Scaling,
     classes: usize,
     pretrain: usize,

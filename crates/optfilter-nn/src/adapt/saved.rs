@@ -5,7 +5,7 @@
 
 use super::setup::{Scaling, Setup, WeightMethod};
 use super::{AdaptError, Follower, Labels};
-use crate::filter::Memory;
+use crate::filter::{Memory, Window};
 use crate::safetensors::{self, WeightsError};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,12 +45,13 @@ impl Saved {
     }
 
     fn text(&self) -> String {
-        let Setup { network, method, optimizer, lr, memory, decay, seed, scaling, .. } =
+        let Setup { network, method, optimizer, lr, memory, window, decay, seed, scaling, .. } =
             &self.setup;
         let (name, steps, var, count) = method.parts();
         let mut out = format!("network {network}\nmethod {name}\noptimizer {optimizer}\nlr {lr}\n");
         // Writing to a String cannot fail.
         let _ = writeln!(out, "carry {}\ndecay {decay}\nseed {seed}", *memory == Memory::Carry);
+        let _ = writeln!(out, "window {} {}", window.length(), window.discount());
         let _ = steps.map(|steps| writeln!(out, "steps {steps}"));
         let _ = var.map(|var| writeln!(out, "sigma2 {var}"));
         let _ = count.map(|count| writeln!(out, "particles {count}"));
@@ -85,6 +86,11 @@ impl Saved {
                 "optimizer" => setup.optimizer = value.into(),
                 "lr" => setup.lr = finite(value)?,
                 "carry" if value == "true" => setup.memory = Memory::Carry,
+                "window" => {
+                    let (length, discount) = value.split_once(' ').ok_or(line)?;
+                    let length = length.parse().map_err(|_| line)?;
+                    setup.window = Window::new(length, finite(discount)?).map_err(|_| line)?;
+                }
                 "decay" => setup.decay = finite(value)?,
                 "seed" => setup.seed = value.parse().map_err(|_| line)?,
                 "steps" => steps = Some(value.parse().map_err(|_| line)?),
@@ -103,6 +109,7 @@ impl Saved {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may panic
 mod tests {
     use super::*;
 
@@ -121,6 +128,7 @@ mod tests {
                 method,
                 lr: 0.3,
                 memory: Memory::Carry,
+                window: Window::new(7, 0.9).unwrap(),
                 pretrain: 0,
                 scaling: Some(scaling),
                 ..Setup::default()

@@ -1,7 +1,9 @@
 //! How a stream is followed: network, filter and optimizer, all by name and number.
 
 use super::AdaptError;
-use crate::filter::{ImplicitMap, Memory, Particle, Static, Transition, Variational, WeightFilter};
+use crate::filter::{
+    ImplicitMap, Memory, Particle, Resumable, Static, Transition, Variational, Window,
+};
 use optfilter::optim::AnyOptimizer;
 
 /// How the weights are kept up to date.
@@ -90,6 +92,8 @@ pub struct Setup {
     pub lr: f64,
     /// Whether the optimizer's memory is carried from one time step to the next.
     pub memory: Memory,
+    /// How many past time steps an update looks at, and how they are discounted.
+    pub window: Window,
     /// Share of the way back to the initial weights per time step (0: none).
     pub decay: f64,
     /// Time steps at the beginning to which the network is fitted before it is judged.
@@ -108,6 +112,7 @@ impl Default for Setup {
             optimizer: "adam".into(),
             lr: 1e-3,
             memory: Memory::Restart,
+            window: Window::default(),
             decay: 0.0,
             pretrain: 1,
             seed: 0,
@@ -119,15 +124,22 @@ impl Default for Setup {
 impl Setup {
     /// A name for tables and legends.
     pub fn label(&self) -> String {
+        let back = match (self.window.length(), self.window.discount()) {
+            (0, _) => String::new(),
+            (length, 1.0) => format!(" L={length}"),
+            (length, discount) => format!(" L={length} g={discount}"),
+        };
+        let carried = if self.memory == Memory::Carry { " carried" } else { "" };
         match self.method {
             WeightMethod::ImplicitMap { steps } => {
-                format!("implicit MAP, {} K={steps} lr={}", self.optimizer, self.lr)
+                let (rule, lr) = (&self.optimizer, self.lr);
+                format!("implicit MAP, {rule} K={steps} lr={lr}{back}{carried}")
             }
             WeightMethod::DirectFit => {
-                format!("direct fit, {} K=1000 lr={}", self.optimizer, self.lr)
+                format!("direct fit, {} K=1000 lr={}{back}{carried}", self.optimizer, self.lr)
             }
             WeightMethod::Variational { steps, transition_var } => {
-                format!("variational, K={steps} sigma2={transition_var}")
+                format!("variational, K={steps} sigma2={transition_var}{back}{carried}")
             }
             WeightMethod::Particle { count, transition_var } => {
                 format!("particle, {count} particles sigma2={transition_var}")
@@ -140,7 +152,7 @@ impl Setup {
     pub(super) fn filter(
         &self,
         start: Vec<f32>,
-    ) -> Result<Box<dyn WeightFilter<f32> + Send>, AdaptError> {
+    ) -> Result<Box<dyn Resumable<f32> + Send>, AdaptError> {
         let optimizer = AnyOptimizer::from_name(&self.optimizer, self.lr, None)?;
         if !(0.0..=1.0).contains(&self.decay) {
             return Err(AdaptError::Setting(format!(
@@ -159,16 +171,20 @@ impl Setup {
             WeightMethod::ImplicitMap { steps } => Box::new(
                 ImplicitMap::new(optimizer, steps, start)
                     .with_memory(self.memory)
+                    .with_window(self.window)
                     .with_transition(transition),
             ),
             WeightMethod::DirectFit => Box::new(
                 ImplicitMap::direct_fit(optimizer, start)
                     .with_memory(self.memory)
+                    .with_window(self.window)
                     .with_transition(transition),
             ),
             WeightMethod::Variational { steps, transition_var } => Box::new(
                 Variational::new(optimizer, steps, transition_var, start)
                     .map_err(|e| setting(&e))?
+                    .with_memory(self.memory)
+                    .with_window(self.window)
                     .with_transition(transition),
             ),
             WeightMethod::Particle { count, transition_var } => Box::new(

@@ -78,3 +78,12 @@ adam(float *weights, uint4 *fragments, float *mean, float *square, const float *
     to[(k * 8 + warp) * 32 + lane] = split_weights(tile + term * 33 + channel, 33);
     to[FRAGMENTS + ((8 - k) * 8 + warp) * 32 + lane] = split_weights(tile + channel * 33 + term, 1);
 }
+
+// The running average of each chain's weights moves towards them by the chain's share. Grid: (1, chains), 256 threads.
+extern "C" __global__ void __launch_bounds__(256)
+blend(const float *__restrict__ weights, float *average, const float *__restrict__ shares) {
+    const size_t at = (size_t)blockIdx.y * PITCH;
+    const float share = shares[blockIdx.y];
+    if (share == 0.f) return;
+    for (int i = threadIdx.x; i < PITCH; i += 256) average[at + i] += share * (weights[at + i] - average[at + i]);
+}

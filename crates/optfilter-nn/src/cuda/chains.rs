@@ -18,6 +18,10 @@ pub struct Chains<'a> {
     prior: CudaSlice<f32>,
     pulls: CudaSlice<f32>,
     scales: CudaSlice<f32>,
+    /// How much each image of its set counts, for each chain.
+    factors: CudaSlice<f32>,
+    /// Running averages of the weights, where some are kept, and the share of the weights in each step of them.
+    averages: Option<(CudaSlice<f32>, CudaSlice<f32>)>,
     set_of: CudaSlice<i32>,
     partial: CudaSlice<f32>,
     loss: CudaSlice<f32>,
@@ -76,6 +80,8 @@ impl<'a> Chains<'a> {
             prior: stream.alloc_zeros(count * PITCH)?,
             pulls: stream.alloc_zeros(count)?,
             scales: stream.clone_htod(&vec![1.0f32; count])?,
+            factors: stream.clone_htod(&vec![1.0f32; count * capacity])?,
+            averages: None,
             set_of: stream.clone_htod(&set_of.iter().map(|s| *s as i32).collect::<Vec<_>>())?,
             partial: stream.alloc_zeros(rows * PITCH)?,
             loss: stream.alloc_zeros(rows)?,
@@ -118,6 +124,31 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
+    /// For each chain: how much each image of its set counts, `capacity` numbers a chain. One each, until this is called.
+    pub fn set_factors(&mut self, factors: &[f32]) -> Result<(), CudaError> {
+        sized("factors of images", factors.len(), self.count * self.capacity)?;
+        Ok(self.card.stream.memcpy_htod(factors, &mut self.factors)?)
+    }
+
+    /// Keeps a running average of each chain's weights from now on: after every step it moves towards them by 1 - decay; a
+    /// chain with decay 0 has its weights for an average.
+    pub fn keep_averages(&mut self, decays: &[f32]) -> Result<(), CudaError> {
+        sized("decays of averages", decays.len(), self.count)?;
+        let shares: Vec<f32> = decays.iter().map(|d| 1.0 - d).collect();
+        let shares = self.card.stream.clone_htod(&shares)?;
+        let mut average = self.card.stream.alloc_zeros(self.count * PITCH)?;
+        self.card.stream.memcpy_dtod(&self.weights, &mut average)?;
+        self.averages = Some((average, shares));
+        Ok(())
+    }
+
+    /// Exchanges weights and averages, where averages are kept: call it before and after what is to see the averages.
+    pub fn exchange_averages(&mut self) -> Result<(), CudaError> {
+        let Some((average, _)) = &mut self.averages else { return Ok(()) };
+        std::mem::swap(average, &mut self.weights);
+        self.turn()
+    }
+
     /// Adds normal noise of each chain's standard deviation.
     pub fn disturb(&mut self, stds: &[f32], keys: &[u32], time: u32) -> Result<(), CudaError> {
         sized("standard deviations", stds.len(), self.count)?;
@@ -140,6 +171,11 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
+    /// Begins a time step with Adam's memory carried on: the weights as they are become the prior. Steps go on counting.
+    pub fn carry_on(&mut self) -> Result<(), CudaError> {
+        Ok(self.card.stream.memcpy_dtod(&self.weights, &mut self.prior)?)
+    }
+
     /// Step `k` (from 0 after a restart) of Adam on the first `active` chains.
     pub fn step(&mut self, active: usize, k: u32, lr: f64) -> Result<(), CudaError> {
         if active > self.count {
@@ -152,7 +188,13 @@ impl<'a> Chains<'a> {
         let deal = self.derive(active)?;
         let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
         let (rate, correct) = ((lr / power(0.9)) as f32, (1.0 / power(0.999)) as f32);
-        self.adam(active, deal, rate, correct, None)
+        self.adam(active, deal, rate, correct, None)?;
+        let Some((average, shares)) = &mut self.averages else { return Ok(()) };
+        let mut call = self.card.stream.launch_builder(&self.card.blend);
+        call.arg(&self.weights).arg(average).arg(&*shares);
+        // SAFETY: the kernel takes these arguments; all buffers are of `count >= active` chains.
+        unsafe { call.launch(grid(1, active, 256, 0)) }?;
+        Ok(())
     }
 
     /// Loss and derivative of each chain.
@@ -179,6 +221,7 @@ impl<'a> Chains<'a> {
             .arg(&self.counts);
         call.arg(&self.set_of)
             .arg(&self.scales)
+            .arg(&self.factors)
             .arg(&capacity)
             .arg(&chains)
             .arg(&per_chain)
@@ -186,7 +229,7 @@ impl<'a> Chains<'a> {
             .arg(&mut self.partial)
             .arg(&mut self.loss);
         // SAFETY: the kernel takes these arguments; partial and loss hold a row for each block and chain (see `new`), the sets hold
-        // `capacity >= per_chain` images each, and weights and fragments are of `count >= active` chains.
+        // `capacity >= per_chain` images each, factors are `capacity` for each chain, and weights and fragments are of `count >= active` chains.
         unsafe { call.launch(grid(deal.blocks, 1, THREADS, GRADIENT_BYTES)) }?;
         Ok(deal)
     }

@@ -6,8 +6,8 @@
 // Images `from` to `to` of a chain; the derivative goes to `part`, the loss is returned to the first warp. `n` counts images: each
 // fetches weights five times through one gate and once through the other.
 __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, const uint4 *f, const float *__restrict__ pixels,
-                                         const float *__restrict__ labels, float scale, int from, int to, float *part,
-                                         unsigned &n) {
+                                         const float *__restrict__ labels, const float *__restrict__ factors, float scale,
+                                         int from, int to, float *part, unsigned &n) {
     unsigned char *which = (unsigned char *)(s + WHICH);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     // What few threads add: the loss, and derivatives of the first layer, of biases and of the dense layer.
@@ -22,7 +22,7 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         float *x = &s[X0 + (threadIdx.x / 16 + 1) * ROW + threadIdx.x % 16 * 2 + 1];
         x[0] = next.x, x[1] = next.y;
         if (image + 1 < to) next = ((const float2 *)(pixels + (image + 1) * 1024))[threadIdx.x];
-        const float y = labels[image];
+        const float y = labels[image], factor = factors[image];
         if (threadIdx.x < 3) s[LARGEST(2 + threadIdx.x)] = 0.f;
         __syncthreads();
         STAGE(1);
@@ -48,13 +48,13 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
         // Four warps have a window of the last pooled image each, and all find the same output.
         if (warp < 4) {
             const float z = output(s), e = expf(-fabsf(z));
-            const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale;
+            const float dz = ((z >= 0.f ? 1.f : e) / (1.f + e) - y) * scale * factor;
             const float a = s[A4 + threadIdx.x], d = a > 0.f ? dz * s[DENSE + threadIdx.x] : 0.f;
             s[D4 + warp * APART + lane] = d;
             note_largest(s, 4, fabsf(d));
             dense_sum += a * dz;
             last_bias += dz;
-            if (warp == 0) sum += cross_entropy(z, y);
+            if (warp == 0) sum += factor * cross_entropy(z, y);
         }
         __syncthreads();
         STAGE(6);
@@ -89,11 +89,12 @@ __device__ __forceinline__ float segment(float *s, const float *__restrict__ w, 
 }
 
 // The images of all chains, `per_chain` each, one chain after the other, are dealt out to the blocks, `per_block` each. A block
-// writes a partial derivative (PITCH floats) and a loss for each chain it meets; block b and chain c have row b + c.
+// writes a partial derivative (PITCH floats) and a loss for each chain it meets; block b and chain c have row b + c. `factors` has
+// `capacity` numbers for each chain: how much an image counts.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments, const float *__restrict__ images,
          const float *__restrict__ labels, const int *__restrict__ counts, const int *__restrict__ set_of,
-         const float *__restrict__ scales, int capacity, int chains, int per_chain, int per_block, float *partial, float *loss) {
+         const float *__restrict__ scales, const float *__restrict__ factors, int capacity, int chains, int per_chain, int per_block, float *partial, float *loss) {
     extern __shared__ __align__(16) float s[];
     const int first = blockIdx.x * per_block, last = min(first + per_block, chains * per_chain);
     unsigned n = 0;
@@ -110,8 +111,8 @@ gradient(const float *__restrict__ weights, const uint4 *__restrict__ fragments,
         float *part = partial + (size_t)row * PITCH, sum = 0.f;
         if (from < to)
             sum = segment(s, weights + (size_t)chain * PITCH, fragments + (size_t)chain * 6 * FRAGMENTS,
-                          images + (size_t)set * capacity * 1024, labels + set * capacity, scales[chain], from, to, part,
-                          n);
+                          images + (size_t)set * capacity * 1024, labels + set * capacity,
+                          factors + (size_t)chain * capacity, scales[chain], from, to, part, n);
         else
             zero(part, PITCH);
         if (threadIdx.x == 0) loss[row] = sum;

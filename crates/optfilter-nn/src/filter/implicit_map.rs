@@ -2,19 +2,27 @@
 //!
 //! ```text
 //! predict   w <- f(w)
-//! update    K times: w <- optimizer step with the gradient of the loss of the labels of this time step
+//! update    K times: w <- optimizer step with the gradient of the loss of the labels of this time step,
+//!           or of a window of time steps (window.rs)
 //! ```
+//!
+//! With an average the estimate is `a <- d a + (1 - d) w` after every step (`d`: decay), while the steps go on from `w`: it
+//! takes out the jitter of the last steps and lags behind by about `1 / (1 - d)` of them.
 //!
 //! K and the optimizer take the place of the process and measurement noise: few steps keep the weights near their
 //! prediction, many steps believe the labels. Requires a loss with a gradient, nothing else.
 //!
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
-use super::{Transition, Weight, WeightFilter};
+use super::{
+    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, same_length,
+};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::objective::NetworkObjective;
+use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::Memory;
 use optfilter::optim::{Optimizer, descend};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Implicit MAP filter with optimizer `O`.
 #[derive(Debug)]
@@ -25,6 +33,9 @@ pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
     transition: Transition<E>,
     weights: Vec<E>,
     state: O::State<Vec<E>>,
+    past: Past<E>,
+    /// Decay of the running average, and the average.
+    average: Option<(f64, Vec<E>)>,
 }
 
 impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
@@ -38,6 +49,8 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
             transition: Transition::Identity,
             weights,
             state,
+            past: Past::new(Window::default()),
+            average: None,
         }
     }
 
@@ -52,6 +65,18 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
         self
     }
 
+    /// Looking back over a window of time steps.
+    pub fn with_window(mut self, window: Window) -> Self {
+        self.past = Past::new(window);
+        self
+    }
+
+    /// The estimate becomes a running average of the weights over steps, with this decay (at least 0, below 1; 0: none).
+    pub fn with_average(mut self, decay: f64) -> Self {
+        self.average = (decay > 0.0 && decay < 1.0).then(|| (decay, self.weights.clone()));
+        self
+    }
+
     /// With another transition function.
     pub fn with_transition(mut self, transition: Transition<E>) -> Self {
         self.transition = transition;
@@ -62,17 +87,51 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
 impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
     fn predict(&mut self) {
         self.transition.apply(&mut self.weights);
+        if let Some((_, average)) = &mut self.average {
+            self.transition.apply(average);
+        }
+        self.past.advance();
     }
 
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         if self.memory == Memory::Restart {
             self.state = self.optimizer.init(&self.weights);
         }
-        let mut objective = NetworkObjective::new(evaluator, *batch);
-        descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, self.steps);
+        self.past.put(batch);
+        let parts = self.past.parts(batch);
+        let mut objective = WindowObjective::new(evaluator, &parts);
+        let Some((decay, average)) = &mut self.average else {
+            let (weights, state) = (&mut self.weights, &mut self.state);
+            return descend(&self.optimizer, &mut objective, weights, state, self.steps);
+        };
+        let share = E::of(1.0 - *decay);
+        for _ in 0..self.steps {
+            descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, 1);
+            for (a, w) in average.iter_mut().zip(&self.weights) {
+                *a = *a + share * (*w - *a);
+            }
+        }
     }
 
     fn weights(&self) -> &[E] {
-        &self.weights
+        self.average.as_ref().map_or(&self.weights, |(_, average)| average)
+    }
+}
+
+impl<E: Weight, O: Optimizer<E>> Resumable<E> for ImplicitMap<E, O>
+where
+    O::State<Vec<E>>: Serialize + DeserializeOwned,
+{
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        checkpoint::save("weights/imap", &(&self.weights, &self.state, &self.past, &self.average))
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        type Kept<E, S> = (Vec<E>, S, Past<E>, Option<(f64, Vec<E>)>);
+        let (weights, state, past, average): Kept<E, O::State<Vec<E>>> =
+            checkpoint::load("weights/imap", bytes)?;
+        same_length(weights.len(), self.weights.len())?;
+        same_length(average.as_ref().map_or(weights.len(), |(_, a)| a.len()), weights.len())?;
+        (self.weights, self.state, self.past, self.average) = (weights, state, past, average);
+        Ok(())
     }
 }

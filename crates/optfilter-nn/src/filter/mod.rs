@@ -8,6 +8,8 @@
 //! | [`Particle`] | likelihood weights and resampling of many weight vectors | the transition variance |
 //! | [`Static`] | none | nothing |
 //!
+//! [`ImplicitMap`] (direct fit included) and [`Variational`] may look back over a [`Window`] of time steps.
+//!
 //! Every filter does the same two things in turn: [`WeightFilter::predict`] when time passes, [`WeightFilter::update`]
 //! when labels arrive.
 
@@ -16,6 +18,7 @@ mod particle;
 mod start;
 mod transition;
 mod variational;
+mod window;
 
 pub use implicit_map::ImplicitMap;
 pub use optfilter::filter::Memory;
@@ -23,14 +26,18 @@ pub use particle::{Particle, ParticleError, disturb, losses};
 pub use start::{Converged, fit};
 pub use transition::Transition;
 pub use variational::{Variational, VariationalError};
+pub use window::{Past, Window, WindowError, WindowObjective};
 
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Real;
+use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::scalar::Scalar;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// A number type for weights: `f32`, or `f64` for checks.
-pub trait Weight: Real + Scalar {}
-impl<T: Real + Scalar> Weight for T {}
+pub trait Weight: Real + Scalar + Serialize + DeserializeOwned {}
+impl<T: Real + Scalar + Serialize + DeserializeOwned> Weight for T {}
 
 /// A filter over the weights of a network.
 pub trait WeightFilter<E: Weight> {
@@ -40,6 +47,21 @@ pub trait WeightFilter<E: Weight> {
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>);
     /// The estimate.
     fn weights(&self) -> &[E];
+}
+
+/// A filter that can be put aside and taken up again, bit for bit. Settings are not part of what is saved: load into a filter
+/// that was built as the saved one was.
+pub trait Resumable<E: Weight>: WeightFilter<E> {
+    /// Everything the filter remembers: weights, optimizer state, window, random streams.
+    fn save(&self) -> Result<Vec<u8>, CheckpointError>;
+    /// Takes up what was saved; on an error nothing has changed.
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError>;
+}
+
+/// An error unless as many weights were saved as the filter has.
+fn same_length(found: usize, expected: usize) -> Result<(), CheckpointError> {
+    let what = "it holds another number of weights than the network has";
+    if found == expected { Ok(()) } else { Err(CheckpointError::Damaged { what }) }
 }
 
 /// Weights that never change.
@@ -54,5 +76,17 @@ impl<E: Weight> WeightFilter<E> for Static<E> {
     fn update(&mut self, _: &mut Evaluator<E>, _: &Minibatch<'_, E>) {}
     fn weights(&self) -> &[E] {
         &self.0
+    }
+}
+
+impl<E: Weight> Resumable<E> for Static<E> {
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        checkpoint::save("weights/static", &self.0)
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        let weights: Vec<E> = checkpoint::load("weights/static", bytes)?;
+        same_length(weights.len(), self.0.len())?;
+        self.0 = weights;
+        Ok(())
     }
 }

@@ -12,9 +12,10 @@
 //!
 //! Reference: Gordon, Salmond and Smith 1993.
 
-use super::{Transition, Weight, WeightFilter};
+use super::{Resumable, Transition, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
+use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::{Scheme, resample};
 use optfilter::rng::Stream;
 use rayon::prelude::*;
@@ -194,5 +195,22 @@ impl<E: Weight> WeightFilter<E> for Particle<E> {
 
     fn weights(&self) -> &[E] {
         &self.estimate
+    }
+}
+
+impl<E: Weight> Resumable<E> for Particle<E> {
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        let kept = (&self.particles, &self.estimate, self.time, self.effective);
+        checkpoint::save("weights/pf", &kept)
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        type Kept<E> = (Vec<E>, Vec<E>, u64, f64);
+        let (particles, estimate, time, effective): Kept<E> =
+            checkpoint::load("weights/pf", bytes)?;
+        same_length(particles.len(), self.particles.len())?;
+        same_length(estimate.len(), self.estimate.len())?;
+        (self.particles, self.estimate, self.time, self.effective) =
+            (particles, estimate, time, effective);
+        Ok(())
     }
 }

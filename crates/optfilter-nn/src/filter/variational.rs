@@ -6,15 +6,20 @@
 //! ```
 //!
 //! `s` is the variance of the transition, `n` the number of labels; the minimum is sought by K steps of an optimizer,
-//! begun at `m` with fresh memory. The prior is the one the implicit filter leaves implicit.
+//! begun at `m` with fresh memory (or the memory carried on). Over a window (window.rs) sum and `n` are discounted alike. The prior is the one the implicit filter leaves implicit.
 //!
 //! Reference: the paper's variational Kalman filter; Auvinen et al. 2010 for the name.
 
-use super::{Transition, Weight, WeightFilter};
+use super::{
+    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, same_length,
+};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
-use crate::objective::NetworkObjective;
+use optfilter::checkpoint::{self, CheckpointError};
+use optfilter::filter::Memory;
 use optfilter::optim::{Objective, Optimizer, descend};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Why a variational filter cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -26,12 +31,15 @@ pub struct VariationalError(
 
 /// Variational Kalman filter with optimizer `O`.
 #[derive(Debug)]
-pub struct Variational<E: Weight, O> {
+pub struct Variational<E: Weight, O: Optimizer<E>> {
     optimizer: O,
     steps: u32,
     transition_var: f64,
     transition: Transition<E>,
     weights: Vec<E>,
+    memory: Memory,
+    state: O::State<Vec<E>>,
+    past: Past<E>,
 }
 
 impl<E: Weight, O: Optimizer<E>> Variational<E, O> {
@@ -45,7 +53,29 @@ impl<E: Weight, O: Optimizer<E>> Variational<E, O> {
         if !(transition_var > 0.0 && transition_var.is_finite()) {
             return Err(VariationalError(transition_var));
         }
-        Ok(Self { optimizer, steps, transition_var, transition: Transition::Identity, weights })
+        let state = optimizer.init(&weights);
+        Ok(Self {
+            optimizer,
+            steps,
+            transition_var,
+            transition: Transition::Identity,
+            weights,
+            memory: Memory::Restart,
+            state,
+            past: Past::new(Window::default()),
+        })
+    }
+
+    /// With another treatment of the optimizer's memory.
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Looking back over a window of time steps.
+    pub fn with_window(mut self, window: Window) -> Self {
+        self.past = Past::new(window);
+        self
     }
 
     /// With another transition function.
@@ -57,7 +87,7 @@ impl<E: Weight, O: Optimizer<E>> Variational<E, O> {
 
 /// Mean loss plus the pull to the prediction.
 struct Posterior<'a, E: Weight> {
-    likelihood: NetworkObjective<'a, E>,
+    likelihood: WindowObjective<'a, E>,
     mean: &'a [E],
     /// `1 / (n s)`.
     pull: E,
@@ -79,23 +109,48 @@ impl<E: Weight> Objective<E> for Posterior<'_, E> {
 impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for Variational<E, O> {
     fn predict(&mut self) {
         self.transition.apply(&mut self.weights);
+        self.past.advance();
     }
 
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
-        let n = evaluator.count(batch);
-        if n == 0 {
+        if evaluator.count(batch) == 0 {
             return; // without labels the prior stands
         }
         let mean = self.weights.clone();
         let batch = Minibatch { reduction: Reduction::Mean, ..*batch };
-        let likelihood = NetworkObjective::new(evaluator, batch);
-        let pull = E::of(1.0 / (n as f64 * self.transition_var));
+        self.past.put(&batch);
+        let parts = self.past.parts(&batch);
+        let weigh = |(batch, factor): &(Minibatch<'_, E>, E)| {
+            factor.to_double() * evaluator.count(batch) as f64
+        };
+        let n: f64 = parts.iter().map(weigh).sum();
+        let likelihood = WindowObjective::new(evaluator, &parts);
+        let pull = E::of(1.0 / (n * self.transition_var));
         let mut posterior = Posterior { likelihood, mean: &mean, pull };
-        let mut state = self.optimizer.init(&self.weights);
-        descend(&self.optimizer, &mut posterior, &mut self.weights, &mut state, self.steps);
+        if self.memory == Memory::Restart {
+            self.state = self.optimizer.init(&self.weights);
+        }
+        descend(&self.optimizer, &mut posterior, &mut self.weights, &mut self.state, self.steps);
     }
 
     fn weights(&self) -> &[E] {
         &self.weights
+    }
+}
+
+impl<E: Weight, O: Optimizer<E>> Resumable<E> for Variational<E, O>
+where
+    O::State<Vec<E>>: Serialize + DeserializeOwned,
+{
+    fn save(&self) -> Result<Vec<u8>, CheckpointError> {
+        checkpoint::save("weights/vkf", &(&self.weights, &self.state, &self.past))
+    }
+    fn load(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
+        type Kept<E, S> = (Vec<E>, S, Past<E>);
+        let (weights, state, past): Kept<E, O::State<Vec<E>>> =
+            checkpoint::load("weights/vkf", bytes)?;
+        same_length(weights.len(), self.weights.len())?;
+        (self.weights, self.state, self.past) = (weights, state, past);
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ int main() {
     const int n = 32, few = 4, chains = 2, per_block = 20, blocks = 4, rows = blocks + chains - 1, steps = 2;
     dynamic_shared = (float *)aligned_alloc(64, 256 * 1024);
     std::vector<float> w(chains * PITCH), m(chains * PITCH), v(chains * PITCH), prior(chains * PITCH), pulls(chains),
-        partial(rows * PITCH), loss(rows), grad(chains * PITCH), images(2 * n * 1024), labels(2 * n), scales(chains, 1.f),
+        partial(rows * PITCH), loss(rows), grad(chains * PITCH), images(2 * n * 1024), labels(2 * n), scales(chains, 1.f), factors(chains * n, 1.f),
         z(chains * n), sums(1);
     std::vector<uint4> fragments(chains * 6 * FRAGMENTS);
     std::vector<int> counts = {n, few}, set_of = {1, 0}, first_set(chains, 0);
@@ -32,7 +32,7 @@ int main() {
         std::fill(partial.begin(), partial.end(), NAN); // what is not written shows
         launch(blocks, 1, THREADS, [&] {
             gradient(w.data(), fragments.data(), images.data(), labels.data(), counts.data(), set_of.data(),
-                     scales.data(), n, chains, n, per_block, partial.data(), loss.data());
+                     scales.data(), factors.data(), n, chains, n, per_block, partial.data(), loss.data());
         });
         update((float)(1e-3 / (1 - pow(0.9, k + 1))), (float)(1 / (1 - pow(0.999, k + 1))), grad.data());
         double total = 0, norm = 0;
@@ -48,6 +48,34 @@ int main() {
     total = 0;
     for (int i = 0; i < few; i++) total += cross_entropy(z[i], labels[i]);
     printf("four %.9g\n", total);
+    // Factors of images: the loss is their weighted sum, and the derivative is linear in them.
+    std::vector<std::vector<float>> derivatives;
+    for (const auto [early, late] : {std::pair{1.f, 0.f}, {0.f, 1.f}, {0.25f, 1.f}}) {
+        for (int i = 0; i < n; i++) factors[n + i] = i < n / 2 ? early : late;
+        launch(blocks, 1, THREADS, [&] {
+            gradient(w.data(), fragments.data(), images.data(), labels.data(), counts.data(), set_of.data(),
+                     scales.data(), factors.data(), n, chains, n, per_block, partial.data(), loss.data());
+        });
+        update(0.f, 1.f, grad.data());
+        derivatives.emplace_back(grad.begin() + PITCH, grad.begin() + PITCH + WEIGHTS);
+    }
+    double off = 0, length = 0, weighted = 0;
+    total = 0;
+    for (int b = n / per_block; b < blocks; b++) total += loss[b + 1];
+    for (int i = 0; i < n; i++) weighted += (i < n / 2 ? 0.25 : 1.0) * cross_entropy(z[n + i], labels[i]);
+    for (int i = 0; i < WEIGHTS; i++) {
+        const double a = 0.25 * derivatives[0][i] + derivatives[1][i] - derivatives[2][i];
+        off += a * a, length += (double)derivatives[2][i] * derivatives[2][i];
+    }
+    printf("factors %.9g\nweighted %.9g\nlinear %.9g\n", total, weighted, sqrt(off / length));
+    std::vector<float> average(chains * PITCH, 1.f), shares = {0.f, 0.25f};
+    launch(1, chains, 256, [&] { blend(w.data(), average.data(), shares.data()); });
+    double blended = 0;
+    for (int i = 0; i < WEIGHTS; i++) {
+        blended = fmax(blended, fabs(average[PITCH + i] - (0.75 + 0.25 * w[PITCH + i])));
+        blended = fmax(blended, fabs(average[i] - 1.0));
+    }
+    printf("blend %.9g\n", blended);
     for (int count : {few, few - 1}) {
         counts[0] = count;
         launch(1, 1, THREADS, [&] { losses(w.data(), images.data(), labels.data(), counts.data(), n, sums.data()); });

@@ -76,9 +76,7 @@ impl Unit {
     }
 
     fn label(&self) -> String {
-        let sigma2 = self.method.sigma2().map(|s| format!(" sigma^2={s}")).unwrap_or_default();
-        let steps = self.method.steps().map(|k| format!(" K={k}")).unwrap_or_default();
-        format!("{}{steps}{sigma2}, seed {}", self.method.name(), self.seed)
+        format!("{} {}, seed {}", self.method.name(), self.method.configuration(), self.seed)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The chains on all cores: one chain per core, a particle filter on all of them.
 
 use super::backend::{Backend, Board, Job, Unit};
+use super::beyond::{Beyond, Rule};
 use super::error::YearbookError;
 use super::method::{LONG, LR, YearbookMethod as Method};
 use super::seed::{Seed, batch};
@@ -62,6 +63,19 @@ fn filter(
         (Method::Particle(sigma2), Protocol::Published) => {
             Box::new(BestParticle::new(particles, sigma2, weights, seed.seed))
         }
+        (Method::Beyond(Beyond { rule, steps, window, memory, average }), _) => match rule {
+            Rule::Variational(sigma2) => Box::new(
+                Variational::new(adam, steps, sigma2, weights)?
+                    .with_window(window)
+                    .with_memory(memory),
+            ),
+            Rule::ImplicitMap | Rule::DirectFit => Box::new(
+                ImplicitMap::new(adam, steps, weights)
+                    .with_window(window)
+                    .with_memory(memory)
+                    .with_average(average),
+            ),
+        },
     })
 }
 

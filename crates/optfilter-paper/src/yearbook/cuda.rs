@@ -1,7 +1,8 @@
 //! The Yearbook experiment on the card: all chains side by side, year by year.
 //!
 //! The chains that take optimizer steps go through the years in lockstep, those with most steps first, so that in step k
-//! the chains still at work are the first ones. Particle filters go one configuration at a time, all seeds together.
+//! the chains still at work are the first ones. Chains with a window go together where window, steps and memory are the same
+//! (`cuda_windows.rs`). Particle filters go one configuration at a time, all seeds together.
 
 use super::backend::{Backend, Board, Job, Unit};
 use super::error::YearbookError;
@@ -17,6 +18,9 @@ use optfilter_nn::cuda::{Card, Chains, CudaError, Particles, noise_key};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+#[path = "cuda_windows.rs"]
+mod windows;
 
 /// Most images a chain learns from in a year.
 const CAPACITY: usize = 32;
@@ -62,10 +66,15 @@ impl Backend for Cuda {
         }
         let card = Card::open(job.network)?;
         let mut phases = Phases::new(&card);
-        let (clouds, mut points): (Vec<&Unit>, Vec<&Unit>) =
+        let (clouds, points): (Vec<&Unit>, Vec<&Unit>) =
             job.pending.iter().partition(|u| matches!(u.method, YearbookMethod::Particle(_)));
+        let (beyond, mut points): (Vec<&Unit>, Vec<&Unit>) =
+            points.into_iter().partition(|u| matches!(u.method, YearbookMethod::Beyond(_)));
         points.sort_by_key(|u| std::cmp::Reverse(u.method.steps()));
         if !points.is_empty() && !descend(&mut phases, job, &points, board)? {
+            return Ok(());
+        }
+        if !windows::run(&mut phases, job, beyond, board)? {
             return Ok(());
         }
         let mut rest = clouds;

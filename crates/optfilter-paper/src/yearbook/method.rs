@@ -1,5 +1,7 @@
 //! The five ways to keep the weights up to date, with their configurations.
 
+use super::beyond::{Beyond, Rule};
+
 /// Learning rate of every method and of the pre-training.
 pub const LR: f64 = 1e-3;
 /// Adam steps of the direct fit and of the variational filter.
@@ -27,6 +29,11 @@ pub enum YearbookMethod {
         /// sigma^2.
         f64,
     ),
+    /// A filter with a window of past years, which the paper does not have.
+    Beyond(
+        /// Which one, and how far back.
+        Beyond,
+    ),
 }
 
 impl YearbookMethod {
@@ -38,6 +45,7 @@ impl YearbookMethod {
             Self::DirectFit => "direct-fit",
             Self::Variational(_) => "VKF",
             Self::Particle(_) => "PF",
+            Self::Beyond(beyond) => beyond.name(),
         }
     }
     /// Optimizer steps per year.
@@ -45,6 +53,7 @@ impl YearbookMethod {
         match self {
             Self::ImplicitMap(k) => Some(*k),
             Self::DirectFit | Self::Variational(_) => Some(LONG),
+            Self::Beyond(beyond) => Some(beyond.steps),
             _ => None,
         }
     }
@@ -52,18 +61,30 @@ impl YearbookMethod {
     pub fn sigma2(&self) -> Option<f64> {
         match self {
             Self::Variational(s) | Self::Particle(s) => Some(*s),
+            Self::Beyond(Beyond { rule: Rule::Variational(s), .. }) => Some(*s),
             _ => None,
         }
     }
     /// Whether both protocols do the same.
     pub fn shared(&self) -> bool {
-        self.sigma2().is_none()
+        self.sigma2().is_none() || matches!(self, Self::Beyond(_))
+    }
+    /// Its settings in words: `K=50 sigma^2=0.01 L=7 g=0.8 carried`.
+    pub fn configuration(&self) -> String {
+        let steps = self.steps().map(|k| format!("K={k}"));
+        let sigma2 = self.sigma2().map(|s| format!("sigma^2={s}"));
+        let beyond = match self {
+            Self::Beyond(beyond) => Some(beyond.words()),
+            _ => None,
+        };
+        steps.into_iter().chain(sigma2).chain(beyond).collect::<Vec<_>>().join(" ")
     }
     /// Work per year in Adam steps: 1000 forward passes cost about as much as 400 steps.
     pub(crate) fn work(&self, particles: usize) -> f64 {
         match self {
             Self::Static => 1.0,
             Self::Particle(_) => 0.4 * particles as f64,
+            Self::Beyond(b) => f64::from(b.steps) * (b.window.length() + 1) as f64 + 1.0,
             _ => f64::from(self.steps().unwrap_or(0)) + 1.0,
         }
     }

@@ -10,6 +10,7 @@
 //! computed once.
 
 mod backend;
+mod beyond;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -26,6 +27,7 @@ mod store;
 mod summary;
 
 pub use backend::Progress;
+pub use beyond::{Beyond, Rule};
 pub use data::{DataError, Dataset};
 pub use error::YearbookError;
 pub use method::YearbookMethod;

@@ -31,6 +31,8 @@ pub enum Size {
     Short,
     /// All configurations: [`Options::full`].
     Full,
+    /// Beyond the paper: [`Options::beyond`].
+    Beyond,
 }
 
 /// What to run.
@@ -66,6 +68,7 @@ impl Options {
             Size::Demonstration => Self::demonstration(out),
             Size::Short => Self::short(out),
             Size::Full => Self::full(out),
+            Size::Beyond => Self::beyond(out),
         }
     }
 
@@ -123,6 +126,11 @@ impl Options {
             years: (1931, 2010),
             stop: Arc::default(),
         }
+    }
+
+    /// Windows of past years, which the paper does not have, beside the paper's filter, direct fit and static weights; 10 seeds.
+    pub fn beyond(out: PathBuf) -> Self {
+        Self { seeds: 10, methods: super::beyond::methods(), ..Self::short(out) }
     }
 
     /// Everything: all K, all sigma^2, 10 seeds, both protocols.

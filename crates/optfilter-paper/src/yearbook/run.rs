@@ -1,9 +1,11 @@
 //! The whole experiment: which chains, in which order, and what is left to do.
 
 use super::backend::{Backend, Board, Job, Progress, Unit};
+use super::beyond;
 use super::cpu::Cpu;
 use super::data::Dataset;
 use super::error::YearbookError;
+use super::method::YearbookMethod;
 use super::options::{Device, Options};
 use super::seed::Seed;
 use super::store::{Row, Store, key};
@@ -45,7 +47,8 @@ impl Outcome {
     /// The table as text: data and number of images first, one line per configuration, the chosen ones marked.
     pub fn text(&self) -> String {
         let mut out = format!("Yearbook: {}, {} images\n", self.data_name, self.images);
-        for t in &self.table {
+        let of_paper = |t: &&TableRow| !matches!(t.method, YearbookMethod::Beyond(_));
+        for t in self.table.iter().filter(of_paper) {
             let steps = t.method.steps().map(|k| format!("K={k}")).unwrap_or_default();
             let sigma2 = t.method.sigma2().map(|s| format!("sigma^2={s}")).unwrap_or_default();
             // A block of no years has no mean, one of a single year no half-width.
@@ -68,7 +71,7 @@ impl Outcome {
             out.push_str(line.trim_end());
             out.push('\n');
         }
-        out
+        out + &beyond::text(&self.table, &self.rows, self.seeds)
     }
 }
 

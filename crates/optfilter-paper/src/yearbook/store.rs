@@ -45,7 +45,11 @@ pub struct Row {
 pub(super) fn key(protocol: Protocol, method: YearbookMethod, seed: u64) -> String {
     let steps = method.steps().map(|s| s.to_string()).unwrap_or_default();
     let sigma2 = method.sigma2().map(|s| s.to_string()).unwrap_or_default();
-    format!("{},{},{steps},{sigma2},{seed}", protocol.name(), method.name())
+    let words = match method {
+        YearbookMethod::Beyond(beyond) => format!(" {}", beyond.words()),
+        _ => String::new(),
+    };
+    format!("{},{}{words},{steps},{sigma2},{seed}", protocol.name(), method.name())
 }
 
 /// The file with what it already holds.

@@ -176,6 +176,7 @@ fn curve(rows: &[Row], of: &TableRow) -> Curve {
         YearbookMethod::Variational(s) | YearbookMethod::Particle(s) => format!("sigma^2 = {s}"),
         YearbookMethod::Static => "static weights".into(),
         YearbookMethod::DirectFit => "direct fit".into(),
+        YearbookMethod::Beyond(_) => of.method.configuration(),
     };
     let years = by_year(rows, of.protocol, of.method);
     let points = years.iter().map(|(year, rows)| {
