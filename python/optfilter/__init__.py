@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import filters, likelihoods, models, optimizers
+from . import filters, likelihoods, models, nn, optimizers
 from ._ahead import Forecast, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
@@ -84,6 +84,7 @@ __all__ = [
     "likelihoods",
     "models",
     "monte_carlo",
+    "nn",
     "optimizers",
     "paper_systems",
     "reproduce",

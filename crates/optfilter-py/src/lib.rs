@@ -9,6 +9,7 @@ mod errors;
 mod filter;
 mod fit;
 mod model;
+mod nn;
 mod optimizer;
 mod problem;
 mod reproduce;
@@ -25,6 +26,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FLAGS", optfilter_model::table::FLAG_NAMES)?;
     module.add_class::<model::CoreModel>()?;
     module.add_class::<filter::CoreFilter>()?;
+    module.add_class::<nn::CoreFollower>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
     module.add_function(wrap_pyfunction!(problem::fit_spec, module)?)?;
