@@ -261,7 +261,7 @@ class Follower:
         if self._settings[0] != _network.describe(self.network):
             raise ValueError("network: cannot change once weights were learnt; use fit, or a new Follower")
         engine = self._build(*self._made)
-        engine.set_weights(self._engine.weights)
+        engine.set_weights(self._engine.weights, self._engine.updates)
         engine.set_scaling(*self._engine.scaling, float(self._samples))
         self._engine, self._settings = engine, self._described()
 
@@ -479,7 +479,7 @@ class Follower:
                     least = before.min(axis=-1, keepdims=True) if before.ndim == 1 else np.zeros_like(before[..., :1])
                     before = np.concatenate([before, least], axis=-1)
                 grown[at : at + before.size] = before.ravel()
-            engine.set_weights(grown)
+            engine.set_weights(grown, self._engine.updates)
             engine.set_scaling(*self._engine.scaling, float(self._samples))
             self._engine, self._made = engine, made
         self.classes_ = classes

@@ -259,8 +259,14 @@ impl CoreFollower {
         Ok(PyArray1::from_slice(py, self.lock(py)?.weights()))
     }
 
-    /// Other weights; the optimizer's memory and the window begin anew.
-    fn set_weights(&self, py: Python<'_>, weights: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+    /// Other weights, after so many updates; the optimizer's memory and the window begin anew.
+    #[pyo3(signature = (weights, updates = 0))]
+    fn set_weights(
+        &self,
+        py: Python<'_>,
+        weights: PyReadonlyArray1<'_, f32>,
+        updates: u64,
+    ) -> PyResult<()> {
         let (found, needed) = (weights.len(), self.network.len());
         if found != needed {
             return Err(bad("weights", format!("{needed} are needed, {found} were given")));
@@ -269,7 +275,9 @@ impl CoreFollower {
         if weights.iter().any(|w| !w.is_finite()) {
             return Err(bad("weights", "one of them is not a finite number"));
         }
-        self.lock(py)?.begin(&self.rules, weights.to_vec());
+        let mut moving = self.lock(py)?;
+        moving.begin(&self.rules, weights.to_vec());
+        moving.updates = updates;
         Ok(())
     }
 
