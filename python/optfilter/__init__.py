@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
-from . import filters, likelihoods, models, optimizers
+from typing import Any
+
+from . import filters, likelihoods, models, nn, optimizers
 from ._ahead import Forecast, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
@@ -85,6 +87,7 @@ __all__ = [
     "likelihoods",
     "models",
     "monte_carlo",
+    "nn",
     "optimizers",
     "paper_systems",
     "reproduce",
@@ -92,3 +95,12 @@ __all__ = [
     "simulate",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The doors to PyTorch and JAX open when they are asked for."""
+    if name in ("jax", "torch"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@
 pub mod adapt;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod describe;
 mod evaluate;
 pub mod filter;
 pub mod kernel;

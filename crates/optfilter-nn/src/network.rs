@@ -1,7 +1,7 @@
 //! A network: a sequence of layers over one flat weight vector.
 //!
 //! The weights lie layer by layer, the bias of a layer before its kernel; a convolution's kernel is
-//! `[3][3][in][out]`, a dense one `[in][out]`. That is the order in which `jax.flatten_util.ravel_pytree` lays out a
+//! `[row][column][in][out]`, a dense one `[in][out]`. That is the order in which `jax.flatten_util.ravel_pytree` lays out a
 //! Flax model of the same layers, so weights move between the two without a permutation.
 //!
 //! ```
@@ -60,7 +60,9 @@ pub enum NetworkError {
     #[error("the network ends in an image; add a flatten and a dense layer")]
     EndsInImage,
     /// A description that cannot be read.
-    #[error("network {text:?}: {reason}; write cnn, linear or mlp:64,64")]
+    #[error(
+        "network {text:?}: {reason}; write cnn, linear or mlp:64,64, or layers: conv:8,5,2 relu maxpool dense:16 tanh"
+    )]
     Description {
         /// The text.
         text: String,
@@ -129,6 +131,12 @@ impl Network {
                         9 * cin,
                     ))
                 }
+                (Layer::AnyConv { channels, size, .. }, Shape::Image { channels: cin, .. }) => {
+                    convs += 1;
+                    let taps = size * size;
+                    let kernel = vec![size, size, cin, channels];
+                    Some((format!("Conv_{}", convs - 1), channels, kernel, taps * cin))
+                }
                 (Layer::Dense { outputs }, Shape::Vector(n)) => {
                     denses += 1;
                     Some((format!("Dense_{}", denses - 1), outputs, vec![n, outputs], n))
@@ -194,7 +202,8 @@ impl Network {
         Self::new(Shape::Vector(inputs), layers)
     }
 
-    /// Reads `cnn`, `linear` or `mlp:64,64`. An image given to an `mlp` or `linear` is flattened.
+    /// Reads `cnn`, `linear`, `mlp:64,64` or layers (`conv:8,5,2 relu maxpool dense:16 tanh`, to which the last dense layer
+    /// is added). An image given to an `mlp` or `linear` is flattened.
     pub fn from_description(
         text: &str,
         input: Shape,
@@ -222,7 +231,10 @@ impl Network {
                     sizes.split(',').map(|s| s.trim().parse()).collect();
                 mlp(&hidden.map_err(|e| bad(e.to_string()))?)
             }
-            _ => Err(bad("unknown kind".into())),
+            _ => {
+                let layers = crate::describe::layers(text, input, outputs).map_err(bad)?;
+                Self::new(input, layers)
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Weights in and out as safetensors, the format in which networks travel between programs.
 //!
-//! Files are written with Flax's names and layouts (`Conv_0.kernel` as 3 x 3 x in x out, `Dense_0.kernel` as in x out).
+//! Files are written with Flax's names and layouts (`Conv_0.kernel` as rows x columns x in x out, `Dense_0.kernel` as in x out).
 //! Read are those, and files of a PyTorch `nn.Sequential` of the same layers (`0.weight`, `0.bias`, ...): its
-//! convolutions are out x in x 3 x 3, its dense kernels out x in, and a dense layer after a flatten counts channels
+//! convolutions are out x in x rows x columns, its dense kernels out x in, and a dense layer after a flatten counts channels
 //! before rows; all three are turned.
 
 use crate::kernel::Real;
@@ -91,7 +91,7 @@ pub fn from_bytes<E: Real>(network: &Network, bytes: &[u8]) -> Result<Vec<E>, We
             (Layer::Flatten, Some(Shape::Image { height, width, channels })) => {
                 flattened = Some((*height, *width, *channels))
             }
-            (Layer::Conv { .. } | Layer::Dense { .. }, _) => {
+            (Layer::Conv { .. } | Layer::AnyConv { .. } | Layer::Dense { .. }, _) => {
                 let [bias, kernel] = [0, 1].map(|i| &network.parameters()[2 * layer + i]);
                 let turned = torch.get(layer);
                 let names = match turned {
@@ -103,11 +103,11 @@ pub fn from_bytes<E: Real>(network: &Network, bytes: &[u8]) -> Result<Vec<E>, We
                 let out = &mut weights[kernel.offset..kernel.offset + kernel.len()];
                 match (turned.is_some(), kernel.shape.as_slice()) {
                     (false, shape) => copy(out, read(&file, &names[1], shape)?.into_iter()),
-                    (true, &[_, _, cin, cout]) => {
-                        let values = read(&file, &names[1], &[cout, cin, 3, 3])?;
+                    (true, &[rows, columns, cin, cout]) => {
+                        let values = read(&file, &names[1], &[cout, cin, rows, columns])?;
                         for (n, w) in out.iter_mut().enumerate() {
                             let (k, i, o) = (n / (cin * cout), n / cout % cin, n % cout);
-                            *w = E::of(values[(o * cin + i) * 9 + k]);
+                            *w = E::of(values[(o * cin + i) * rows * columns + k]);
                         }
                     }
                     (true, shape) => {

@@ -1,8 +1,8 @@
 //! The steps in which a network is evaluated: layers joined where one kernel does several, with their working memory.
 
 use crate::kernel::{
-    Aligned, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward, conv_pool_forward,
-    dense_backward, dense_forward, pool_backward, pool_forward, round_up,
+    Aligned, AnyConv, AnyPool, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward,
+    conv_pool_forward, dense_backward, dense_forward, pool_backward, pool_forward, round_up,
 };
 use crate::layer::{Layer, Shape};
 use crate::network::Network;
@@ -70,14 +70,35 @@ impl Form {
 pub(crate) enum Activation {
     None,
     Relu,
+    LeakyRelu,
+    Elu,
     Tanh,
 }
 
+/// Slope of a leaky ReLU below zero.
+const LEAK: f64 = 0.01;
+
 impl Activation {
+    /// That of a layer which is one.
+    fn of(layer: Option<&Layer>) -> Option<Self> {
+        match layer? {
+            Layer::Relu => Some(Self::Relu),
+            Layer::LeakyRelu => Some(Self::LeakyRelu),
+            Layer::Elu => Some(Self::Elu),
+            Layer::Tanh => Some(Self::Tanh),
+            _ => None,
+        }
+    }
     fn forward<E: Real>(self, out: &mut [E]) {
         match self {
             Self::None => {}
             Self::Relu => out.iter_mut().for_each(|v| *v = v.max(E::zero())),
+            Self::LeakyRelu => {
+                out.iter_mut().for_each(|v| *v = if *v > E::zero() { *v } else { *v * E::of(LEAK) })
+            }
+            Self::Elu => {
+                out.iter_mut().for_each(|v| *v = if *v > E::zero() { *v } else { v.exp_m1() })
+            }
             Self::Tanh => out.iter_mut().for_each(|v| *v = v.tanh()),
         }
     }
@@ -89,6 +110,14 @@ impl Activation {
                 .iter_mut()
                 .zip(out)
                 .for_each(|(g, y)| *g = if *y > E::zero() { *g } else { E::zero() }),
+            Self::LeakyRelu => g
+                .iter_mut()
+                .zip(out)
+                .for_each(|(g, y)| *g = if *y > E::zero() { *g } else { *g * E::of(LEAK) }),
+            Self::Elu => g
+                .iter_mut()
+                .zip(out)
+                .for_each(|(g, y)| *g = if *y > E::zero() { *g } else { *g * (*y + E::one()) }),
             Self::Tanh => g.iter_mut().zip(out).for_each(|(g, y)| *g = *g * (E::one() - *y * *y)),
         }
     }
@@ -175,7 +204,9 @@ impl<E: Real> Packed<E> {
 #[derive(Clone, Debug)]
 pub(crate) enum Work<E: Real> {
     Conv { shape: ConvShape, pool: bool, weights: Packed<E>, scratch: ConvScratch<E> },
+    AnyConv { shape: AnyConv, weights: Packed<E> },
     Dense { weights: Packed<E> },
+    AnyPool(AnyPool),
     Pool,
     Copy,
 }
@@ -209,18 +240,16 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
         at += 1;
         let mut activation = Activation::None;
         let mut pool = false;
-        if matches!(layers[first], Layer::Conv { .. } | Layer::Dense { .. }) {
-            if layers.get(at) == Some(&Layer::Relu) {
-                activation = Activation::Relu;
-                at += 1;
-            } else if layers.get(at) == Some(&Layer::Tanh) {
-                activation = Activation::Tanh;
-                at += 1;
-            }
+        if matches!(layers[first], Layer::Conv { .. } | Layer::AnyConv { .. } | Layer::Dense { .. })
+            && let Some(next) = Activation::of(layers.get(at))
+        {
+            activation = next;
+            at += 1;
         }
-        // ReLU and the maximum commute, so pooling joins either way; tanh is kept apart and pooled by a stage of its own.
+        // ReLU and the maximum commute, so pooling joins either way; other activations are kept apart and pooled by a stage
+        // of its own.
         if matches!(layers[first], Layer::Conv { .. })
-            && activation != Activation::Tanh
+            && matches!(activation, Activation::None | Activation::Relu)
             && layers.get(at) == Some(&Layer::MaxPool)
         {
             pool = true;
@@ -228,11 +257,8 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
         }
         let shape = shapes[at];
         let padded = match (layers[first], shape) {
-            (Layer::Conv { .. } | Layer::MaxPool, Shape::Image { channels, .. }) => {
-                match layers[first] {
-                    Layer::MaxPool => form.padded,
-                    _ => round_up(channels, lane),
-                }
+            (Layer::Conv { .. } | Layer::AnyConv { .. }, Shape::Image { channels, .. }) => {
+                round_up(channels, lane)
             }
             (_, Shape::Image { .. }) => form.padded,
             (_, Shape::Vector(n)) => round_up(n, lane),
@@ -245,6 +271,31 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
                 let weights = Packed::new(tensor(), 9, (cin, form.padded), (channels, padded));
                 Work::Conv { shape, pool, weights, scratch: ConvScratch::new() }
             }
+            (
+                Layer::AnyConv { channels, size, stride, border },
+                Shape::Image { height, width, channels: cin },
+            ) => {
+                let (rows, columns) = match shape {
+                    Shape::Image { height, width, .. } => (height, width),
+                    Shape::Vector(_) => (0, 0),
+                };
+                let sizes = AnyConv {
+                    input: (height, width),
+                    output: (rows, columns),
+                    size,
+                    stride,
+                    border,
+                    cin: form.padded,
+                    cout: padded,
+                };
+                let weights =
+                    Packed::new(tensor(), size * size, (cin, form.padded), (channels, padded));
+                Work::AnyConv { shape: sizes, weights }
+            }
+            (Layer::AnyPool { size, mean }, Shape::Image { height, width, .. }) => {
+                let channels = form.padded;
+                Work::AnyPool(AnyPool { input: (height, width), channels, size, mean })
+            }
             (Layer::Dense { outputs }, _) => Work::Dense {
                 weights: Packed::new(
                     tensor(),
@@ -255,15 +306,12 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
             },
             (Layer::MaxPool, _) => Work::Pool,
             (layer, _) => {
-                activation = match layer {
-                    Layer::Relu => Activation::Relu,
-                    Layer::Tanh => Activation::Tanh,
-                    _ => Activation::None,
-                };
+                activation = Activation::of(Some(&layer)).unwrap_or(Activation::None);
                 Work::Copy
             }
         };
-        let which = if pool || matches!(work, Work::Pool) { output.len() } else { 0 };
+        let which =
+            if pool || matches!(work, Work::Pool | Work::AnyPool(_)) { output.len() } else { 0 };
         let (out, dout) = (Aligned::zeros(output.len()), Aligned::zeros(output.len()));
         stages.push(Stage {
             work,
@@ -295,6 +343,12 @@ impl<E: Real> Stage<E> {
                     self.activation.forward(&mut self.out);
                 }
             }
+            Work::AnyConv { shape, weights: p } => {
+                // The border stays zero: every activation here is 0 at 0.
+                shape.forward(x, &p.w, &p.bias, &mut self.out);
+                self.activation.forward(&mut self.out);
+            }
+            Work::AnyPool(pool) => pool.forward(x, &mut self.out, &mut self.which),
             Work::Dense { weights: p } => {
                 dense_forward(level, x, &p.w, &p.bias, &mut self.out);
                 self.activation.forward(&mut self.out);
@@ -334,6 +388,15 @@ impl<E: Real> Stage<E> {
                 let (dwt, dbias) = (&mut p.dwt, &mut p.dbias);
                 conv_backward(level, *shape, x, &p.wt, &self.dout, which, dwt, dbias, dx, scratch);
             }
+            Work::AnyConv { shape, weights: p } => {
+                let (dwt, dbias) = (&mut p.dwt[..], &mut p.dbias[..]);
+                shape.backward((x, &p.wt, &self.dout), (dwt, dbias), dx)
+            }
+            Work::AnyPool(pool) => {
+                if let Some(dx) = dx {
+                    pool.backward(&self.dout, &self.which, dx);
+                }
+            }
             Work::Dense { weights: p } => {
                 dense_backward(level, x, &p.wt, &self.dout, &mut p.dwt, &mut p.dbias, dx)
             }
@@ -357,7 +420,9 @@ impl<E: Real> Stage<E> {
     /// The weights, where the stage has some.
     pub fn weights(&mut self) -> Option<&mut Packed<E>> {
         match &mut self.work {
-            Work::Conv { weights, .. } | Work::Dense { weights } => Some(weights),
+            Work::Conv { weights, .. }
+            | Work::AnyConv { weights, .. }
+            | Work::Dense { weights } => Some(weights),
             _ => None,
         }
     }

@@ -16,10 +16,44 @@ fn image(height: usize, width: usize, channels: usize) -> Shape {
 
 /// Networks that between them use every layer, fused and alone, with sizes that do and do not fill a lane.
 fn networks() -> Vec<(&'static str, Network)> {
-    use Layer::{Conv, Dense, Flatten, MaxPool, Relu, Tanh};
+    use Layer::{AnyConv, AnyPool, Conv, Dense, Elu, Flatten, LeakyRelu, MaxPool, Relu, Tanh};
     let net = |shape, layers: &[Layer]| Network::new(shape, layers.to_vec()).unwrap();
     vec![
         ("dense", net(Shape::Vector(5), &[Dense { outputs: 3 }])),
+        (
+            "any conv, elu, any pools, leaky relu",
+            net(
+                image(13, 11, 2),
+                &[
+                    AnyConv { channels: 5, size: 5, stride: 2, border: 2 },
+                    Elu,
+                    AnyConv { channels: 3, size: 2, stride: 1, border: 0 },
+                    LeakyRelu,
+                    AnyPool { size: 3, mean: false },
+                    AnyConv { channels: 4, size: 1, stride: 1, border: 0 },
+                    AnyPool { size: 1, mean: true },
+                    LeakyRelu,
+                    Flatten,
+                    Dense { outputs: 3 },
+                ],
+            ),
+        ),
+        (
+            "means of odd images between the usual convolutions",
+            net(
+                image(9, 10, 1),
+                &[
+                    Conv { channels: 3 },
+                    Elu,
+                    AnyPool { size: 2, mean: true },
+                    Conv { channels: 4 },
+                    Relu,
+                    AnyConv { channels: 6, size: 3, stride: 2, border: 1 },
+                    Flatten,
+                    Dense { outputs: 3 },
+                ],
+            ),
+        ),
         ("mlp relu", net(Shape::Vector(7), &[Dense { outputs: 9 }, Relu, Dense { outputs: 3 }])),
         (
             "mlp tanh",

@@ -10,6 +10,7 @@
 
 mod buffer;
 mod conv;
+mod conv_any;
 mod conv_back;
 mod dense;
 mod lane;
@@ -18,6 +19,7 @@ mod pool;
 
 pub use buffer::Aligned;
 pub use conv::{ConvShape, conv_forward, conv_pool_forward};
+pub use conv_any::{AnyConv, AnyPool};
 pub use conv_back::{ConvScratch, conv_backward};
 pub use dense::{dense_backward, dense_forward};
 pub use lane::{Lane, Level, Op, Real};

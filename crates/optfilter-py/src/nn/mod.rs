@@ -1,0 +1,349 @@
+//! A network with a filter, for the Python class `optfilter.nn.Follower`.
+//!
+//! Classes, names and defaults are Python's; here are arrays, the weights, and the loop over time steps. What a time step
+//! changes is put aside first and put back if it fails, so that nothing is ever half learnt. The interpreter's lock is
+//! released while networks compute, and signals are heard between optimizer steps.
+
+mod learn;
+mod scale;
+
+use crate::convert::{array, as_array, slice};
+use crate::errors::bad;
+use crate::problem::{read_spec, spec_error};
+use crate::threads::run_here;
+use learn::{Failure, Labels, Moving, Rules};
+use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
+use optfilter::checkpoint;
+use optfilter::rng::Stream;
+use optfilter_nn::filter::Window;
+use optfilter_nn::{Loss, Network, NetworkError, Shape, safetensors};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::types::{PyBytes, PyDict, PyType};
+use std::sync::{Mutex, MutexGuard};
+
+/// A network, its weights and how they follow.
+#[pyclass(frozen, module = "optfilter._core")]
+pub(crate) struct CoreFollower {
+    network: Network,
+    rules: Rules,
+    moving: Mutex<Moving>,
+}
+
+fn network_error(error: NetworkError) -> PyErr {
+    PyValueError::new_err(format!("network: {error}"))
+}
+
+/// Classes as whole numbers, or numbers.
+fn labels<'a>(
+    loss: Loss,
+    classes: Option<&'a PyReadonlyArray1<'_, u32>>,
+    values: Option<&'a [f64]>,
+) -> PyResult<Labels<'a>> {
+    match (loss, classes, values) {
+        (Loss::SquaredError, None, Some(values)) => Ok(Labels::Values(values)),
+        (Loss::SquaredError, _, _) => Err(bad("y", "numbers are needed, not classes")),
+        (_, Some(classes), None) => Ok(Labels::Classes(classes.as_slice()?)),
+        _ => Err(bad("y", "classes are needed, not numbers")),
+    }
+}
+
+/// What went wrong while learning, as the exception for it.
+fn failed(py: Python<'_>, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Network(error) => PyValueError::new_err(format!("X, y: {error}")),
+        // The question that stopped it has raised already.
+        Failure::Stopped => PyRuntimeError::new_err("stopped"),
+        Failure::Diverged { update, quantity } => {
+            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+            let make = || -> PyResult<PyErr> {
+                let class = CLASS.import(py, "optfilter._stream", "WeightsDiverged")?;
+                Ok(PyErr::from_value(class.call1((update, quantity))?))
+            };
+            make().unwrap_or_else(|error| error)
+        }
+    }
+}
+
+impl CoreFollower {
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Moving>> {
+        self.moving
+            .lock_py_attached(py)
+            .map_err(|_| PyRuntimeError::new_err("the follower was left broken by a failure"))
+    }
+
+    /// Finite features, whole samples.
+    fn check(&self, x: &[f64]) -> PyResult<()> {
+        let width = self.network.input().len();
+        if !x.len().is_multiple_of(width) {
+            let message = format!("samples have {width} numbers each; {} were given", x.len());
+            return Err(bad("X", message));
+        }
+        match x.iter().position(|v| !v.is_finite()) {
+            None => Ok(()),
+            Some(i) => {
+                let kind = if x[i].is_nan() { "NaN" } else { "infinity" };
+                let message = format!("sample {} has a feature that is {kind}", i / width);
+                Err(bad("X", message))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl CoreFollower {
+    /// `shape`: one number for vectors, three (rows, columns, channels) for images.
+    #[new]
+    fn new(
+        network: &str,
+        shape: Vec<usize>,
+        outputs: usize,
+        loss: &str,
+        spec: &str,
+        scale: bool,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let spec = read_spec(spec)?;
+        let shape = match *shape.as_slice() {
+            [n] if n > 0 => Shape::Vector(n),
+            [height, width, channels] if height * width * channels > 0 => {
+                Shape::Image { height, width, channels }
+            }
+            _ => return Err(bad("X", format!("samples of shape {shape:?} cannot be read"))),
+        };
+        let loss = match loss {
+            "binary" => Loss::BinaryCrossEntropy,
+            "classes" => Loss::SoftmaxCrossEntropy,
+            "squared" => Loss::SquaredError,
+            other => return Err(bad("loss", format!("there is no {other:?}"))),
+        };
+        let network = Network::from_description(network, shape, outputs).map_err(network_error)?;
+        let window = Window::new(spec.window(), spec.discount()).map_err(|e| bad("discount", e))?;
+        let rules = Rules {
+            rule: spec.rule().map_err(spec_error)?,
+            steps: spec.steps(),
+            carry: spec.carry(),
+            window,
+            loss,
+        };
+        let weights = network.init(&mut Stream::new(seed, 0, "initial weights"));
+        let moving = Mutex::new(Moving::new(&network, &rules, weights, scale));
+        Ok(Self { network, rules, moving })
+    }
+
+    /// Outputs (n, outputs) for samples: log-odds or logits of classes, values in the labels' units.
+    fn outputs<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let x = as_array("X", x)?;
+        let x = slice("X", &x)?;
+        self.check(x)?;
+        let mut guard = self.lock(py)?;
+        let moving = &mut *guard;
+        let z = py.detach(|| moving.outputs(&self.network, &self.rules, x));
+        let (n, outputs) = (x.len() / self.network.input().len(), self.network.outputs());
+        array(py, z, [n, outputs])
+    }
+
+    /// One time step; on an error nothing has changed.
+    #[pyo3(signature = (x, classes = None, values = None))]
+    fn learn(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        classes: Option<PyReadonlyArray1<'_, u32>>,
+        values: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let x = as_array("X", x)?;
+        let x = slice("X", &x)?;
+        self.check(x)?;
+        let values = values.map(|y| as_array("y", y)).transpose()?;
+        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
+        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let mut guard = self.lock(py)?;
+        let moving = &mut *guard;
+        run_here(py, |stop| moving.learn(&self.network, &self.rules, x, labels, stop))?
+            .map_err(|failure| failed(py, failure))
+    }
+
+    /// Time passes, and nothing is labelled.
+    fn skip(&self, py: Python<'_>) -> PyResult<()> {
+        self.lock(py)?.skip();
+        Ok(())
+    }
+
+    /// Up to `most` steps of Adam on the mean loss of all samples; returns the steps taken and the last loss.
+    #[pyo3(signature = (x, classes, values, most, tolerance))]
+    fn settle(
+        &self,
+        py: Python<'_>,
+        x: &Bound<'_, PyAny>,
+        classes: Option<PyReadonlyArray1<'_, u32>>,
+        values: Option<&Bound<'_, PyAny>>,
+        most: u32,
+        tolerance: f64,
+    ) -> PyResult<(u32, f64)> {
+        let x = as_array("X", x)?;
+        let x = slice("X", &x)?;
+        self.check(x)?;
+        let values = values.map(|y| as_array("y", y)).transpose()?;
+        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
+        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let mut guard = self.lock(py)?;
+        let moving = &mut *guard;
+        run_here(py, |stop| {
+            moving.settle(&self.network, &self.rules, x, labels, (most, tolerance), stop)
+        })?
+        .map_err(|failure| failed(py, failure))
+    }
+
+    /// Predicts, scores and learns, time step after time step: `ends` are their last samples, exclusive. `tell` hears of
+    /// each thousand samples.
+    #[pyo3(signature = (x, classes, values, ends, tell))]
+    fn follow<'py>(
+        &self,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        classes: Option<PyReadonlyArray1<'py, u32>>,
+        values: Option<&Bound<'py, PyAny>>,
+        ends: Vec<usize>,
+        tell: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let x = as_array("X", x)?;
+        let x = slice("X", &x)?;
+        self.check(x)?;
+        let values = values.map(|y| as_array("y", y)).transpose()?;
+        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
+        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let mut guard = self.lock(py)?;
+        let moving = &mut *guard;
+        let mut raised = None;
+        let mut hear = |steps: usize| -> bool {
+            let Some(tell) = &tell else { return true };
+            let told = Python::attach(|py| tell.call1(py, (steps,)).map(|_| ()));
+            raised = told.err();
+            raised.is_none()
+        };
+        let followed = run_here(py, |stop| {
+            moving.follow(&self.network, &self.rules, x, labels, &ends, stop, &mut hear)
+        })?;
+        if let Some(error) = raised {
+            return Err(error);
+        }
+        let scores = followed.map_err(|failure| failed(py, failure))?;
+        let steps = scores.len();
+        let out = PyDict::new(py);
+        out.set_item("loss", array(py, scores.iter().map(|s| s.loss).collect(), [steps])?)?;
+        let right: Vec<i64> = scores.iter().map(|s| s.right as i64).collect();
+        out.set_item("right", PyArray1::from_vec(py, right))?;
+        let errors = scores.iter().map(|s| s.squared_error).collect();
+        out.set_item("squared_error", array(py, errors, [steps])?)?;
+        Ok(out)
+    }
+
+    /// Number of time steps learnt from.
+    #[getter]
+    fn updates(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.lock(py)?.updates)
+    }
+
+    /// The tensors of weights: name, shape, and where each starts in the flat vector.
+    #[getter]
+    fn parameters(&self) -> Vec<(String, Vec<usize>, usize)> {
+        let tensors = self.network.parameters().iter();
+        tensors.map(|p| (p.name.clone(), p.shape.clone(), p.offset)).collect()
+    }
+
+    /// All weights, flat.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        Ok(PyArray1::from_slice(py, self.lock(py)?.weights()))
+    }
+
+    /// Other weights, after so many updates; the optimizer's memory and the window begin anew.
+    #[pyo3(signature = (weights, updates = 0))]
+    fn set_weights(
+        &self,
+        py: Python<'_>,
+        weights: PyReadonlyArray1<'_, f32>,
+        updates: u64,
+    ) -> PyResult<()> {
+        let (found, needed) = (weights.len(), self.network.len());
+        if found != needed {
+            return Err(bad("weights", format!("{needed} are needed, {found} were given")));
+        }
+        let weights = weights.as_slice()?;
+        if weights.iter().any(|w| !w.is_finite()) {
+            return Err(bad("weights", "one of them is not a finite number"));
+        }
+        let mut moving = self.lock(py)?;
+        moving.begin(&self.rules, weights.to_vec());
+        moving.updates = updates;
+        Ok(())
+    }
+
+    /// Mean and factor of every feature, and of every label.
+    #[getter]
+    fn scaling(&self, py: Python<'_>) -> PyResult<(Vec<(f64, f64)>, Vec<(f64, f64)>)> {
+        Ok(self.lock(py)?.scaler.now().clone())
+    }
+
+    /// Another scaling, worth that of so many samples.
+    fn set_scaling(
+        &self,
+        py: Python<'_>,
+        features: Vec<(f64, f64)>,
+        labels: Vec<(f64, f64)>,
+        samples: f64,
+    ) -> PyResult<()> {
+        let mut moving = self.lock(py)?;
+        let scaler = &mut moving.scaler;
+        let (f, l) = (scaler.features.len(), scaler.labels.len());
+        if (features.len(), labels.len()) != (f, l) {
+            let message = format!("{f} features and {l} labels are needed");
+            return Err(bad("scaling", message));
+        }
+        scaler.set(&features, &labels, samples);
+        Ok(())
+    }
+
+    /// The weights as a safetensors file with Flax's names, and a text that belongs to them.
+    #[pyo3(signature = (about = None))]
+    fn to_safetensors<'py>(
+        &self,
+        py: Python<'py>,
+        about: Option<String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = safetensors::to_bytes(&self.network, self.lock(py)?.weights(), about);
+        let bytes = bytes.map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// The weights from a safetensors file of Flax or PyTorch.
+    fn from_safetensors(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        let weights: Vec<f32> = safetensors::from_bytes(&self.network, bytes)
+            .map_err(|e| bad("weights", e.to_string()))?;
+        if weights.iter().any(|w| !w.is_finite()) {
+            return Err(bad("weights", "one of them is not a finite number"));
+        }
+        self.lock(py)?.begin(&self.rules, weights);
+        Ok(())
+    }
+
+    /// Everything that is remembered.
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let moving = self.lock(py)?;
+        let bytes = checkpoint::save("python/follower", &moving.kept());
+        Ok(PyBytes::new(py, &bytes.map_err(|e| PyValueError::new_err(e.to_string()))?))
+    }
+
+    /// Takes up what was saved by a follower of the same network and settings.
+    fn load(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        let kept = checkpoint::load("python/follower", bytes)
+            .map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let fits = self.lock(py)?.take_up(kept);
+        if !fits {
+            return Err(bad("state", "is of another network"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+"""What belongs to saved weights: settings, scaling and classes, in the metadata of the safetensors file.
+
+The lines are those of the command line (``optfilter adapt --save``), one for each thing: ``network mlp:64,64``,
+``feature MEAN FACTOR`` in their order, ``class NAME`` in theirs; lines that a reader does not know are left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _network, optimizers
+
+_RULES = {
+    "gd": lambda lr, more: optimizers.SGD(lr),
+    "momentum": lambda lr, more: optimizers.SGD(lr, more.get("decay", 0.9)),
+    "nesterov": lambda lr, more: optimizers.SGD(lr, more.get("decay", 0.9), True),
+    "adam": lambda lr, more: optimizers.Adam(lr, more.get("beta1", 0.9), more.get("beta2", 0.999), more.get("eps", 1e-8)),
+    "rmsprop": lambda lr, more: optimizers.RMSProp(
+        lr, more.get("decay", 0.9), more.get("eps", 1e-8), more.get("eps_in_sqrt", True)
+    ),
+    "adagrad": lambda lr, more: optimizers.Adagrad(lr, more.get("accumulator", 0.1), more.get("eps", 1e-7)),
+    "adadelta": lambda lr, more: optimizers.Adadelta(lr, more.get("decay", 0.9), more.get("eps", 1e-6)),
+}
+
+
+@dataclass
+class Saved:
+    """What a file says beside its weights."""
+
+    settings: dict[str, Any]
+    shape: list[int]
+    features: list[tuple[float, float]]
+    targets: list[tuple[float, float]]
+    classes: Optional[NDArray[Any]]
+    samples: int
+
+    @property
+    def outputs(self) -> int:
+        return max(len(self.targets), 1)
+
+
+def text(
+    follower: Any,
+    shape: list[int],
+    scaling: tuple[list[tuple[float, float]], list[tuple[float, float]]],
+    classes: Optional[NDArray[Any]],
+    samples: int,
+) -> str:
+    """The lines for a follower."""
+    rule = optimizers.Adam(1e-3) if follower.optimizer is None else follower.optimizer
+    spec = rule._spec()
+    lines = [
+        f"network {_network.describe(follower.network)}",
+        "method imap",
+        f"optimizer {spec.pop('optimizer')}",
+        f"lr {spec.pop('lr')!r}",
+        f"rule {json.dumps(spec)}",
+        f"carry {'true' if follower.carry else 'false'}",
+        f"seed {follower.seed}",
+        f"window {follower.window} {float(follower.discount)!r}",
+        f"steps {follower.steps}",
+        f"shape {' '.join(map(str, shape))}",
+        f"samples {samples}",
+        f"scale {'true' if follower.scale else 'false'}",
+    ]
+    lines += [f"feature {mean!r} {factor!r}" for mean, factor in scaling[0]]
+    lines += [f"target {mean!r} {factor!r}" for mean, factor in scaling[1]] or ["target 0.0 1.0"]
+    if classes is not None:
+        lines.append(f"labels {classes.dtype.str}")
+        lines += ["class " + str(c).replace("\n", " ").replace("\r", " ") for c in classes.tolist()]
+    return "\n".join(lines) + "\n"
+
+
+def parse(data: bytes, path: str) -> Saved:
+    """What the bytes of a file say; an error names the line."""
+    try:
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8 : 8 + length])
+        about = header.get("__metadata__", {}).get("optfilter")
+    except (struct.error, ValueError, AttributeError):
+        raise ValueError(f"{path}: is not a safetensors file") from None
+    if about is None:
+        raise ValueError(f"{path}: has weights but no settings; give it as Follower(network, weights=...)")
+    settings: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
+    for line in about.splitlines():
+        key, _, value = line.partition(" ")
+        found.setdefault(key, []).append(value)
+    try:
+        one = {key: values[0] for key, values in found.items()}
+        settings["network"] = one["network"]
+        settings["optimizer"] = _RULES[one["optimizer"]](float(one["lr"]), json.loads(one.get("rule", "{}")))
+        settings["carry"] = one.get("carry") == "true"
+        settings["seed"] = int(one.get("seed", "0"))
+        settings["scale"] = one.get("scale", "true") == "true"
+        settings["steps"] = int(one.get("steps", "50"))
+        window, _, discount = one.get("window", "0 1").partition(" ")
+        settings["window"], settings["discount"] = int(window), float(discount)
+        pairs = {key: [(float(v.split()[0]), float(v.split()[1])) for v in found.get(key, [])] for key in ("feature", "target")}
+        classes = None
+        if "class" in found:
+            kind = np.dtype(one["labels"]) if "labels" in one else None
+            truth = kind is not None and kind.kind == "b"
+            classes = np.array([name == "True" for name in found["class"]] if truth else found["class"])
+            classes = classes if kind is None else classes.astype(kind)
+        shape = [int(v) for v in one["shape"].split()] if "shape" in one else [len(pairs["feature"])]
+        settings["task"] = "regression" if classes is None else "classification"
+        samples = int(one.get("samples", "1000"))
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise ValueError(f"{path}: what it says of its settings is damaged ({error})") from None
+    return Saved(settings, shape, pairs["feature"], pairs["target"], classes, samples)
