@@ -4,7 +4,7 @@
 #
 # PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev, as `cargo test`,
 # whose dependencies it shares; `release` is what `pip install .` gives users). Results do not depend on
-# it to the last bit. PEERS=0 leaves out Ray, JAX and optax, and with them the tests that need them.
+# it to the last bit. PEERS=0 leaves out Ray, Dask, Spark, JAX and optax, and with them the tests that need them.
 # Needs cargo and a package index.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -37,6 +37,9 @@ done)
 if [ "${PEERS:-1}" != 0 ]; then
     "$python" -m pip install --quiet --disable-pip-version-check ray jax optax \
         || echo "Ray, JAX or optax does not install here: their tests are skipped"
+    # Spark also needs Java (Debian: default-jre-headless).
+    "$python" -m pip install --quiet --disable-pip-version-check "ray[data]" "dask[dataframe]" distributed pyspark \
+        || echo "Dask, Ray or Spark does not install here: their tests are skipped"
 fi
 phase "the other doors: the program and the library"
 mkdir "$work/doors"

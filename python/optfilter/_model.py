@@ -255,6 +255,7 @@ class Model:
                 raise ValueError(f"{label}: {size} names are needed, {len(given)} were given")
         self.has_names = bool(observations)
         self.state_angles: tuple[bool, ...] = (False,) * self.n
+        self.state_turns: tuple[float, ...] = (2 * np.pi,) * self.n
         self.state_names = tuple(states) or tuple(f"x{i}" for i in range(self.n))
         self.observation_names = tuple(observations) or tuple(f"y{i}" for i in range(self.m))
         self.input_names = tuple(inputs) or tuple(f"u{i}" for i in range(self.inputs))
@@ -573,3 +574,4 @@ class TextModel(Model):
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
         self.state_angles = tuple(about["state_angles"])
+        self.state_turns = tuple(about["state_turns"])

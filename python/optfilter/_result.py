@@ -121,9 +121,9 @@ class FilterResult:
         if truth.shape != self.means.shape:
             raise ValueError(f"truth: must have shape {self.means.shape}, not {truth.shape}")
         errors = self.means - truth
-        for i, angle in enumerate(self.model.state_angles):
+        for i, (angle, turn) in enumerate(zip(self.model.state_angles, self.model.state_turns)):
             if angle:
-                errors[..., i] -= 2 * np.pi * np.round(errors[..., i] / (2 * np.pi))
+                errors[..., i] -= turn * np.round(errors[..., i] / turn)
         return errors
 
     def rmse(self, truth: Any) -> Any:

@@ -190,6 +190,21 @@ fn one(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Angles that are read as radians and go far beyond a turn either way.
+fn degrees_note(spec: &ModelSpec, largest: &[f64]) -> String {
+    let radians =
+        |i: usize| spec.observation_angles[i] && spec.observation_turns[i] == std::f64::consts::TAU;
+    let suspicious = |(i, v): &(usize, &f64)| radians(*i) && **v > 2.0 * std::f64::consts::TAU;
+    let note = |(i, v): (usize, &f64)| {
+        let name = &spec.observations[i];
+        format!(
+            "{name} is an angle in radians and reaches {}; if it is in degrees, write angle = \"degrees\"\n",
+            style::short(*v)
+        )
+    };
+    largest.iter().enumerate().filter(suspicious).map(note).collect()
+}
+
 fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f64) -> String {
     let tally = &outcome.tally;
     let rows = tally.rows - outcome.resumed_at;
@@ -248,6 +263,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             style::short(tally.mean_nis())
         ));
     }
+    out.push_str(&degrees_note(spec, &tally.largest));
     out
 }
 

@@ -134,3 +134,20 @@ fn a_diagnosis_says_what_is_wrong() {
     assert!(json["residuals"]["y"]["ljung_box_p"].as_f64().unwrap() < 0.01, "{json}");
     assert!(folder.read("r.svg").contains("<title>Innovations of"));
 }
+
+#[test]
+fn degrees_that_are_read_as_radians_are_noticed() {
+    let folder = Folder::new();
+    let text = "states = [\"h\"]\n[dynamics]\nh = \"h\"\n[observation]\nc = { equation = \"h\", angle = true }\n[process_noise]\n\
+                var = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n[filter]\nmethod = \"kf\"\n";
+    let (model, data) = (folder.write("m.toml", text), folder.write("d.csv", "c\n271\n275\n280\n"));
+    let said =
+        |model: &str| String::from_utf8_lossy(&run(&["filter", model, &data]).stderr).into_owned();
+    assert!(
+        said(&model).contains("c is an angle in radians and reaches 280.0"),
+        "{}",
+        said(&model)
+    );
+    let right = folder.write("d.toml", &text.replace("angle = true", "angle = \"degrees\""));
+    assert!(!said(&right).contains("in radians"), "{}", said(&right));
+}

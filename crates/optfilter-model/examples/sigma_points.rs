@@ -80,7 +80,7 @@ fn score(spec: &ModelSpec, data: &Dataset, filter: &FilterSpec) -> Outcome<[f64;
         log_likelihood += estimate.log_likelihood;
         for i in 0..n {
             let error = estimate.mean[i] - data.truth[row * n + i];
-            let error = if spec.state_angles[i] { error.wrap_angle() } else { error };
+            let error = if spec.state_angles[i] { error.wrap(spec.state_turns[i]) } else { error };
             square += error * error / variances[i];
         }
     })??;

@@ -11,6 +11,7 @@ use optfilter::model::{
 };
 use optfilter::scalar::Scalar;
 use optfilter_run::{Pace, RunModel, Size};
+use std::f64::consts::TAU;
 use std::sync::Arc;
 
 /// The compiled equations of a model file.
@@ -24,8 +25,9 @@ pub struct TextModel {
     observation: Equations,
     /// The observation before its links, and which components have one; `None` if none has.
     canonical: Option<Arc<(Equations, Vec<bool>)>>,
-    state_angles: Vec<bool>,
-    observation_angles: Vec<bool>,
+    /// The length of a whole turn of each state and measurement that is an angle.
+    state_angles: Vec<Option<f64>>,
+    observation_angles: Vec<Option<f64>>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
     pace: Pace,
@@ -139,8 +141,8 @@ impl TextModel {
             time: spec.time,
             observation: observation.equations,
             canonical,
-            state_angles: spec.state_angles.clone(),
-            observation_angles: spec.observation_angles.clone(),
+            state_angles: turns(&spec.state_angles, &spec.state_turns),
+            observation_angles: turns(&spec.observation_angles, &spec.observation_turns),
             pace,
             process_laws,
             measurement_laws,
@@ -252,6 +254,11 @@ impl TextModel {
     }
 }
 
+/// The length of a whole turn of each component that is an angle.
+fn turns(angles: &[bool], turns: &[f64]) -> Vec<Option<f64>> {
+    angles.iter().zip(turns).map(|(angle, turn)| angle.then_some(*turn)).collect()
+}
+
 /// Calls with the inputs of an exact solution, the last of which may be 1.
 #[inline]
 fn with_constant(exact: &Linear<Dyn, Dyn>, u: &[f64], call: impl FnOnce(&[f64])) {
@@ -313,7 +320,10 @@ impl Dynamics for TextModel {
         self.dynamics.has_reverse().then_some(Self::transition_reversed)
     }
     fn is_state_angle(&self, component: usize) -> bool {
-        self.state_angles.get(component).copied().unwrap_or(false)
+        self.state_angles.get(component).is_some_and(Option::is_some)
+    }
+    fn state_turn(&self, component: usize) -> f64 {
+        self.state_angles.get(component).copied().flatten().unwrap_or(TAU)
     }
     fn process_stretch(&self) -> Option<Stretch<Self>> {
         self.process_laws.as_ref()?;
@@ -338,7 +348,10 @@ impl Observation for TextModel {
         (self.states > ONE_SWEEP && self.observation.has_reverse()).then_some(pull_back)
     }
     fn is_angle(&self, component: usize) -> bool {
-        self.observation_angles.get(component).copied().unwrap_or(false)
+        self.observation_angles.get(component).is_some_and(Option::is_some)
+    }
+    fn turn(&self, component: usize) -> f64 {
+        self.observation_angles.get(component).copied().flatten().unwrap_or(TAU)
     }
     fn measurement_stretch(&self) -> Option<Stretch<Self>> {
         self.measurement_laws.as_ref()?;

@@ -217,3 +217,57 @@ fn constant_terms_and_inputs_are_held_over_a_step() {
     assert!((found.means[1] - (3.5 - 2.5 * slow)).abs() < 1e-14, "{:?}", found.means);
     assert!((found.covs[1] - (0.4 * fast + 0.3 * (1.0 - fast))).abs() < 1e-14, "{:?}", found.covs);
 }
+
+/// A heading in degrees, or in hours of a day, is the heading in radians in other units, for every filter.
+#[test]
+fn angles_have_any_whole_turn() {
+    let system = |angle: &str, unit: f64| {
+        let text = format!(
+            "states = [\"heading\", \"rate\"]\n[dynamics]\nheading = \"heading + rate\"\nrate = \"rate\"\n[angles]\n\
+             heading = {angle}\n[observation]\ncompass = {{ equation = \"heading\", angle = {angle} }}\n[process_noise]\n\
+             std = {{ heading = {}, rate = {} }}\n[measurement_noise]\nstd = {}\n[initial]\nmean = [{}, {}]\nstd = {}\n",
+            0.05 * unit,
+            0.02 * unit,
+            0.2 * unit,
+            3.0 * unit,
+            0.1 * unit,
+            0.3 * unit,
+        );
+        model(&text)
+    };
+    let turn = std::f64::consts::TAU;
+    let wrapped = |y: f64, turn: f64| y - turn * (y / turn + 0.5).floor();
+    for (angle, length) in [("\"degrees\"", 360.0), ("24", 24.0)] {
+        let unit = length / turn;
+        let seen: Vec<f64> = (0..60)
+            .map(|k| {
+                if k % 9 == 4 {
+                    NAN
+                } else {
+                    3.0 + 0.3 * f64::from(k) + 0.2 * (1.7 * f64::from(k)).sin()
+                }
+            })
+            .collect();
+        let radians: Vec<f64> = seen.iter().map(|y| wrapped(*y, turn)).collect();
+        let others: Vec<f64> = seen.iter().map(|y| wrapped(y * unit, length)).collect();
+        for method in ["kf", "ekf", "iekf", "ukf", "pf", "etkf"] {
+            let filter = FilterSpec::of(method).unwrap();
+            let run = |spec: &ModelSpec, y: &[f64]| {
+                spec.runner(&filter).unwrap().filter(&Series::new(y, 1).unwrap()).unwrap().means
+            };
+            let (plain, other) =
+                (run(&system("true", 1.0), &radians), run(&system(angle, unit), &others));
+            for (a, b) in plain.iter().zip(&other) {
+                let off = wrapped(a * unit - b, length);
+                assert!(off.abs() < 1e-6 * unit.max(1.0), "{method} {angle}: {a} {b}");
+            }
+            assert!(other.iter().step_by(2).all(|v| v.abs() <= length / 2.0), "{method}");
+            assert!(plain.iter().step_by(2).any(|v| *v < -2.0), "the heading must go round");
+        }
+    }
+    let wrong = ModelSpec::parse(
+        "m.toml",
+        "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[angles]\nx = \"grads\"\n[observation]\ny = \"x\"\n",
+    );
+    assert!(wrong.unwrap_err().message.contains("the length of a whole turn"));
+}

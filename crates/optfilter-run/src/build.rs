@@ -478,7 +478,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
             ),
             widens,
             even,
-            state_angles: (0..n).map(|i| model.is_state_angle(i)).collect(),
+            state_angles: (0..n)
+                .map(|i| model.is_state_angle(i).then(|| model.state_turn(i)))
+                .collect(),
             discrete: problem.discrete(m),
             word: self.word.clone(),
             gauge: Gauge::new(m, self.spec.gate, problem.bounds.clone()),

@@ -84,7 +84,8 @@ fn loses_the_state<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> bool
             if let (Some(last), false) = (&last, failed) {
                 for i in 0..m {
                     let change = y[i] - last[i];
-                    let change = if model.is_angle(i) { change.wrap_angle() } else { change };
+                    let change =
+                        if model.is_angle(i) { change.wrap(model.turn(i)) } else { change };
                     errors[i] += out.innovation[i] * out.innovation[i];
                     changes[i] += change * change;
                 }

@@ -33,7 +33,8 @@ where
     pub(crate) widens: bool,
     /// Whether irregular times are an error.
     pub(crate) even: bool,
-    pub(crate) state_angles: Vec<bool>,
+    /// The length of a whole turn of each state that is an angle.
+    pub(crate) state_angles: Vec<Option<f64>>,
     /// Which measurements count, or tell zeros from ones.
     pub(crate) discrete: Vec<bool>,
     pub(crate) expected: Box<Expected>,
@@ -53,8 +54,8 @@ where
     #[inline(always)]
     fn wrap(&self, mean: &mut [f64]) {
         for (v, angle) in mean.iter_mut().zip(&self.state_angles) {
-            if *angle {
-                *v = v.wrap_angle();
+            if let Some(turn) = angle {
+                *v = v.wrap(*turn);
             }
         }
     }

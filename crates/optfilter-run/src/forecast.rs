@@ -85,10 +85,10 @@ impl Spread {
 }
 
 /// An angle as the one within half a turn of `centre`; other numbers as they are.
-fn near(value: f64, centre: f64, angle: bool) -> f64 {
+fn near(value: f64, centre: f64, angle: Option<f64>) -> f64 {
     match angle {
-        true => centre + (value - centre).wrap_angle(),
-        false => value,
+        Some(turn) => centre + (value - centre).wrap(turn),
+        None => value,
     }
 }
 
@@ -183,7 +183,7 @@ impl Ahead<'_> {
     ) -> Result<Both, RunError> {
         let measured = self.measured(live, mean, states, weights, stream)?;
         let of_state = |i: usize| {
-            let angle = self.outlook.is_state_angle(i);
+            let angle = self.outlook.state_angle(i);
             let values = states.chunks_exact(self.n).map(|x| near(x[i], mean[i], angle));
             let mut draws: Vec<_> = values.zip(weights.iter().copied()).collect();
             Spread::sampled(mean[i], &mut draws)
@@ -205,7 +205,7 @@ impl Ahead<'_> {
         let total: f64 = weights.iter().sum();
         let mut centre = vec![0.0; self.m];
         live.expected(mean, self.u, self.step, &mut centre);
-        let around = |i: usize, y: f64| near(y, centre[i], self.outlook.is_angle(i));
+        let around = |i: usize, y: f64| near(y, centre[i], self.outlook.angle(i));
         for (x, weight) in states.chunks_exact(self.n).zip(weights) {
             live.expected(x, self.u, self.step, &mut y);
             for (i, (mean, y)) in means.iter_mut().zip(&y).enumerate() {

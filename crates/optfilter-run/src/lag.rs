@@ -146,8 +146,8 @@ impl Lag {
 
     fn wrapped(&self, mut late: Late) -> Late {
         for (i, v) in late.mean.iter_mut().enumerate() {
-            if self.outlook.is_state_angle(i) {
-                *v = v.wrap_angle();
+            if let Some(turn) = self.outlook.state_angle(i) {
+                *v = v.wrap(turn);
             }
         }
         late

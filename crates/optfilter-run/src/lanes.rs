@@ -75,8 +75,11 @@ where
             self.likelihood.expect(&mut seen);
             for i in 0..m {
                 let difference = y[i] - seen[i];
-                out[k * m + i] =
-                    if self.model.is_angle(i) { difference.wrap_angle() } else { difference };
+                out[k * m + i] = if self.model.is_angle(i) {
+                    difference.wrap(self.model.turn(i))
+                } else {
+                    difference
+                };
             }
         }
         out

@@ -181,6 +181,10 @@ macro_rules! delegate {
                 self.0.is_state_angle(component)
             }
             #[inline(always)]
+            fn state_turn(&self, component: usize) -> f64 {
+                self.0.state_turn(component)
+            }
+            #[inline(always)]
             fn process_stretch(&self) -> Option<Stretch<Self>> {
                 self.0.process_stretch()?;
                 Some(|model, u, step, out| {
@@ -236,6 +240,10 @@ macro_rules! delegate {
             #[inline(always)]
             fn is_angle(&self, component: usize) -> bool {
                 self.0.is_angle(component)
+            }
+            #[inline(always)]
+            fn turn(&self, component: usize) -> f64 {
+                self.0.turn(component)
             }
             #[inline(always)]
             fn measurement_stretch(&self) -> Option<Stretch<Self>> {

@@ -31,10 +31,10 @@ pub trait Outlook: Send + Sync {
     fn is_posterior(&self) -> bool;
     /// Random numbers of trajectory `run`, for a purpose.
     fn stream(&self, run: u64, purpose: &str) -> Stream;
-    /// Whether state `i` is an angle.
-    fn is_state_angle(&self, i: usize) -> bool;
-    /// Whether measurement `i` is an angle.
-    fn is_angle(&self, i: usize) -> bool;
+    /// The length of a whole turn of state `i`, if it is an angle.
+    fn state_angle(&self, i: usize) -> Option<f64>;
+    /// The same of measurement `i`.
+    fn angle(&self, i: usize) -> Option<f64>;
     /// The filtered belief before row `k`, given the smoothed one at it.
     fn smooth_back(
         &self,
@@ -150,11 +150,11 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         Stream::new(self.spec.seed(), run, purpose)
     }
 
-    fn is_state_angle(&self, i: usize) -> bool {
-        self.model.is_state_angle(i)
+    fn state_angle(&self, i: usize) -> Option<f64> {
+        self.model.is_state_angle(i).then(|| self.model.state_turn(i))
     }
-    fn is_angle(&self, i: usize) -> bool {
-        self.model.is_angle(i)
+    fn angle(&self, i: usize) -> Option<f64> {
+        self.model.is_angle(i).then(|| self.model.turn(i))
     }
 
     fn smooth_back(

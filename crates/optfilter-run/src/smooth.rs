@@ -122,8 +122,8 @@ pub fn smooth_from(
     };
     let n = runner.dims().0;
     for state in out.means.chunks_exact_mut(n) {
-        for (_, v) in state.iter_mut().enumerate().filter(|(i, _)| outlook.is_state_angle(*i)) {
-            *v = v.wrap_angle();
+        for (i, v) in state.iter_mut().enumerate() {
+            *v = outlook.state_angle(i).map_or(*v, |turn| v.wrap(turn));
         }
     }
     Ok(out)
@@ -327,8 +327,8 @@ impl<'a> Parents<'a> {
         let (l, mut sum) = (&self.factor, 0.0);
         for i in 0..n {
             let mut v = x[i] - image[i];
-            if self.outlook.is_state_angle(i) {
-                v = v.wrap_angle();
+            if let Some(turn) = self.outlook.state_angle(i) {
+                v = v.wrap(turn);
             }
             for k in 0..i {
                 v -= l[(i, k)] * z[k];

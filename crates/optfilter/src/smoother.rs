@@ -89,7 +89,7 @@ where
         &self,
         filtered: &GaussianBelief<N>,
         next: &GaussianBelief<N>,
-        is_angle: impl Fn(usize) -> bool,
+        turn: impl Fn(usize) -> Option<f64>,
         index: u64,
     ) -> Result<GaussianBelief<N>, FilterError> {
         let Some(root) = psd_factor(&self.predicted.cov) else {
@@ -102,8 +102,8 @@ where
         let gain = gain.transpose();
         let mut shift = &next.mean - &self.predicted.mean;
         for i in 0..shift.nrows() {
-            if is_angle(i) {
-                shift[i] = Scalar::wrap_angle(shift[i]);
+            if let Some(turn) = turn(i) {
+                shift[i] = Scalar::wrap(shift[i], turn);
             }
         }
         let mean = &filtered.mean + product(&gain, &shift);
@@ -152,7 +152,7 @@ where
     ) -> Result<Joint<Self::State>, FilterError>;
 
     /// Whether state `i` is an angle.
-    fn is_state_angle(&self, i: usize) -> bool;
+    fn state_angle(&self, i: usize) -> Option<f64>;
 
     /// Filters a series from `start` and smooths it: the belief at every row, given all rows.
     fn smooth(
@@ -206,7 +206,7 @@ where
             return Ok(next.clone());
         }
         let joint = self.joint(filtered, u, step)?;
-        let angle = |i| self.is_state_angle(i);
+        let angle = |i| self.state_angle(i);
         let mut smoothed = joint.smoothed(filtered, next, angle, step.index)?;
         if let Some(bounds) = self.bounds().filter(|bounds| !smoothed.is_within(bounds)) {
             bounds.project(smoothed.mean.as_mut_slice());

@@ -20,6 +20,8 @@ pub struct Tally {
     error_squares: Vec<f64>,
     change_squares: Vec<f64>,
     counts: Vec<u64>,
+    /// The largest measurements.
+    pub largest: Vec<f64>,
 }
 
 impl Tally {
@@ -29,6 +31,7 @@ impl Tally {
             error_squares: vec![0.0; outputs],
             change_squares: vec![0.0; outputs],
             counts: vec![0; outputs],
+            largest: vec![0.0; outputs],
             ..Self::default()
         }
     }
@@ -60,6 +63,7 @@ impl Tally {
             }
             if !y[i].is_nan() {
                 last[i] = y[i];
+                self.largest[i] = self.largest[i].max(y[i].abs());
             }
         }
     }

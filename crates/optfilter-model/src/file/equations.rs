@@ -43,7 +43,7 @@ impl Reader {
         &self,
         states: &[String],
         fields: &[Field],
-    ) -> Result<(Time, Vec<(Entry, Equation)>, Vec<bool>), Diagnostic> {
+    ) -> Result<(Time, Vec<(Entry, Equation)>, Vec<Option<f64>>), Diagnostic> {
         let Some(entries) = self.table("dynamics")? else {
             let help = format!("add [dynamics] with a line {} = \"...\"", fields[0].name);
             return Err(self.missing("the table [dynamics] is missing").help(help));
@@ -80,18 +80,33 @@ impl Reader {
             equations.push(slot.ok_or_else(missing)?);
         }
         let time = self.read_integrator(continuous)?;
-        let mut angles = vec![false; states.len()];
+        let mut angles = vec![None; states.len()];
         if let Some(entries) = self.table("angles")? {
             for entry in entries {
                 let places = places(states, &entry.key);
                 if places.is_empty() {
                     return Err(self.unknown(entry, states, "states"));
                 }
-                let flag = self.flag(&entry.value)?;
-                places.into_iter().for_each(|i| angles[i] = flag);
+                let turn = self.read_angle(&entry.value)?;
+                places.into_iter().for_each(|i| angles[i] = turn);
             }
         }
         Ok((time, equations, angles))
+    }
+
+    /// How long a whole turn is, of what may be an angle: true (radians), "degrees", or its length.
+    fn read_angle(&self, value: &Value) -> Result<Option<f64>, Diagnostic> {
+        match &value.kind {
+            Kind::Flag(on) => Ok(on.then_some(std::f64::consts::TAU)),
+            Kind::Text(text, _) if text == "radians" => Ok(Some(std::f64::consts::TAU)),
+            Kind::Text(text, _) if text == "degrees" => Ok(Some(360.0)),
+            Kind::Number(_) => self.positive(value).map(Some),
+            _ => {
+                let message =
+                    "an angle is true (radians), \"degrees\", or the length of a whole turn";
+                Err(self.at(&value.at, message))
+            }
+        }
     }
 
     pub(super) fn read_integrator(&self, continuous: bool) -> Result<Time, Diagnostic> {
@@ -154,9 +169,9 @@ impl Reader {
     pub(super) fn read_observation<'a>(
         &self,
         entry: &'a Entry,
-    ) -> Result<(&'a Value, bool, LikelihoodKind), Diagnostic> {
+    ) -> Result<(&'a Value, Option<f64>, LikelihoodKind), Diagnostic> {
         let Kind::Table(entries) = &entry.value.kind else {
-            return Ok((&entry.value, false, LikelihoodKind::Gaussian));
+            return Ok((&entry.value, None, LikelihoodKind::Gaussian));
         };
         let known = ["equation", "size", "angle", "likelihood", "dof", "delta", "link"];
         self.check_keys(entries, &known, &format!("observation.{}", entry.key))?;
@@ -165,7 +180,7 @@ impl Reader {
             let message = format!("`{}` has no equation", entry.key);
             return Err(self.at(&entry.key_at, message).help("add equation = \"...\""));
         };
-        let angle = find("angle").map_or(Ok(false), |e| self.flag(&e.value))?;
+        let angle = find("angle").map_or(Ok(None), |e| self.read_angle(&e.value))?;
         let number =
             |key: &str, default: f64| find(key).map_or(Ok(default), |e| self.positive(&e.value));
         let linked = |name: &str| match find("link") {

@@ -149,8 +149,12 @@ pub struct ModelSpec {
     pub likelihoods: Vec<LikelihoodKind>,
     /// Which observations are angles.
     pub observation_angles: Vec<bool>,
+    /// The length of a whole turn of each.
+    pub observation_turns: Vec<f64>,
     /// Which states are angles.
     pub state_angles: Vec<bool>,
+    /// The length of a whole turn of each.
+    pub state_turns: Vec<f64>,
     /// Lower and upper bounds of each state, if any state has them.
     pub bounds: Option<Vec<(f64, f64)>>,
     /// Process noise, if given.

@@ -200,8 +200,10 @@ impl Reader {
             time,
             observation: observation_equations,
             likelihoods,
-            observation_angles,
-            state_angles,
+            observation_angles: turns_of(&observation_angles).0,
+            observation_turns: turns_of(&observation_angles).1,
+            state_angles: turns_of(&state_angles).0,
+            state_turns: turns_of(&state_angles).1,
             bounds,
             process_noise,
             measurement_cov,
@@ -253,6 +255,12 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Which components are angles, and how long their whole turns are.
+fn turns_of(angles: &[Option<f64>]) -> (Vec<bool>, Vec<f64>) {
+    let turn = |angle: &Option<f64>| angle.unwrap_or(std::f64::consts::TAU);
+    (angles.iter().map(Option::is_some).collect(), angles.iter().map(turn).collect())
 }
 
 /// A parameter that the system does not have and the file's own equations do not mention, most likely misspelt.

@@ -41,6 +41,7 @@ impl TextFamily {
             wider.dynamics.push(Equation { text, ast, over: Vec::new() });
             wider.states.push(name.clone());
             wider.state_angles.push(false);
+            wider.state_turns.push(std::f64::consts::TAU);
         }
         let is_free = |name: &str| places.iter().any(|&i| spec.parameters[i].0 == *name);
         wider.parameters.retain(|(name, _)| !is_free(name));
@@ -89,10 +90,10 @@ impl Family for TextFamily {
     fn rate<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], out: &mut [S]) {
         self.wider(theta, x, out, |x, out| self.model.rate(x, u, out));
     }
-    fn is_state_angle(&self, component: usize) -> bool {
-        self.model.is_state_angle(component)
+    fn state_angle(&self, component: usize) -> Option<f64> {
+        self.model.is_state_angle(component).then(|| self.model.state_turn(component))
     }
-    fn is_angle(&self, component: usize) -> bool {
-        self.model.is_angle(component)
+    fn angle(&self, component: usize) -> Option<f64> {
+        self.model.is_angle(component).then(|| self.model.turn(component))
     }
 }

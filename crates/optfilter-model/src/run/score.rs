@@ -158,7 +158,8 @@ impl Dataset {
     fn change(&self, spec: &ModelSpec, row: usize, last: &mut [f64], change: &mut [f64]) {
         for (i, &y) in self.output(row).iter().enumerate() {
             let by = y - last[i];
-            change[i] = if spec.observation_angles[i] { by.wrap_angle() } else { by };
+            change[i] =
+                if spec.observation_angles[i] { by.wrap(spec.observation_turns[i]) } else { by };
             if !y.is_nan() {
                 last[i] = y;
             }
@@ -226,7 +227,9 @@ impl Dataset {
             if !self.truth.is_empty() {
                 let off = |i: usize| {
                     let e = estimate.mean[i] - self.truth[row * n + i];
-                    (if spec.state_angles[i] { e.wrap_angle() } else { e } / yard.truth[i]).powi(2)
+                    (if spec.state_angles[i] { e.wrap(spec.state_turns[i]) } else { e }
+                        / yard.truth[i])
+                        .powi(2)
                 };
                 out.truth[row] = mean((0..n).map(off));
             }

@@ -258,6 +258,7 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     let filter = serde_json::to_string(&spec.filter).unwrap_or_default();
     about.set_item("filter", filter)?;
     about.set_item("state_angles", &spec.state_angles)?;
+    about.set_item("state_turns", &spec.state_turns)?;
     about.set_item("observation_angles", &spec.observation_angles)?;
     about.set_item("time_column", &spec.time_column)?;
     about.set_item("seconds_per_unit", spec.seconds_per_unit)?;

@@ -10,7 +10,7 @@ use crate::callable::{CallableModel, Differentiable, Extra};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,
-    RandomWalk, Step,
+    RandomWalk, Step, Stretch,
 };
 use optfilter::scalar::Scalar;
 use optfilter_model::TextModel;
@@ -105,6 +105,20 @@ impl Dynamics for AnyModel {
             c => c.state_angles.get(component).copied().unwrap_or(false)
         )
     }
+    fn state_turn(&self, component: usize) -> f64 {
+        each!(self, m => m.state_turn(component), _c => std::f64::consts::TAU)
+    }
+    fn process_stretch(&self) -> Option<Stretch<Self>> {
+        let Self::Text(text) = self else { return None };
+        text.process_stretch()?;
+        Some(|model, u, step, out| {
+            if let Self::Text(text) = model
+                && let Some(write) = text.process_stretch()
+            {
+                write(text, u, step, out);
+            }
+        })
+    }
 }
 
 impl Observation for AnyModel {
@@ -159,6 +173,20 @@ impl Observation for AnyModel {
             m => m.is_angle(component),
             c => c.angles.get(component).copied().unwrap_or(false)
         )
+    }
+    fn turn(&self, component: usize) -> f64 {
+        each!(self, m => m.turn(component), _c => std::f64::consts::TAU)
+    }
+    fn measurement_stretch(&self) -> Option<Stretch<Self>> {
+        let Self::Text(text) = self else { return None };
+        text.measurement_stretch()?;
+        Some(|model, u, step, out| {
+            if let Self::Text(text) = model
+                && let Some(write) = text.measurement_stretch()
+            {
+                write(text, u, step, out);
+            }
+        })
     }
 }
 

@@ -168,8 +168,8 @@ where
         let mut seen = OVector::<f64, M::Output>::zeros_generic(m, U1);
         for (j, row) in rows.chunks_exact_mut(stride).enumerate() {
             if self.model.is_angle(j) {
-                let origin = row[0];
-                row.iter_mut().for_each(|v| *v = origin + (*v - origin).wrap_angle());
+                let (origin, turn) = (row[0], self.model.turn(j));
+                row.iter_mut().for_each(|v| *v = origin + (*v - origin).wrap(turn));
             }
             seen[j] = centre(row, count);
             // A measurement that nobody made: no spread, no innovation, and so no effect.

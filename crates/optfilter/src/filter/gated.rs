@@ -175,7 +175,7 @@ where
         self.filter.joint(belief, u, step)
     }
 
-    fn is_state_angle(&self, i: usize) -> bool {
-        self.filter.is_state_angle(i)
+    fn state_angle(&self, i: usize) -> Option<f64> {
+        self.filter.state_angle(i)
     }
 }

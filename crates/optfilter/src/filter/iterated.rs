@@ -152,7 +152,7 @@ where
         )
     }
 
-    fn is_state_angle(&self, i: usize) -> bool {
-        self.model.is_state_angle(i)
+    fn state_angle(&self, i: usize) -> Option<f64> {
+        self.model.is_state_angle(i).then(|| self.model.state_turn(i))
     }
 }

@@ -315,11 +315,11 @@ where
                 }
                 measured[i] = Lanes([y[i]; LANES]);
                 if self.model.is_angle(i) {
-                    measured[i] = eta[i] + (measured[i] - eta[i]).wrap_angle();
+                    measured[i] = eta[i] + (measured[i] - eta[i]).wrap(self.model.turn(i));
                 }
                 let mut deviation = expected[i] - Lanes([origin[i]; LANES]);
                 if self.model.is_angle(i) {
-                    deviation = deviation.wrap_angle();
+                    deviation = deviation.wrap(self.model.turn(i));
                 }
                 let weighted = weights * deviation;
                 sums[i] += weighted;
@@ -329,7 +329,7 @@ where
                 for j in 0..=i {
                     let mut other = expected[j] - Lanes([origin[j]; LANES]);
                     if self.model.is_angle(j) {
-                        other = other.wrap_angle();
+                        other = other.wrap(self.model.turn(j));
                     }
                     squares[(i, j)] += weighted * other;
                 }

@@ -131,7 +131,11 @@ where
         let mut turned = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
         for i in 0..m.value() {
             let y = self.y[i];
-            turned[i] = if self.model.is_angle(i) { eta[i] + (y - eta[i]).wrap_angle() } else { y };
+            turned[i] = if self.model.is_angle(i) {
+                eta[i] + (y - eta[i]).wrap(self.model.turn(i))
+            } else {
+                y
+            };
         }
         f(turned.as_slice())
     }

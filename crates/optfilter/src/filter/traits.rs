@@ -432,7 +432,7 @@ where
         v[i] = match (observed.has(i), observation.is_angle(i)) {
             (false, _) => 0.0,
             (true, false) => difference,
-            (true, true) => crate::scalar::Scalar::wrap_angle(difference),
+            (true, true) => crate::scalar::Scalar::wrap(difference, observation.turn(i)),
         };
     }
     v

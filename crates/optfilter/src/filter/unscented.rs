@@ -155,7 +155,7 @@ where
         spread: f64,
         d: D,
         f: &impl VectorFunction,
-        is_angle: impl Fn(usize) -> bool,
+        turn: impl Fn(usize) -> Option<f64>,
     ) -> Self
     where
         DefaultAllocator: Allocator<N, N>,
@@ -179,7 +179,10 @@ where
             for i in 0..d.value() {
                 for image in [&mut out.ahead[(i, j)], &mut out.behind[(i, j)]] {
                     let deviation = *image - out.centre[i];
-                    *image = if is_angle(i) { Scalar::wrap_angle(deviation) } else { deviation };
+                    *image = match turn(i) {
+                        Some(turn) => Scalar::wrap(deviation, turn),
+                        None => deviation,
+                    };
                 }
             }
         }
@@ -311,7 +314,7 @@ where
             w.spread,
             n,
             &TransitionAt { dynamics: &self.model, u, step },
-            |i| self.model.is_state_angle(i),
+            |i| self.state_angle(i),
         );
         let shift = spread.shift(&w);
         let cov = spread.cov(&w, &shift) + q;
@@ -339,7 +342,7 @@ where
             w.spread,
             m,
             &ObservationAt { observation: &self.model, u, step },
-            |i| self.model.is_angle(i),
+            |i| self.model.is_angle(i).then(|| self.model.turn(i)),
         );
         for i in 0..m.value() {
             if !observed.has(i) {
@@ -408,7 +411,7 @@ where
             w.spread,
             n,
             &TransitionAt { dynamics: &self.model, u, step },
-            |i| self.model.is_state_angle(i),
+            |i| self.state_angle(i),
         );
         let shift = spread.shift(&w);
         let spread_cov = spread.cov(&w, &shift);
@@ -419,8 +422,8 @@ where
         Ok(Joint { predicted, factor, image, rest })
     }
 
-    fn is_state_angle(&self, i: usize) -> bool {
-        self.model.is_state_angle(i)
+    fn state_angle(&self, i: usize) -> Option<f64> {
+        self.model.is_state_angle(i).then(|| self.model.state_turn(i))
     }
 }
 

@@ -33,9 +33,13 @@ pub trait Drift: Sized {
     fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
         None
     }
-    /// Whether a component of the state is an angle in radians.
+    /// Whether a component of the state is an angle.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
+    }
+    /// How long a whole turn of such a component is.
+    fn state_turn(&self, _component: usize) -> f64 {
+        core::f64::consts::TAU
     }
 }
 
@@ -110,6 +114,9 @@ where
     fn is_state_angle(&self, component: usize) -> bool {
         self.drift.is_state_angle(component)
     }
+    fn state_turn(&self, component: usize) -> f64 {
+        self.drift.state_turn(component)
+    }
 }
 
 /// An integrated equation is seen the way its drift says, if it says so.
@@ -147,6 +154,9 @@ impl<D: Observation> Observation for Integrated<D> {
     }
     fn is_angle(&self, component: usize) -> bool {
         self.drift.is_angle(component)
+    }
+    fn turn(&self, component: usize) -> f64 {
+        self.drift.turn(component)
     }
 }
 

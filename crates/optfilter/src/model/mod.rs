@@ -145,9 +145,15 @@ pub trait Dynamics: Sized {
         None
     }
 
-    /// Whether a component of the state is an angle in radians, to be compared modulo whole turns.
+    /// Whether a component of the state is an angle, to be compared modulo whole turns.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
+    }
+
+    /// How long a whole turn of such a component is; 2 pi, as angles are in radians unless said otherwise.
+    #[inline(always)]
+    fn state_turn(&self, _component: usize) -> f64 {
+        core::f64::consts::TAU
     }
 
     /// How the process noise of a step is [stretched], if inputs or the time have a say in it.
@@ -201,9 +207,15 @@ pub trait Observation: Sized {
         None
     }
 
-    /// Whether a component of the measurement is an angle in radians, to be compared modulo whole turns.
+    /// Whether a component of the measurement is an angle, to be compared modulo whole turns.
     fn is_angle(&self, _component: usize) -> bool {
         false
+    }
+
+    /// How long a whole turn of such a component is; 2 pi, as angles are in radians unless said otherwise.
+    #[inline(always)]
+    fn turn(&self, _component: usize) -> f64 {
+        core::f64::consts::TAU
     }
 
     /// How the noise of a measurement is [stretched], if inputs or the time have a say in it.
@@ -270,6 +282,10 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
         self.dynamics.is_state_angle(component)
     }
     #[inline(always)]
+    fn state_turn(&self, component: usize) -> f64 {
+        self.dynamics.state_turn(component)
+    }
+    #[inline(always)]
     fn process_stretch(&self) -> Option<Stretch<Self>> {
         self.dynamics.process_stretch()?;
         Some(|pair, u, step, out| {
@@ -314,6 +330,10 @@ impl<D, O: Observation> Observation for Pair<D, O> {
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation.is_angle(component)
+    }
+    #[inline(always)]
+    fn turn(&self, component: usize) -> f64 {
+        self.observation.turn(component)
     }
     #[inline(always)]
     fn measurement_stretch(&self) -> Option<Stretch<Self>> {

@@ -159,10 +159,14 @@ pub trait Scalar:
     fn square(self) -> Self {
         self * self
     }
-    /// The angle brought into [-pi, pi) by whole turns. The derivative passes through unchanged.
+    /// The angle in radians brought into [-pi, pi) by whole turns. The derivative passes through unchanged.
     #[inline(always)]
     fn wrap_angle(self) -> Self {
-        let turn = core::f64::consts::TAU;
+        self.wrap(core::f64::consts::TAU)
+    }
+    /// The same for an angle whose whole turn is this long: 360 for degrees.
+    #[inline(always)]
+    fn wrap(self, turn: f64) -> Self {
         self - (self.scale(1.0 / turn) + Self::from_f64(0.5)).floor().scale(turn)
     }
 

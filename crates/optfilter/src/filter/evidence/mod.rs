@@ -95,14 +95,14 @@ pub trait Family {
     /// Writes the rate of change of a state.
     fn rate<S: Scalar>(&self, _theta: &[S], _x: &[S], _u: &[f64], _out: &mut [S]) {}
 
-    /// Whether a component of the state is an angle.
-    fn is_state_angle(&self, _component: usize) -> bool {
-        false
+    /// The length of a whole turn, of a component of the state that is an angle.
+    fn state_angle(&self, _component: usize) -> Option<f64> {
+        None
     }
 
-    /// Whether a component of the measurement is an angle.
-    fn is_angle(&self, _component: usize) -> bool {
-        false
+    /// The same of a component of the measurement.
+    fn angle(&self, _component: usize) -> Option<f64> {
+        None
     }
 }
 
@@ -383,7 +383,7 @@ fn residual<S: Scalar, F: Family>(
             return S::ZERO;
         }
         let difference = S::from_f64(y[i]) - predicted[i];
-        if family.is_angle(i) { difference.wrap_angle() } else { difference }
+        family.angle(i).map_or(difference, |turn| difference.wrap(turn))
     })
 }
 

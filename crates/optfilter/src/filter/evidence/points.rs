@@ -19,7 +19,7 @@ fn images<S: Scalar>(
     spread: f64,
     d: usize,
     f: impl Fn(&[S], &mut [S]),
-    is_angle: impl Fn(usize) -> bool,
+    angle: impl Fn(usize) -> Option<f64>,
 ) -> Images<S> {
     let n = mean.len();
     let mut out = Images {
@@ -35,7 +35,7 @@ fn images<S: Scalar>(
             f(point.as_slice(), &mut image);
             for i in 0..d {
                 let deviation = image[i] - out.centre[i];
-                columns[(i, j)] = if is_angle(i) { deviation.wrap_angle() } else { deviation };
+                columns[(i, j)] = angle(i).map_or(deviation, |turn| deviation.wrap(turn));
             }
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn predict<S: Scalar, F: Family>(
         w.spread,
         belief.mean.len(),
         |x, out| family.transition(&setting.theta, x, row.u, &row.step, out),
-        |i| family.is_state_angle(i),
+        |i| family.state_angle(i),
     );
     let shift = spread.shift(w);
     belief.cov = spread.cov(w, &shift) + q;
@@ -89,7 +89,7 @@ pub(super) fn update<S: Scalar, F: Family>(
         w.spread,
         m,
         |x, out| family.observe(&setting.theta, x, row.u, &row.step, out),
-        |i| family.is_angle(i),
+        |i| family.angle(i),
     );
     for i in (0..m).filter(|&i| !observed.has(i)) {
         seen.centre[i] = S::ZERO;
