@@ -15,7 +15,7 @@ const TABS = ["step", "map", "board", "model", "take"];
 const MANY = 4000; // rows beyond which the error bars of an implicit filter come second
 const store = new Store();
 /** The number of the newest answer that is drawn, of each filter. @type {Record<string, number>} */
-const newest = { asked: 0, a: 0, b: 0 };
+const newest = { asked: 0, a: 0, b: 0, step: 0 };
 /** What the program last said of the subject, and of each filter. @type {any} */
 const known = { about: null, a: null, b: null, opened: null, gallery: [] };
 const controls = new Controls(the("settings"), store);
@@ -117,9 +117,13 @@ const lanes = { a: new Lane(() => runSide("a")), b: new Lane(() => runSide("b"))
 async function openStep() {
   const now = store.now;
   if (!known.about || now.tab !== "step" || frozen) return;
+  const number = ++newest.asked;
   const opened = await ask("api/step", { from: { lane: "step" }, subject: now.subject, filter: /** @type {any} */ (now)[now.side] || now.a, row: now.row, along: now.along });
-  known.opened = { opened, along: now.along };
-  drawStep(opened, known.about, now.along);
+  if (number < newest.step || now.subject !== store.now.subject) return;
+  newest.step = number;
+  const side = /** @type {any} */ (now)[now.side] ? now.side : "a";
+  known.opened = [opened, known.about, now.along, side, /** @type {any} */ (now)[side].method];
+  drawStep(.../** @type {[any, any, number[], string, string]} */ (known.opened));
   document.documentElement.dataset.opened = String(opened.row);
 }
 
@@ -377,7 +381,7 @@ function wire() {
   const again = () => {
     if (!known.about) return;
     redraw();
-    if (known.opened) drawStep(known.opened.opened, known.about, known.opened.along);
+    if (known.opened) drawStep(.../** @type {[any, any, number[], string, string]} */ (known.opened));
     map.draw();
   };
   window.addEventListener("resize", again);
