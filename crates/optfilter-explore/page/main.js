@@ -14,11 +14,17 @@ import { Timeline } from "./timeline.js";
 const TABS = ["step", "map", "board", "model", "take"];
 const MANY = 4000; // rows beyond which the error bars of an implicit filter come second
 const store = new Store();
+/** The number of the newest answer that is drawn, of each filter. @type {Record<string, number>} */
+const newest = { asked: 0, a: 0, b: 0, step: 0 };
 /** What the program last said of the subject, and of each filter. @type {any} */
 const known = { about: null, a: null, b: null, opened: null, gallery: [] };
 const controls = new Controls(the("settings"), store);
 const timeline = new Timeline(the("timeline"), (row) => store.change({ row }, { quiet: true }),
-  (from, to) => store.change({ from, to }, { quiet: true }), (text) => (the("hover").textContent = text));
+  (from, to) => store.change({ from, to }, { quiet: true }), (text, aloud) => {
+    // Those who walk by keys hear it; a pointer would talk without end.
+    the("hover").setAttribute("aria-live", aloud ? "polite" : "off");
+    the("hover").textContent = text;
+  });
 const editor = new ModelEditor((text) => store.change({ subject: { ...store.now.subject, model: text } }));
 const map = new ScoreMap(store, complain);
 const board = new LeaderBoard(store, complain);
@@ -84,6 +90,7 @@ async function runSide(side) {
   if (!known.about || !now[side]) return;
   const { about } = known;
   const begun = performance.now();
+  const number = ++newest.asked;
   const body = (/** @type {boolean} */ bars) => ({
     from: { lane: side }, subject: now.subject, filter: now[side], bars, chosen: now.chosen,
     view: { from: now.from, to: now.to, states: now.states, observations: now.observations },
@@ -92,13 +99,16 @@ async function runSide(side) {
   const quick = about.rows > MANY && now[side].method === "imap" && !now[side].carry;
   for (const bars of quick ? [false, true] : [true]) {
     const { head, drawn } = await askRun(body(bars));
-    if (known.about !== about || now[side] !== /** @type {any} */ (store.now)[side]) return;
+    // While a slider moves, every answer that is newer than what is drawn is worth drawing.
+    if (known.about !== about || !(/** @type {any} */ (store.now)[side]) || number < newest[side]) return;
+    newest[side] = number;
     content();
     known[side] = head;
     timeline.drawn[side] = drawn;
     redraw();
     document.documentElement.dataset.drawnMs = (performance.now() - begun).toFixed(1);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
+    if (now[side] !== /** @type {any} */ (store.now)[side]) return;
   }
 }
 
@@ -107,9 +117,13 @@ const lanes = { a: new Lane(() => runSide("a")), b: new Lane(() => runSide("b"))
 async function openStep() {
   const now = store.now;
   if (!known.about || now.tab !== "step" || frozen) return;
+  const number = ++newest.asked;
   const opened = await ask("api/step", { from: { lane: "step" }, subject: now.subject, filter: /** @type {any} */ (now)[now.side] || now.a, row: now.row, along: now.along });
-  known.opened = { opened, along: now.along };
-  drawStep(opened, known.about, now.along);
+  if (number < newest.step || now.subject !== store.now.subject) return;
+  newest.step = number;
+  const side = /** @type {any} */ (now)[now.side] ? now.side : "a";
+  known.opened = [opened, known.about, now.along, side, /** @type {any} */ (now)[side].method];
+  drawStep(.../** @type {[any, any, number[], string, string]} */ (known.opened));
   document.documentElement.dataset.opened = String(opened.row);
 }
 
@@ -367,7 +381,7 @@ function wire() {
   const again = () => {
     if (!known.about) return;
     redraw();
-    if (known.opened) drawStep(known.opened.opened, known.about, known.opened.along);
+    if (known.opened) drawStep(.../** @type {[any, any, number[], string, string]} */ (known.opened));
     map.draw();
   };
   window.addEventListener("resize", again);

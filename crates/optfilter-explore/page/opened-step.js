@@ -3,13 +3,17 @@ import { place, ticks, tickText } from "./axes.js";
 import { colour, ready, swatch, the } from "./elements.js";
 import { short } from "./numbers.js";
 
-/** The colour of a Gaussian. @param {string} who */
+/** Whose step is shown: the side of the page, and its filter. */
+const whose = { side: "a", method: "" };
+
+/** The colour of a Gaussian: that of the filter in hand, or of the Kalman filter beside it. @param {string} who */
 function shade(who) {
-  return who === "implied" ? colour("b") : colour("a");
+  return colour(who === "implied" || who === whose.method ? whose.side : "kalman");
 }
 
-/** @param {any} opened @param {any} about @param {number[]} along */
-export function drawStep(opened, about, along) {
+/** @param {any} opened @param {any} about @param {number[]} along @param {string} side @param {string} method */
+export function drawStep(opened, about, along, side, method) {
+  Object.assign(whose, { side, method });
   const canvas = the("step-canvas");
   if (canvas.clientWidth === 0) return;
   const { pen, width, height } = ready(canvas);

@@ -10,7 +10,7 @@ const BOTTOM = 26;
 
 export class Timeline {
   /** @param {HTMLCanvasElement} canvas @param {(row: number) => void} pick @param {(from: number|null, to: number|null) => void} look
-   * @param {(text: string) => void} say */
+   * @param {(text: string, aloud: boolean) => void} say */
   constructor(canvas, pick, look, say) {
     this.canvas = canvas;
     this.pick = pick;
@@ -236,7 +236,7 @@ export class Timeline {
         if (!whole) this.look(held.low + shift, held.high + shift);
       }
       this.draw(this.chosen);
-      this.say(this.wordsAt(value(this.x, this.pointer)));
+      this.say(this.wordsAt(value(this.x, this.pointer)), false);
     });
     canvas.addEventListener("pointerup", (e) => {
       if (held && !held.moved && this.about) this.pick(this.clamp(this.rowAt(value(this.x, at(e)))));
@@ -266,7 +266,7 @@ export class Timeline {
   walk(rows) {
     const row = this.clamp(this.chosen.row + rows);
     this.pick(row);
-    this.say(this.wordsAt(this.timeOf(row)));
+    this.say(this.wordsAt(this.timeOf(row)), true);
   }
 
   /** @param {number} row */

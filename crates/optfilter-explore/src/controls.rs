@@ -8,6 +8,9 @@ use optfilter_model::run::typical_states;
 use optfilter_run::{CG, FilterSpec, Linearized, Method};
 use serde_json::{Value, json};
 
+/// States up to which a filter is run to see which of them are typical.
+const MOST_TYPICAL: usize = 40;
+
 /// One over the curvature, and the usual change of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Units {
@@ -23,7 +26,11 @@ pub fn units(subject: &Subject) -> Units {
     let scales = data.yardstick(spec, 0, data.len()).outputs;
     let (mut curvatures, mut moves) = (Vec::new(), Vec::new());
     if let Ok(problem) = spec.problem() {
-        for (state, row) in typical_states(spec, data, 20, 2000) {
+        let states = match spec.states.len() <= MOST_TYPICAL {
+            true => typical_states(spec, data, 20, 2000),
+            false => vec![(spec.initial_mean.clone(), 0)],
+        };
+        for (state, row) in states {
             let (Some(step), u) = (data.steps.get(row), data.input(row)) else { continue };
             let Ok(at) = Linearized::at(&problem, &state, step, u) else { continue };
             curvatures.extend(Some(at.curvature()).filter(|c| c.is_finite() && *c > 0.0));

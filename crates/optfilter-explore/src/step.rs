@@ -21,6 +21,9 @@ const MOST_POINTS: u32 = 60;
 const LINE: usize = 161;
 const PLANE: usize = 49;
 
+/// States up to which covariances are looked at here.
+const MOST_STATES: usize = 60;
+
 /// A Gaussian over the states that are looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bell {
@@ -218,6 +221,10 @@ impl Bookmarks {
         if filter.method() != Method::Imap {
             return Ok(());
         }
+        if start.len() > MOST_STATES {
+            out.notes.push(format!("priors are shown up to {MOST_STATES} states"));
+            return Ok(());
+        }
         if filter.optimizer() != "gd" || filter.window() > 0 {
             out.notes.push(match filter.window() {
                 0 => format!("{} adapts its steps, so no one prior describes them; gd has one", filter.optimizer()),
@@ -260,7 +267,7 @@ impl Bookmarks {
         let Ok(problem) = subject.spec.problem() else { return };
         let linear = problem.model.is_linear() && problem.is_gaussian();
         let method = if linear { Method::Kf } else { Method::Ekf };
-        if filter.method() == method {
+        if filter.method() == method || subject.spec.states.len() > MOST_STATES {
             return;
         }
         let reference = FilterSpec {

@@ -210,6 +210,28 @@ fn nonsense_is_answered_with_a_message() {
 }
 
 #[test]
+fn questions_with_any_change_are_answered() {
+    let talk = Talk::new();
+    let body = concat!(
+        r#"{"from":{"page":"p","lane":"a","number":1},"subject":{"model":"system = \"growth\"","table":"toy"},"#,
+        r#""filter":{"method":"imap","optimizer":"gd","steps":3,"lr":0.4},"bars":false,"ahead":3,"chosen":[5,50],"#,
+        r#""view":{"states":[0],"observations":[0],"from":1.0,"to":9.0}}"#
+    );
+    assert!(talk.post("api/run", body).contains("\"shown\""));
+    let places = prop::collection::vec((0..body.len(), any::<u8>()), 1..4);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
+    runner
+        .run(&places, |changes| {
+            let mut bytes = body.as_bytes().to_vec();
+            changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
+            let said = talk.post("api/run", &String::from_utf8_lossy(&bytes));
+            prop_assert!(said.starts_with("HTTP/1.1 200"), "{}", said);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
 fn strangers_are_refused() {
     let talk = Talk::new();
     let (host, token) = (&talk.host, &talk.token);
