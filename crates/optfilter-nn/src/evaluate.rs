@@ -64,6 +64,15 @@ impl<'a, E: Real> Minibatch<'a, E> {
         }
         Ok(Self { samples, targets, loss, reduction })
     }
+
+    /// One sample of it.
+    pub fn sample(&self, n: usize, sample_len: usize, outputs: usize) -> Self {
+        let targets = match self.targets {
+            Targets::Classes(classes) => Targets::Classes(&classes[n..n + 1]),
+            Targets::Values(values) => Targets::Values(&values[n * outputs..(n + 1) * outputs]),
+        };
+        Self { samples: &self.samples[n * sample_len..(n + 1) * sample_len], targets, ..*self }
+    }
 }
 
 /// A network with its working memory; reused from call to call, one per thread.
@@ -97,6 +106,16 @@ impl<E: Real> Evaluator<E> {
             stages,
             slope: vec![E::zero(); network.outputs()],
         }
+    }
+
+    /// Numbers of a sample.
+    pub fn sample_len(&self) -> usize {
+        self.sample_len
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs
     }
 
     /// Number of samples in a batch.

@@ -2,8 +2,10 @@
 //!
 //! Each time step is predicted first and learnt from afterwards, so every score is one of foresight. `--compare` runs
 //! static weights and direct fit beside the chosen method; `--tune` chooses K and the learning rate on the first part of
-//! the stream; `--follow` goes on with JSON lines from standard input, one answer per line.
+//! the stream; without any setting a bank of them is kept (`--auto`). A table from standard input, or with `--stream`, `--delay` or
+//! `--checkpoint`, is read as it comes (`live.rs`); `--follow` goes on with JSON lines from standard input, one answer per line.
 
+mod live;
 mod serve;
 mod show;
 
@@ -12,8 +14,8 @@ use crate::files;
 use crate::plot::PlotFlags;
 use clap::ValueEnum;
 use optfilter_nn::adapt::{
-    AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, WeightMethod,
-    prequential, read_csv, read_npz, tune,
+    AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, Tally, WeightMethod,
+    prequential, prequential_into, read_csv, read_npz, tune,
 };
 use optfilter_nn::filter::{Memory, Window};
 use optfilter_nn::safetensors;
@@ -22,19 +24,24 @@ use std::path::PathBuf;
 
 /// Follow a drifting stream of labelled samples with a network.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example: optfilter adapt electricity.csv --time date --network mlp:64,64 --pretrain 10 --compare\n\
-    DATA is an npz with x, y and time, or a CSV with a label and a time column. Samples of equal time are one time step."
-)]
+#[command(after_help = "Examples:\n  \
+    optfilter adapt electricity.csv\n  \
+    optfilter adapt electricity.csv --time date --network linear --steps 1 --lr 1 --optimizer gd --compare\n  \
+    producer | optfilter adapt - --delay 48 --checkpoint follow.ckpt --csv scores.csv\n\
+    DATA is an npz with x, y and time, or a table with a label and a time column. Samples of equal time are one time step. A label \
+    that is ?, NA or nan is missing: such a sample is predicted and not learnt from (in a stream).")]
 pub struct Args {
-    /// The stream: .npz (x, y, time) or .csv with a head.
+    /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
     data: PathBuf,
     /// cnn, linear or mlp:64,64 [default: mlp:64,64].
     #[arg(long)]
     network: Option<String>,
-    /// How the weights are kept up to date [default: imap].
+    /// How the weights are kept up to date [default: auto; imap where one of its settings is given].
     #[arg(long, value_enum)]
     method: Option<MethodName>,
+    /// A bank of settings, mixed by how well they have predicted lately, so that nothing has to be chosen: --method auto.
+    #[arg(long, conflicts_with = "method")]
+    auto: bool,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam].
     #[arg(long)]
     optimizer: Option<String>,
@@ -78,6 +85,22 @@ pub struct Args {
     /// Choose K and the learning rate by prequential loss on the first 30 % of the time steps; scores are for the rest.
     #[arg(long)]
     tune: bool,
+    /// Read the table as it comes, in constant memory (always so from standard input and for large files): features are scaled
+    /// as the stream goes, nothing is pre-trained on.
+    #[arg(long)]
+    stream: bool,
+    /// Labels become known this many time steps late (in a stream) [default: 0].
+    #[arg(long)]
+    delay: Option<usize>,
+    /// Keep the state of a stream here, and go on from it when it is there.
+    #[arg(long)]
+    checkpoint: Option<PathBuf>,
+    /// Rows between two checkpoints.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: u64,
+    /// On going on from a checkpoint, also skip the rows of standard input that were seen (a file's always are).
+    #[arg(long)]
+    skip: bool,
     /// After DATA, serve JSON lines from standard input: {"x": [...], "y": label}, y optional.
     #[arg(long)]
     follow: bool,
@@ -121,6 +144,8 @@ enum MethodName {
     Direct,
     /// Weights that never change.
     Static,
+    /// A bank of settings.
+    Auto,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -135,6 +160,7 @@ impl From<AdaptError> for Failure {
     fn from(e: AdaptError) -> Self {
         match &e {
             AdaptError::Diverged { .. } => Self { code: 4, message: e.to_string() },
+            AdaptError::Checkpoint(_) => Self::other(e),
             AdaptError::File { .. } | AdaptError::Npz(_) | AdaptError::Data(_) => Self::data(e),
             AdaptError::Network(_) | AdaptError::Optimizer(_) | AdaptError::Setting(_) => {
                 Self::usage(e)
@@ -146,13 +172,26 @@ impl From<AdaptError> for Failure {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let outputs = [("--csv", &args.csv), ("--plot", &args.plot.path), ("--save", &args.save)];
+    let outputs = [
+        ("--csv", &args.csv),
+        ("--plot", &args.plot.path),
+        ("--save", &args.save),
+        ("--checkpoint", &args.checkpoint),
+    ];
     let outputs: Vec<_> = outputs.iter().filter_map(|(f, p)| Some((*f, p.as_deref()?))).collect();
     files::check_outputs(&[&args.data], &outputs)?;
     args.plot.check()?;
     let saved = args.weights.as_deref().map(Saved::read).transpose()?.flatten();
+    if args.every == Some(0) {
+        return Err(Failure::usage("--every needs at least one row"));
+    }
+    if live::wanted(&args) {
+        let known = saved.as_ref().and_then(|s| s.classes.clone());
+        let setup = setup(&args, saved.map(|s| s.setup))?;
+        return live::run(&args, &setup, known.as_deref());
+    }
     let stream = read(&args, saved.as_ref())?;
-    let mut setup = setup(&args, saved.map(|s| s.setup).unwrap_or_default())?;
+    let mut setup = setup(&args, saved.map(|s| s.setup))?;
     let weights = match &args.weights {
         Some(path) => {
             let probe = Follower::new(
@@ -191,30 +230,35 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 
     // The steps before `first` are learnt from but not judged, by every method alike.
-    let follow_one = |setup: &Setup| -> Result<(Follower, Vec<Score>), Failure> {
+    let follow_one = |setup: &Setup| -> Result<(Follower, Run, Vec<Score>), Failure> {
         let mut follower = Follower::new(&stream, setup, weights.clone())?;
         let start = follower.first();
-        let mut scores = prequential(&mut follower, &stream, start..stream.steps())?;
-        scores.drain(..first - start);
-        Ok((follower, scores))
+        prequential(&mut follower, &stream, start..first)?;
+        let mut tally = Tally::default();
+        let scores = prequential_into(&mut follower, &stream, first..stream.steps(), &mut tally)?;
+        Ok((follower, Run { name: setup.label(), tally }, scores))
     };
-    let (mut follower, scores) = follow_one(&setup)?;
-    let mut runs = vec![Run { name: setup.label(), scores }];
+    let (mut follower, run, scores) = follow_one(&setup)?;
+    let mut csv = show::csv_head(stream.labels());
+    show::csv(&mut csv, &run.name, &scores, stream.labels());
+    let mut runs = vec![run];
     if args.compare {
         for other in [WeightMethod::Static, WeightMethod::DirectFit] {
             if other != setup.method {
                 let setup = Setup { method: other, ..setup.clone() };
-                runs.push(Run { name: setup.label(), scores: follow_one(&setup)?.1 });
+                let (_, run, scores) = follow_one(&setup)?;
+                show::csv(&mut csv, &run.name, &scores, stream.labels());
+                runs.push(run);
             }
         }
     }
     if args.json {
         files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?;
     } else {
-        files::print(&show::summary(&runs, stream.labels()))?;
+        files::print(&(show::summary(&runs, stream.labels()) + &show::shares(&follower)))?;
     }
     if let Some(path) = &args.csv {
-        files::write(path, show::csv(&runs, stream.labels()))?;
+        files::write(path, csv)?;
     }
     let (samples, steps) = (stream.len(), stream.steps());
     let note =
@@ -232,8 +276,37 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The flags over what came with the weights, or over the defaults.
-fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
+/// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
+fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
+    let single = [
+        args.method.is_some(),
+        args.optimizer.is_some(),
+        args.steps.is_some(),
+        args.lr.is_some(),
+        args.carry,
+        args.window.is_some(),
+        args.discount.is_some(),
+        args.decay.is_some(),
+        args.sigma2.is_some(),
+        args.particles.is_some(),
+        args.tune,
+    ];
+    let single = single.contains(&true);
+    if args.auto && single {
+        return Err(Failure::usage(
+            "--auto chooses the settings itself; leave out those of a single filter (--steps, --lr and so on)",
+        ));
+    }
+    let fresh = saved.is_none();
+    let mut base = saved.unwrap_or_default();
+    let told_auto = args.auto || matches!(args.method, Some(MethodName::Auto));
+    if told_auto || (fresh && !single) {
+        base.method = WeightMethod::Auto;
+        if fresh {
+            base.running_scale = true;
+            base.pretrain = 0;
+        }
+    }
     let (name, steps, var, count) = base.method.parts();
     let told = args.method.and_then(|m| m.to_possible_value());
     let method = WeightMethod::of_parts(
@@ -246,7 +319,8 @@ fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
     let discount = args.discount.unwrap_or(base.window.discount());
     let window =
         Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
-    let looks_back = !matches!(method, Some(WeightMethod::Static | WeightMethod::Particle { .. }));
+    use WeightMethod::{Auto, Particle, Static};
+    let looks_back = !matches!(method, Some(Static | Auto | Particle { .. }));
     if args.window.is_some_and(|length| length > 0) && !looks_back {
         return Err(Failure::usage("--window is for the methods imap, vkf and direct"));
     }
@@ -261,6 +335,8 @@ fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
         pretrain: args.pretrain.unwrap_or(base.pretrain),
         seed: args.seed.unwrap_or(base.seed),
         scaling: base.scaling,
+        running_scale: base.running_scale,
+        bank: base.bank,
     })
 }
 
@@ -275,9 +351,6 @@ fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, Failure> {
 
 fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
     let regress = args.task.map(|t| matches!(t, Task::Regress)).or(usual);
-    if args.every == Some(0) {
-        return Err(Failure::usage("--every needs at least one row"));
-    }
     if args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
         return Ok(read_npz(&args.data, args.every, regress)?);
     }

@@ -3,6 +3,7 @@
 use super::follow::Follower;
 use super::scale::Scaling;
 use super::setup::{Setup, WeightMethod};
+use super::tally::Tally;
 use super::{AdaptError, Labels, Stream};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -28,6 +29,16 @@ pub fn prequential(
     stream: &Stream,
     steps: Range<usize>,
 ) -> Result<Vec<Score>, AdaptError> {
+    prequential_into(follower, stream, steps, &mut Tally::default())
+}
+
+/// [`prequential`], with the totals added to a [`Tally`].
+pub fn prequential_into(
+    follower: &mut Follower,
+    stream: &Stream,
+    steps: Range<usize>,
+    tally: &mut Tally,
+) -> Result<Vec<Score>, AdaptError> {
     let mut scores = Vec::with_capacity(steps.len());
     let mut predicted = Vec::new();
     for step in steps {
@@ -37,6 +48,7 @@ pub fn prequential(
         follower.forecast(x, &mut predicted)?;
         let score = judge(time, &predicted, &labels, follower.classes(), follower.scaling());
         scores.push(score);
+        tally.add(&score, &predicted, &labels, follower.classes());
         if !score.loss.is_finite() {
             return Err(AdaptError::Diverged { time });
         }
