@@ -14,7 +14,7 @@
 //! time step; drift comes from the forgetting of h.
 //!
 //! Reference: Shen et al. 2024, "Variational learning is effective for large deep networks"; checked against the authors'
-//! program `ivon-opt` (`tests/golden/ivon.py`).
+//! program `ivon-opt` (`tests/golden/ivon_golden.py`).
 
 use super::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
