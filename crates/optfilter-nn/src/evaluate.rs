@@ -124,10 +124,11 @@ impl<E: Real> Evaluator<E> {
     }
 
     fn load(&mut self, weights: &[E], transpose: bool) {
-        for stage in &mut self.stages {
-            if let Some(packed) = stage.weights() {
-                packed.load(weights, transpose);
-            }
+        // Nothing goes back beyond the first stage with weights, so that one's transpose is not needed.
+        let mut first = true;
+        for packed in self.stages.iter_mut().filter_map(Stage::weights) {
+            packed.load(weights, transpose && !first);
+            first = false;
         }
     }
 

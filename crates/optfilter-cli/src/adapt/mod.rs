@@ -15,9 +15,9 @@ use crate::plot::PlotFlags;
 use clap::ValueEnum;
 use optfilter_nn::adapt::{
     AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, Tally, WeightMethod,
-    prequential, prequential_into, read_csv, read_npz, tune,
+    prequential, prequential_into, read_csv, read_npz, tune_rolling,
 };
-use optfilter_nn::filter::{Memory, Window};
+use optfilter_nn::filter::{Likelihood, Memory, Window};
 use optfilter_nn::safetensors;
 use show::Run;
 use std::path::PathBuf;
@@ -63,12 +63,24 @@ pub struct Args {
     /// Share of the way back to the initial weights at each time step [default: 0].
     #[arg(long)]
     decay: Option<f64>,
-    /// Variance of the weights' random walk per time step (vkf, pf) [default: 0.01].
+    /// Variance of the weights' random walk per time step [default: vkf and pf 0.01; ekf, vdekf, bong and lofi 1e-5].
     #[arg(long)]
     sigma2: Option<f64>,
     /// Number of particles (pf) [default: 1000].
     #[arg(long)]
     particles: Option<usize>,
+    /// Directions of the low-rank part (lofi) [default: 10].
+    #[arg(long)]
+    rank: Option<usize>,
+    /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
+    #[arg(long)]
+    prior: Option<f64>,
+    /// Variance of a label that is a number, in units of its scale (ekf, vdekf, bong, lofi) [default: 0.1].
+    #[arg(long)]
+    noise: Option<f64>,
+    /// Count outliers less, beyond about this many deviations (WoLF; ekf, vdekf, bong, lofi).
+    #[arg(long)]
+    robust: Option<f64>,
     /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
     #[arg(long)]
     pretrain: Option<usize>,
@@ -82,7 +94,8 @@ pub struct Args {
     /// Run static weights and direct fit as well.
     #[arg(long)]
     compare: bool,
-    /// Choose K and the learning rate by prequential loss on the first 30 % of the time steps; scores are for the rest.
+    /// Choose K and the learning rate in ten windows, each time by the prequential loss in the window before; scores are for the
+    /// nine windows after the first. Says where a change of the world made a choice void.
     #[arg(long)]
     tune: bool,
     /// Read the table as it comes, in constant memory (always so from standard input and for large files): features are scaled
@@ -146,6 +159,16 @@ enum MethodName {
     Static,
     /// A bank of settings.
     Auto,
+    /// Extended Kalman filter with a diagonal belief, fully decoupled.
+    Ekf,
+    /// The same, variational.
+    Vdekf,
+    /// Low-rank extended Kalman filter (LoFi).
+    Lofi,
+    /// Bayesian online natural gradient, diagonal.
+    Bong,
+    /// Variational online Newton (IVON), K = --steps.
+    Ivon,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -191,7 +214,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return live::run(&args, &setup, known.as_deref());
     }
     let stream = read(&args, saved.as_ref())?;
-    let mut setup = setup(&args, saved.map(|s| s.setup))?;
+    let setup = setup(&args, saved.map(|s| s.setup))?;
     let weights = match &args.weights {
         Some(path) => {
             let probe = Follower::new(
@@ -208,25 +231,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     describe(&stream);
 
-    let mut first = setup.pretrain;
+    let first = setup.pretrain;
     if args.tune {
         if !matches!(setup.method, WeightMethod::ImplicitMap { .. }) {
             return Err(Failure::usage("--tune chooses K and the learning rate of --method imap"));
         }
-        let end = first + ((stream.steps().saturating_sub(first)) * 3 / 10).max(1);
-        let grid = (&[1, 3, 10, 30, 100][..], &[1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
-        let tried = tune(&stream, &setup, weights.as_ref(), first..end, grid)?;
-        if !args.json {
-            files::print(&show::tuning(&tried, end - first))?;
-        }
-        let Some(best) = tried.first().filter(|t| t.loss.is_finite()) else {
-            return Err(Failure { code: 4, message: "every configuration diverged".into() });
-        };
-        (setup.method, setup.lr) = (WeightMethod::ImplicitMap { steps: best.steps }, best.lr);
-        first = end;
-        if first >= stream.steps() {
-            return Err(Failure::data("no time steps are left after tuning"));
-        }
+        return tuned(&args, &stream, &setup, weights.as_ref());
     }
 
     // The steps before `first` are learnt from but not judged, by every method alike.
@@ -276,6 +286,42 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `--tune`: K and the learning rate are chosen again and again, each time by the window of time steps before.
+fn tuned(
+    args: &Args,
+    stream: &Stream,
+    setup: &Setup,
+    weights: Option<&Vec<f32>>,
+) -> Result<(), Failure> {
+    if args.compare || args.follow || args.save.is_some() {
+        return Err(Failure::usage(
+            "--tune says what would have been chosen when; --compare, --follow and --save belong to a run with settings of its own",
+        ));
+    }
+    let steps = setup.pretrain..stream.steps();
+    if steps.len() < 2 {
+        return Err(Failure::data("there are too few time steps to choose anything by"));
+    }
+    let grid = (&[1, 3, 10, 30][..], &[3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
+    let rolling = tune_rolling(stream, setup, weights, steps, grid, 10)?;
+    if !rolling.next.loss.is_finite() {
+        return Err(Failure { code: 4, message: "every configuration diverged".into() });
+    }
+    let name = format!("chosen by the window before, {}", setup.optimizer);
+    let mut csv = show::csv_head(stream.labels());
+    show::csv(&mut csv, &name, &rolling.scores, stream.labels());
+    let runs = [Run { name, tally: rolling.tally.clone() }];
+    match args.json {
+        true => files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?,
+        false => files::print(&(show::rolling(&rolling) + &show::summary(&runs, stream.labels())))?,
+    }
+    if let Some(path) = &args.csv {
+        files::write(path, csv)?;
+    }
+    let note = "Ten windows; each with the settings that were best in the one before.".to_owned();
+    args.plot.write(&note, || show::figure(&runs, stream.labels(), title(args, setup)))
+}
+
 /// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
 fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
     let single = [
@@ -289,6 +335,10 @@ fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         args.decay.is_some(),
         args.sigma2.is_some(),
         args.particles.is_some(),
+        args.rank.is_some(),
+        args.prior.is_some(),
+        args.noise.is_some(),
+        args.robust.is_some(),
         args.tune,
     ];
     let single = single.contains(&true);
@@ -313,14 +363,20 @@ fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         told.as_ref().map_or(name, |t| t.get_name()),
         args.steps.or(steps),
         args.sigma2.or(var),
-        args.particles.or(count),
+        args.particles.or(args.rank).or(count),
     );
+    let has_belief =
+        method.is_some_and(|m| matches!(m.parts().0, "ekf" | "vdekf" | "bong" | "lofi"));
+    if !has_belief && (args.prior.is_some() || args.noise.is_some() || args.robust.is_some()) {
+        return Err(Failure::usage(
+            "--prior, --noise and --robust are for the methods ekf, vdekf, bong and lofi",
+        ));
+    }
     let length = args.window.unwrap_or(base.window.length());
     let discount = args.discount.unwrap_or(base.window.discount());
     let window =
         Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
-    use WeightMethod::{Auto, Particle, Static};
-    let looks_back = !matches!(method, Some(Static | Auto | Particle { .. }));
+    let looks_back = method.is_some_and(|m| matches!(m.parts().0, "imap" | "vkf" | "direct"));
     if args.window.is_some_and(|length| length > 0) && !looks_back {
         return Err(Failure::usage("--window is for the methods imap, vkf and direct"));
     }
@@ -336,6 +392,11 @@ fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         seed: args.seed.unwrap_or(base.seed),
         scaling: base.scaling,
         running_scale: base.running_scale,
+        prior_var: args.prior.unwrap_or(base.prior_var),
+        likelihood: Likelihood {
+            noise_var: args.noise.unwrap_or(base.likelihood.noise_var),
+            robust: args.robust.or(base.likelihood.robust),
+        },
         bank: base.bank,
     })
 }

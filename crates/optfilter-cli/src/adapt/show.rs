@@ -1,7 +1,7 @@
 //! What `optfilter adapt` shows: tables, scores for scripts, and a picture.
 
 use crate::style;
-use optfilter_nn::adapt::{Follower, Labels, Piece, Score, Tally, Tuned, level};
+use optfilter_nn::adapt::{Choice, Follower, Labels, Piece, Rolling, Score, Tally, level};
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Figure, Mark, Panel};
 use serde_json::{Value, json};
@@ -13,18 +13,29 @@ pub struct Run {
     pub tally: Tally,
 }
 
-/// The best configurations that were tried.
-pub fn tuning(tried: &[Tuned], steps: usize) -> String {
-    let mut rows = vec![vec![
-        "K".to_owned(),
-        "lr".into(),
-        format!("mean prequential loss over {steps} time steps"),
-    ]];
-    for t in tried.iter().take(5) {
-        let loss = if t.loss.is_finite() { style::short(t.loss) } else { "diverged".into() };
-        rows.push(vec![t.steps.to_string(), t.lr.to_string(), loss]);
+/// What was chosen in each window, and where that was a mistake.
+pub fn rolling(rolling: &Rolling) -> String {
+    let head = ["from time", "K", "lr", "mean loss", "best here", "its loss", ""];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for choice in &rolling.choices {
+        let Choice { time, chosen, best } = choice;
+        rows.push(vec![
+            style::short(*time),
+            chosen.steps.to_string(),
+            chosen.lr.to_string(),
+            style::short(chosen.loss),
+            format!("K={} lr={}", best.steps, best.lr),
+            style::short(best.loss),
+            if choice.is_void() { "void: the world has changed".into() } else { String::new() },
+        ]);
     }
-    format!("{}\n", style::table(&rows))
+    let next = &rolling.next;
+    format!(
+        "{}\nFor what comes next: --steps {} --lr {}\n\n",
+        style::table(&rows),
+        next.steps,
+        next.lr
+    )
 }
 
 fn measure(labels: &Labels) -> &'static str {

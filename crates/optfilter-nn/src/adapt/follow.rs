@@ -335,7 +335,7 @@ impl Follower {
             Engine::Single(filter) => {
                 filter.predict();
                 filter.update(&mut self.evaluator, &batch);
-                filter.weights().iter().all(|w| w.is_finite())
+                all_finite(filter.weights())
             }
         };
         if sound { Ok(()) } else { Err(AdaptError::Diverged { time: f64::NAN }) }
@@ -382,6 +382,11 @@ impl Follower {
         self.scaler = scaler;
         Ok(())
     }
+}
+
+/// Whether all weights are finite, without a branch for each.
+pub(super) fn all_finite(weights: &[f32]) -> bool {
+    weights.iter().fold(true, |sound, w| sound & w.is_finite())
 }
 
 /// Averages probabilities over the belief: an output z with variance s, by the linearised network, becomes z/sqrt(1 + pi s/8),

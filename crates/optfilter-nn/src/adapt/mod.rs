@@ -46,7 +46,8 @@ pub use read::{CsvOptions, read_csv, read_npz};
 pub use saved::Saved;
 pub use scale::Scaling;
 pub use score::{
-    Score, Tuned, judge, level, mean_loss, most_likely, prequential, prequential_into, tune,
+    Choice, Rolling, Score, Tuned, judge, level, mean_loss, most_likely, prequential,
+    prequential_into, tune, tune_rolling,
 };
 pub use setup::{Setup, WeightMethod};
 pub use tally::{Piece, Tally};

@@ -96,14 +96,43 @@ impl Tally {
             self.course.push(std::mem::take(&mut self.open).1);
         }
         if self.course.len() >= POINTS {
-            let pairs = self.course.chunks(2).map(|pair| {
-                let mut joined = pair[0];
-                pair.iter().skip(1).for_each(|p| joined.join(p));
-                joined
-            });
-            self.course = pairs.collect();
-            self.each *= 2;
+            self.halve();
         }
+    }
+
+    /// Adds what another tally has of later time steps.
+    pub fn append(&mut self, later: &Self) {
+        self.total.join(&later.total);
+        self.steps += later.steps;
+        self.unlabelled += later.unlabelled;
+        if self.by_class.len() < later.by_class.len() {
+            self.by_class.resize(later.by_class.len(), (0, 0));
+        }
+        for (to, from) in self.by_class.iter_mut().zip(&later.by_class) {
+            *to = (to.0 + from.0, to.1 + from.1);
+        }
+        if self.bins.len() < later.bins.len() {
+            self.bins.resize(later.bins.len(), (0.0, 0.0, 0.0));
+        }
+        for (to, from) in self.bins.iter_mut().zip(&later.bins) {
+            *to = (to.0 + from.0, to.1 + from.1, to.2 + from.2);
+        }
+        self.course.extend(later.course().copied());
+        self.each = self.each.max(later.each).max(1);
+        while self.course.len() >= POINTS {
+            self.halve();
+        }
+    }
+
+    /// Joins neighbours.
+    fn halve(&mut self) {
+        let pairs = self.course.chunks(2).map(|pair| {
+            let mut joined = pair[0];
+            pair.iter().skip(1).for_each(|p| joined.join(p));
+            joined
+        });
+        self.course = pairs.collect();
+        self.each *= 2;
     }
 
     /// Percent right, or root mean squared error.
