@@ -1,12 +1,18 @@
-//! A network with a filter, its scaling of features, and what it predicts.
+//! A network with a filter (or a bank of them), its scaling of features, and what it predicts.
+//!
+//! Everything a follower knows can be put aside ([`Follower::save`]) and taken up again bit for bit ([`Follower::load`]). Classes
+//! that nobody knew of may join ([`Follower::grow`]). Input that does not fit is an error and changes nothing.
 
-use super::setup::{Scaling, Setup};
+use super::bank::{Bank, Setting, probabilities};
+use super::scale::{Scaler, Scaling, mean_and_factor};
+use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::filter::{Resumable, Static, fit};
+use crate::filter::{Resumable, fit};
 use crate::kernel::{Loss, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
+use optfilter::checkpoint;
 use optfilter::optim::Adam;
 use std::ops::Range;
 
@@ -25,14 +31,25 @@ pub enum Prediction {
     ),
 }
 
+/// One filter, or a bank of them.
+enum Engine {
+    Single(Box<dyn Resumable<f32> + Send>),
+    Bank(Box<Bank>),
+}
+
 /// A network that follows a stream.
 pub struct Follower {
     network: Network,
+    shape: Shape,
     evaluator: Evaluator<f32>,
-    filter: Box<dyn Resumable<f32> + Send>,
-    scaling: Scaling,
+    engine: Engine,
+    scaler: Scaler,
     classes: usize,
-    pretrain: usize,
+    setup: Setup,
+    /// Samples and labels in the network's units, and its outputs: kept for their memory.
+    x: Vec<f32>,
+    labels: (Vec<u32>, Vec<f32>),
+    outputs: Vec<f32>,
 }
 
 impl std::fmt::Debug for Follower {
@@ -42,16 +59,6 @@ impl std::fmt::Debug for Follower {
             .field("classes", &self.classes)
             .finish_non_exhaustive()
     }
-}
-
-/// Mean, and one over the standard deviation. What is (all but) constant in the first time steps says nothing about its
-/// scale, and one over rounding errors would blow it up the day it moves: such a feature keeps its own units.
-fn mean_and_factor(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let n = values.clone().count().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / n;
-    let largest = values.clone().fold(0.0, |a: f64, v| a.max(v.abs()));
-    let std = (values.map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt();
-    (mean, if std > 1e-3 * largest { 1.0 / std } else { 1.0 })
 }
 
 /// Scaling by some samples; images are left as they are.
@@ -71,6 +78,11 @@ fn scaling_by(stream: &Stream, samples: Range<usize>) -> Scaling {
     Scaling { features, target }
 }
 
+/// Outputs of a network for so many classes (0: a number).
+fn outputs_of(classes: usize) -> usize {
+    if classes <= 2 { 1 } else { classes }
+}
+
 impl Follower {
     /// Scales features by the first `pretrain` time steps (images are left as they are), starts at `weights` or at drawn
     /// ones, and fits those to the first `pretrain` steps.
@@ -79,33 +91,66 @@ impl Follower {
         setup: &Setup,
         weights: Option<Vec<f32>>,
     ) -> Result<Self, AdaptError> {
-        let (classes, outputs) = match stream.labels() {
-            Labels::Classes { names, .. } if names.len() == 2 => (2, 1),
-            Labels::Classes { names, .. } => (names.len(), names.len()),
-            Labels::Values(_) => (0, 1),
+        let classes = match stream.labels() {
+            Labels::Classes { names, .. } => names.len().max(2),
+            Labels::Values(_) => 0,
         };
-        if setup.pretrain >= stream.steps() {
+        if setup.pretrain >= stream.steps() && setup.pretrain > 0 {
             let (asked, steps) = (setup.pretrain, stream.steps());
             return Err(AdaptError::Setting(format!(
                 "{asked} time steps to pre-train on, but the data have {steps}"
             )));
         }
-        let network = Network::from_description(&setup.network, stream.shape(), outputs)?;
         let early = stream.range(0..setup.pretrain.max(1));
-        let width = stream.shape().len();
-        let scaling = match &setup.scaling {
-            Some(given) => given.clone(),
-            None => scaling_by(stream, early.clone()),
+        let mut set = setup.clone();
+        if set.scaling.is_none() && !set.running_scale {
+            set.scaling = Some(scaling_by(stream, early.clone()));
+        }
+        let given = weights.is_some();
+        let mut follower = Self::begin(stream.shape(), classes, &set, weights)?;
+        follower.setup.scaling.clone_from(&setup.scaling);
+        if setup.pretrain > 0 && !given {
+            follower.scaler.see(stream.x(early.clone()));
+            if let Labels::Values(values) = stream.labels() {
+                follower.scaler.see_labels(&values[early.clone()]);
+            }
+            let mut start = follower.weights().to_vec();
+            follower.load_batch(stream.x(early.clone()), &stream.labels().part(early))?;
+            let batch = batch(
+                &follower.network,
+                follower.classes,
+                &follower.x,
+                &follower.labels,
+                Reduction::Mean,
+            )?;
+            // Enough for a small network on a first time step; a network that needs more comes with its weights.
+            fit(&Adam::new(3e-3)?, &mut follower.evaluator, &batch, &mut start, 500, 1e-4);
+            follower.engine = engine(&follower.network, &follower.setup, start)?;
+        }
+        Ok(follower)
+    }
+
+    /// A follower of samples of that shape and of so many classes (0: the label is a number), which has seen nothing yet: the
+    /// weights given, or drawn ones; the scaling of `setup`, or one that follows the stream. For those who have no
+    /// [`Stream`] but samples that come one after the other.
+    pub fn begin(
+        shape: Shape,
+        classes: usize,
+        setup: &Setup,
+        weights: Option<Vec<f32>>,
+    ) -> Result<Self, AdaptError> {
+        let network = Network::from_description(&setup.network, shape, outputs_of(classes))?;
+        let scaler = match &setup.scaling {
+            Some(given) => Scaler::fixed(given.clone()),
+            None => Scaler::running(shape),
         };
-        if scaling.features.len() != width {
-            let found = scaling.features.len();
+        if scaler.width() != shape.len() {
+            let (found, width) = (scaler.width(), shape.len());
             return Err(AdaptError::Data(format!(
                 "the weights are for samples of {found} numbers; the data have {width}"
             )));
         }
-        let mut evaluator = Evaluator::new(&network);
-        let given = weights.is_some();
-        let mut start = match weights {
+        let start = match weights {
             Some(weights) => weights,
             None => {
                 network.init(&mut optfilter::rng::Stream::new(setup.seed, 0, "initial weights"))
@@ -115,146 +160,276 @@ impl Follower {
             let (found, needed) = (start.len(), network.len());
             return Err(AdaptError::Setting(format!("{found} weights for a network of {needed}")));
         }
-        let mut follower = Self {
-            evaluator: evaluator.clone(),
-            filter: Box::new(Static(Vec::new())),
-            scaling,
+        Ok(Self {
+            evaluator: Evaluator::new(&network),
+            engine: engine(&network, setup, start)?,
+            shape,
+            scaler,
             classes,
-            pretrain: setup.pretrain,
+            setup: setup.clone(),
             network,
-        };
-        if setup.pretrain > 0 && !given {
-            let (x, labels, values) = follower.prepare(stream, early);
-            let batch = follower.batch(&x, &labels, &values, Reduction::Mean)?;
-            // Enough for a small network on a first time step; a network that needs more comes with its weights.
-            fit(&Adam::new(3e-3)?, &mut evaluator, &batch, &mut start, 500, 1e-4);
-        }
-        follower.filter = setup.filter(start)?;
-        Ok(follower)
+            x: Vec::new(),
+            labels: (Vec::new(), Vec::new()),
+            outputs: Vec::new(),
+        })
     }
 
     /// First time step that may be judged.
     pub fn first(&self) -> usize {
-        self.pretrain
+        self.setup.pretrain
     }
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
     }
-    /// How features and labels are scaled.
+    /// The settings.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+    /// Number of classes; 0 where the label is a number.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+    /// How features and labels are scaled now.
     pub fn scaling(&self) -> &Scaling {
-        &self.scaling
+        self.scaler.scaling()
     }
-    /// The weights as they are.
+    /// The weights as they are; of a bank, those of the member that predicts best.
     pub fn weights(&self) -> &[f32] {
-        self.filter.weights()
+        match &self.engine {
+            Engine::Single(filter) => filter.weights(),
+            Engine::Bank(bank) => bank.weights(),
+        }
     }
-
-    /// Samples and labels of a range in the network's units.
-    pub(super) fn prepare(
-        &self,
-        stream: &Stream,
-        samples: Range<usize>,
-    ) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
-        let x = self.scaled(stream.x(samples.clone()));
-        match stream.labels() {
-            Labels::Classes { of, .. } => (x, of[samples].to_vec(), Vec::new()),
-            Labels::Values(v) => (
-                x,
-                Vec::new(),
-                v[samples]
-                    .iter()
-                    .map(|v| ((v - self.scaling.target.0) * self.scaling.target.1) as f32)
-                    .collect(),
-            ),
+    /// Settings of a bank with their shares in what it predicts, the largest first; nothing of a single filter.
+    pub fn shares(&self) -> Vec<(Setting, f64)> {
+        match &self.engine {
+            Engine::Single(_) => Vec::new(),
+            Engine::Bank(bank) => bank.shares(),
         }
     }
 
-    fn scaled(&self, x: &[f64]) -> Vec<f32> {
-        x.chunks_exact(self.scaling.features.len().max(1))
-            .flat_map(|row| {
-                row.iter()
-                    .zip(&self.scaling.features)
-                    .map(|(v, (mean, factor))| ((v - mean) * factor) as f32)
-            })
-            .collect()
+    /// Checks samples in the stream's units, so that what follows cannot fail on them.
+    fn check(&self, x: &[f64]) -> Result<usize, AdaptError> {
+        let width = self.shape.len().max(1);
+        if x.is_empty() || !x.len().is_multiple_of(width) {
+            let n = x.len();
+            return Err(AdaptError::Data(format!(
+                "{n} numbers for samples of {width}; the network takes {}",
+                self.shape
+            )));
+        }
+        match x.iter().position(|v| !v.is_finite()) {
+            Some(i) => Err(AdaptError::Data(format!(
+                "sample {}, feature {}: {} is not a finite number",
+                i / width,
+                i % width,
+                x[i]
+            ))),
+            None => Ok(x.len() / width),
+        }
     }
 
-    pub(super) fn batch<'a>(
-        &self,
-        x: &'a [f32],
-        classes: &'a [u32],
-        values: &'a [f32],
-        reduction: Reduction,
-    ) -> Result<Minibatch<'a, f32>, AdaptError> {
-        let (loss, targets) = match self.classes {
-            0 => (Loss::SquaredError, Targets::Values(values)),
-            2 => (Loss::BinaryCrossEntropy, Targets::Classes(classes)),
-            _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(classes)),
-        };
-        Ok(Minibatch::new(&self.network, x, targets, loss, reduction)?)
+    /// Probabilities (rows of as many as there are classes) or numbers for samples in the stream's units, into `out`.
+    pub(super) fn forecast(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<(), AdaptError> {
+        let n = self.check(x)?;
+        self.scaler.see(x);
+        self.scaler.scale(x, &mut self.x);
+        match &mut self.engine {
+            Engine::Bank(bank) => bank.predict(&self.x, n, self.classes, out),
+            Engine::Single(filter) => {
+                let outputs = self.network.outputs();
+                self.outputs.resize(n * outputs, 0.0);
+                self.evaluator.predict(filter.weights(), &self.x, &mut self.outputs);
+                let each = self.classes.max(1);
+                out.resize(n * each, 0.0);
+                let rows = self.outputs.chunks_exact(outputs).zip(out.chunks_exact_mut(each));
+                rows.for_each(|(z, row)| probabilities(z, 1.0, self.classes, row));
+            }
+        }
+        if self.classes == 0 {
+            out.iter_mut().for_each(|v| *v = self.scaler.value(*v as f32));
+        }
+        Ok(())
     }
 
-    /// Mean loss of some samples at the weights as they are.
-    pub(super) fn loss(&mut self, batch: &Minibatch<'_, f32>) -> f64 {
-        f64::from(
-            self.evaluator
-                .loss(self.filter.weights(), &Minibatch { reduction: Reduction::Mean, ..*batch }),
-        )
-    }
-
-    /// Predicts samples given in the stream's units.
+    /// Predicts samples given in the stream's units. Samples that do not fit are predicted as nothing.
     pub fn predict(&mut self, x: &[f64]) -> Prediction {
-        let x = self.scaled(x);
-        let outputs = self.network.outputs();
-        let mut z = vec![0.0; x.len() / self.scaling.features.len().max(1) * outputs];
-        self.evaluator.predict(self.filter.weights(), &x, &mut z);
-        match self.classes {
-            0 => Prediction::Values(
-                z.iter()
-                    .map(|v| f64::from(*v) / self.scaling.target.1 + self.scaling.target.0)
-                    .collect(),
-            ),
-            2 => Prediction::Classes(
-                z.iter()
-                    .map(|v| 1.0 / (1.0 + (-f64::from(*v)).exp()))
-                    .map(|p| vec![1.0 - p, p])
-                    .collect(),
-            ),
-            _ => Prediction::Classes(z.chunks_exact(outputs).map(softmax).collect()),
+        self.try_predict(x).unwrap_or_else(|_| match self.classes {
+            0 => Prediction::Values(Vec::new()),
+            _ => Prediction::Classes(Vec::new()),
+        })
+    }
+
+    /// Predicts samples given in the stream's units; an error says what does not fit.
+    pub fn try_predict(&mut self, x: &[f64]) -> Result<Prediction, AdaptError> {
+        let mut out = Vec::new();
+        self.forecast(x, &mut out)?;
+        Ok(match self.classes {
+            0 => Prediction::Values(out),
+            classes => {
+                Prediction::Classes(out.chunks_exact(classes).map(<[f64]>::to_vec).collect())
+            }
+        })
+    }
+
+    /// Puts samples and labels in the network's units where the next batch is taken from.
+    fn load_batch(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        let n = self.check(x)?;
+        if labels.len() != n {
+            return Err(AdaptError::Data(format!("{} labels for {n} samples", labels.len())));
+        }
+        self.labels.0.clear();
+        self.labels.1.clear();
+        match (labels, self.classes) {
+            (Labels::Classes { of, .. }, 1..) => {
+                if let Some(class) = of.iter().find(|c| **c as usize >= self.classes) {
+                    let known = self.classes;
+                    return Err(AdaptError::Data(format!("class {class} of {known} known ones")));
+                }
+                self.labels.0.extend_from_slice(of);
+            }
+            (Labels::Values(values), 0) => {
+                if let Some(i) = values.iter().position(|v| !v.is_finite()) {
+                    return Err(AdaptError::Data(format!(
+                        "the label of sample {i}, {}, is not a finite number",
+                        values[i]
+                    )));
+                }
+                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
+            }
+            (_, 0) => {
+                let reason = "the labels are classes; this follower predicts numbers";
+                return Err(AdaptError::Data(reason.into()));
+            }
+            _ => {
+                let reason = "the labels are numbers; this follower predicts classes";
+                return Err(AdaptError::Data(reason.into()));
+            }
+        }
+        self.scaler.scale(x, &mut self.x);
+        Ok(())
+    }
+
+    /// Time passes without labels: the window moves on, and weights that decay do so.
+    pub fn pass(&mut self) {
+        if let Engine::Single(filter) = &mut self.engine {
+            filter.predict();
         }
     }
 
-    /// Time passes, then labels arrive.
-    pub(super) fn learn(&mut self, batch: &Minibatch<'_, f32>) -> bool {
-        self.filter.predict();
-        self.filter.update(&mut self.evaluator, batch);
-        self.filter.weights().iter().all(|w| w.is_finite())
-    }
-
-    /// Learns from samples in the stream's units.
+    /// Time passes, and the samples in the stream's units get their labels.
     pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
-        let x = self.scaled(x);
-        let (classes, values) = match labels {
-            Labels::Classes { of, .. } => (of.clone(), Vec::new()),
-            Labels::Values(v) => (
-                Vec::new(),
-                v.iter()
-                    .map(|v| ((v - self.scaling.target.0) * self.scaling.target.1) as f32)
-                    .collect(),
-            ),
-        };
-        let batch = self.batch(&x, &classes, &values, Reduction::Sum)?;
-        if !self.learn(&batch) {
-            return Err(AdaptError::Diverged { time: f64::NAN });
+        if let (Labels::Values(values), 0) = (labels, self.classes)
+            && values.iter().all(|v| v.is_finite())
+        {
+            self.scaler.see_labels(values);
         }
+        self.load_batch(x, labels)?;
+        let batch = batch(&self.network, self.classes, &self.x, &self.labels, Reduction::Sum)?;
+        let sound = match &mut self.engine {
+            Engine::Bank(bank) => bank.learn(&batch)?,
+            Engine::Single(filter) => {
+                filter.predict();
+                filter.update(&mut self.evaluator, &batch);
+                filter.weights().iter().all(|w| w.is_finite())
+            }
+        };
+        if sound { Ok(()) } else { Err(AdaptError::Diverged { time: f64::NAN }) }
+    }
+
+    /// Makes room for more classes: the outputs of those known stay as they are, new ones begin at a small probability. Memory of
+    /// optimizers and windows starts anew.
+    pub fn grow(&mut self, classes: usize) -> Result<(), AdaptError> {
+        if self.classes == 0 || classes <= self.classes {
+            return Ok(());
+        }
+        let network =
+            Network::from_description(&self.setup.network, self.shape, outputs_of(classes))?;
+        let weights = grown(&self.network, &network, self.weights());
+        self.evaluator = Evaluator::new(&network);
+        self.engine = engine(&network, &self.setup, weights)?;
+        self.network = network;
+        self.classes = classes;
+        Ok(())
+    }
+
+    /// Everything the follower knows but its settings, for [`Follower::load`].
+    pub fn save(&self) -> Result<Vec<u8>, AdaptError> {
+        let engine = match &self.engine {
+            Engine::Single(filter) => filter.save()?,
+            Engine::Bank(bank) => bank.save()?,
+        };
+        Ok(checkpoint::save("follower", &(self.classes, &self.scaler, engine))?)
+    }
+
+    /// Takes up what was saved by a follower of the same settings, bit for bit. After an error the follower must not be used on.
+    pub fn load(&mut self, bytes: &[u8]) -> Result<(), AdaptError> {
+        let (classes, scaler, state): (usize, Scaler, Vec<u8>) =
+            checkpoint::load("follower", bytes)?;
+        if scaler.width() != self.scaler.width() {
+            let reason = "the checkpoint is of samples of another size";
+            return Err(AdaptError::Data(reason.into()));
+        }
+        self.grow(classes)?;
+        match &mut self.engine {
+            Engine::Single(filter) => filter.load(&state)?,
+            Engine::Bank(bank) => bank.load(&state)?,
+        }
+        self.scaler = scaler;
         Ok(())
     }
 }
 
-fn softmax(z: &[f32]) -> Vec<f64> {
-    let top = z.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let e: Vec<f64> = z.iter().map(|v| f64::from(v - top).exp()).collect();
-    let sum: f64 = e.iter().sum();
-    e.iter().map(|v| v / sum).collect()
+/// The filter or the bank of some settings.
+fn engine(network: &Network, setup: &Setup, start: Vec<f32>) -> Result<Engine, AdaptError> {
+    Ok(match setup.method {
+        WeightMethod::Auto => {
+            Engine::Bank(Box::new(Bank::new(network, setup, &start, setup.bank)?))
+        }
+        _ => Engine::Single(setup.filter(start)?),
+    })
+}
+
+fn batch<'a>(
+    network: &Network,
+    classes: usize,
+    x: &'a [f32],
+    labels: &'a (Vec<u32>, Vec<f32>),
+    reduction: Reduction,
+) -> Result<Minibatch<'a, f32>, AdaptError> {
+    let (loss, targets) = match classes {
+        0 => (Loss::SquaredError, Targets::Values(&labels.1[..])),
+        2 => (Loss::BinaryCrossEntropy, Targets::Classes(&labels.0[..])),
+        _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(&labels.0[..])),
+    };
+    Ok(Minibatch::new(network, x, targets, loss, reduction)?)
+}
+
+/// Weights of a network with more outputs: the last layer's old outputs are kept, those of new classes begin at zero but for a bias
+/// that makes them rare. The one output `z` of two classes becomes the pair (0, z), which says the same.
+fn grown(old: &Network, new: &Network, weights: &[f32]) -> Vec<f32> {
+    /// Log-odds of a class that was never seen.
+    const RARE: f32 = -4.0;
+    let mut out = vec![0.0; new.len()];
+    let (before, after) = (old.outputs(), new.outputs());
+    let shift = usize::from(before == 1);
+    let pairs = old.parameters().iter().zip(new.parameters());
+    for (i, (from, to)) in pairs.enumerate() {
+        let from_values = &weights[from.offset..from.offset + from.len()];
+        let to_values = &mut out[to.offset..to.offset + to.len()];
+        // The last two tensors are the bias and the kernel of the last layer.
+        if i + 2 < old.parameters().len() {
+            to_values.copy_from_slice(from_values);
+            continue;
+        }
+        let rows = from_values.chunks_exact(before).zip(to_values.chunks_exact_mut(after));
+        for (from, to) in rows {
+            to[shift..shift + before].copy_from_slice(from);
+        }
+        if i + 2 == old.parameters().len() {
+            to_values[shift + before..].fill(RARE);
+        }
+    }
+    out
 }

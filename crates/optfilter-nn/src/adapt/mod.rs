@@ -28,17 +28,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bank;
 mod follow;
 mod read;
 mod saved;
+mod scale;
 mod score;
 mod setup;
 
+pub use bank::{BankOptions, Setting};
 pub use follow::{Follower, Prediction};
 pub use read::{CsvOptions, read_csv, read_npz};
 pub use saved::Saved;
-pub use score::{Score, Tuned, level, mean_loss, most_likely, prequential, tune};
-pub use setup::{Scaling, Setup, WeightMethod};
+pub use scale::Scaling;
+pub use score::{Score, Tuned, judge, level, mean_loss, most_likely, prequential, tune};
+pub use setup::{Setup, WeightMethod};
 
 use crate::layer::Shape;
 use std::ops::Range;
@@ -64,6 +68,9 @@ pub enum AdaptError {
     /// An optimizer.
     #[error(transparent)]
     Optimizer(#[from] optfilter::optim::OptimizerError),
+    /// A checkpoint.
+    #[error(transparent)]
+    Checkpoint(#[from] optfilter::checkpoint::CheckpointError),
     /// A filter's setting.
     #[error("{0}")]
     Setting(
@@ -120,6 +127,16 @@ impl Labels {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Some of them, without the classes' names.
+    pub fn part(&self, samples: Range<usize>) -> Self {
+        match self {
+            Self::Classes { of, .. } => {
+                Self::Classes { of: of[samples].to_vec(), names: Vec::new() }
+            }
+            Self::Values(v) => Self::Values(v[samples].to_vec()),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! It travels in the metadata of the safetensors file, one line for each thing: `network mlp:64,64`, `feature MEAN FACTOR`
 //! in their order, `class NAME` in theirs. A file of another program has no such lines.
 
-use super::setup::{Scaling, Setup, WeightMethod};
+use super::scale::Scaling;
+use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Follower, Labels};
 use crate::filter::{Memory, Window};
 use crate::safetensors::{self, WeightsError};

@@ -1,9 +1,9 @@
 //! Prequential scores, and the choice of steps and learning rate by them.
 
-use super::follow::{Follower, Prediction};
+use super::follow::Follower;
+use super::scale::Scaling;
 use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Labels, Stream};
-use crate::kernel::Reduction;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -29,33 +29,52 @@ pub fn prequential(
     steps: Range<usize>,
 ) -> Result<Vec<Score>, AdaptError> {
     let mut scores = Vec::with_capacity(steps.len());
+    let mut predicted = Vec::new();
     for step in steps {
         let samples = stream.range(step..step + 1);
         let time = stream.time(step);
-        let (mut right, mut squared_error) = (0, 0.0);
-        match (follower.predict(stream.x(samples.clone())), stream.labels()) {
-            (Prediction::Classes(rows), Labels::Classes { of, .. }) => {
-                right = rows
-                    .iter()
-                    .zip(&of[samples.clone()])
-                    .filter(|(row, y)| most_likely(row) == **y as usize)
-                    .count();
-            }
-            (Prediction::Values(values), Labels::Values(y)) => {
-                squared_error =
-                    values.iter().zip(&y[samples.clone()]).map(|(a, b)| (a - b) * (a - b)).sum();
-            }
-            _ => {}
-        }
-        let (x, classes, values) = follower.prepare(stream, samples.clone());
-        let batch = follower.batch(&x, &classes, &values, Reduction::Sum)?;
-        let loss = follower.loss(&batch);
-        scores.push(Score { time, n: samples.len(), right, squared_error, loss });
-        if !loss.is_finite() || !follower.learn(&batch) {
+        let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
+        follower.forecast(x, &mut predicted)?;
+        let score = judge(time, &predicted, &labels, follower.classes(), follower.scaling());
+        scores.push(score);
+        if !score.loss.is_finite() {
             return Err(AdaptError::Diverged { time });
         }
+        follower.learn_from(x, &labels).map_err(|e| match e {
+            AdaptError::Diverged { .. } => AdaptError::Diverged { time },
+            other => other,
+        })?;
     }
     Ok(scores)
+}
+
+/// The score of predictions: rows of probabilities, or numbers (then the loss is half the squared error in units of the label's
+/// scale).
+pub fn judge(
+    time: f64,
+    predicted: &[f64],
+    labels: &Labels,
+    classes: usize,
+    scaling: &Scaling,
+) -> Score {
+    let n = labels.len();
+    let (mut right, mut squared_error, mut loss) = (0, 0.0, 0.0);
+    match labels {
+        Labels::Classes { of, .. } => {
+            for (row, y) in predicted.chunks_exact(classes.max(1)).zip(of) {
+                right += usize::from(most_likely(row) == *y as usize);
+                // Probabilities of single-precision outputs reach 0; nothing is that certain.
+                loss -= row.get(*y as usize).copied().unwrap_or(0.0).max(1e-15).ln();
+            }
+        }
+        Labels::Values(values) => {
+            squared_error = predicted.iter().zip(values).map(|(a, b)| (a - b) * (a - b)).sum();
+            loss = 0.5 * squared_error * scaling.target.1 * scaling.target.1;
+        }
+    }
+    // A row that is not a number is not infinitely wrong, it is no answer.
+    let loss = if predicted.iter().any(|p| p.is_nan()) { f64::NAN } else { loss };
+    Score { time, n, right, squared_error, loss: loss / n.max(1) as f64 }
 }
 
 /// Percent right, or root mean squared error, over some time steps.

@@ -1,6 +1,8 @@
 //! How a stream is followed: network, filter and optimizer, all by name and number.
 
 use super::AdaptError;
+use super::bank::BankOptions;
+use super::scale::Scaling;
 use crate::filter::{
     ImplicitMap, Memory, Particle, Resumable, Static, Transition, Variational, Window,
 };
@@ -32,6 +34,8 @@ pub enum WeightMethod {
     },
     /// Weights that never change.
     Static,
+    /// A bank of settings, mixed by how well they have predicted lately: nothing has to be chosen.
+    Auto,
 }
 
 impl WeightMethod {
@@ -50,6 +54,7 @@ impl WeightMethod {
             "pf" => Self::Particle { count, transition_var },
             "direct" => Self::DirectFit,
             "static" => Self::Static,
+            "auto" => Self::Auto,
             _ => return None,
         })
     }
@@ -66,17 +71,9 @@ impl WeightMethod {
             }
             Self::DirectFit => ("direct", None, None, None),
             Self::Static => ("static", None, None, None),
+            Self::Auto => ("auto", None, None, None),
         }
     }
-}
-
-/// How numbers are brought to the size that a network likes: (value - mean) * factor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scaling {
-    /// Mean and factor of each feature.
-    pub features: Vec<(f64, f64)>,
-    /// Mean and factor of the label, when it is a number.
-    pub target: (f64, f64),
 }
 
 /// Everything but the data.
@@ -102,6 +99,10 @@ pub struct Setup {
     pub seed: u64,
     /// The scaling, where it came with the weights; else by the first time steps.
     pub scaling: Option<Scaling>,
+    /// Whether features are scaled as the stream goes rather than by the first time steps; a given `scaling` comes before it.
+    pub running_scale: bool,
+    /// Of the bank of [`WeightMethod::Auto`].
+    pub bank: BankOptions,
 }
 
 impl Default for Setup {
@@ -117,6 +118,8 @@ impl Default for Setup {
             pretrain: 1,
             seed: 0,
             scaling: None,
+            running_scale: false,
+            bank: BankOptions::default(),
         }
     }
 }
@@ -145,6 +148,7 @@ impl Setup {
                 format!("particle, {count} particles sigma2={transition_var}")
             }
             WeightMethod::Static => "static weights".into(),
+            WeightMethod::Auto => format!("auto, {} settings", self.bank.size),
         }
     }
 
@@ -166,12 +170,16 @@ impl Setup {
             Transition::Identity
         };
         let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
+        // Memory that is carried decays for as long as a unit is off; see `WindowObjective::with_floor`.
+        let floor = if self.memory == Memory::Carry { 1e-30 } else { 0.0 };
         Ok(match self.method {
-            WeightMethod::Static => Box::new(Static(start)),
+            // A bank is no single filter; it makes those of its members.
+            WeightMethod::Static | WeightMethod::Auto => Box::new(Static(start)),
             WeightMethod::ImplicitMap { steps } => Box::new(
                 ImplicitMap::new(optimizer, steps, start)
                     .with_memory(self.memory)
                     .with_window(self.window)
+                    .with_floor(floor)
                     .with_transition(transition),
             ),
             WeightMethod::DirectFit => Box::new(

@@ -36,6 +36,7 @@ pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
     past: Past<E>,
     /// Decay of the running average, and the average.
     average: Option<(f64, Vec<E>)>,
+    floor: E,
 }
 
 impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
@@ -51,6 +52,7 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
             state,
             past: Past::new(Window::default()),
             average: None,
+            floor: E::zero(),
         }
     }
 
@@ -68,6 +70,12 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
     /// Looking back over a window of time steps.
     pub fn with_window(mut self, window: Window) -> Self {
         self.past = Past::new(window);
+        self
+    }
+
+    /// Keeps derivatives from being exactly zero, for speed ([`WindowObjective::with_floor`]).
+    pub fn with_floor(mut self, floor: f64) -> Self {
+        self.floor = E::of(floor);
         self
     }
 
@@ -99,7 +107,7 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
         }
         self.past.put(batch);
         let parts = self.past.parts(batch);
-        let mut objective = WindowObjective::new(evaluator, &parts);
+        let mut objective = WindowObjective::new(evaluator, &parts).with_floor(self.floor);
         let Some((decay, average)) = &mut self.average else {
             let (weights, state) = (&mut self.weights, &mut self.state);
             return descend(&self.optimizer, &mut objective, weights, state, self.steps);

@@ -183,12 +183,21 @@ impl<E: Weight> Past<E> {
 pub struct WindowObjective<'a, E: Weight> {
     evaluator: &'a mut Evaluator<E>,
     parts: &'a [(Minibatch<'a, E>, E)],
+    floor: E,
 }
 
 impl<'a, E: Weight> WindowObjective<'a, E> {
     /// Over the [parts](Past::parts) of a window.
     pub fn new(evaluator: &'a mut Evaluator<E>, parts: &'a [(Minibatch<'a, E>, E)]) -> Self {
-        Self { evaluator, parts }
+        Self { evaluator, parts, floor: E::zero() }
+    }
+
+    /// Derivatives of exactly zero become `floor`. Behind a unit that is off every derivative is zero, and there the running
+    /// mean of a momentum method decays until it is denormal, where it stays, and where arithmetic is a hundred times slower.
+    /// 1e-30 is too small to move any weight that is not itself zero.
+    pub fn with_floor(mut self, floor: E) -> Self {
+        self.floor = floor;
+        self
     }
 }
 
@@ -198,5 +207,8 @@ impl<E: Weight> Objective<E> for WindowObjective<'_, E> {
     }
     fn gradient(&mut self, x: &[E], out: &mut [E]) {
         self.evaluator.gradient_over(x, self.parts, out);
+        if self.floor != E::zero() {
+            out.iter_mut().for_each(|g| *g = if *g == E::zero() { self.floor } else { *g });
+        }
     }
 }
