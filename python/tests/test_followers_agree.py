@@ -14,19 +14,20 @@ RULES = {
     "rmsprop": optfilter.RMSProp(1e-3, eps=1e-8, eps_in_sqrt=False),
 }
 WINDOWS = {
-    "the paper's filter": dict(steps=5),
-    "window, carried": dict(steps=2, window=3, discount=0.8, carry=True),
+    "the paper's filter": dict(steps=20),
+    "window, carried": dict(steps=2, window=2, discount=0.8, carry=True),
 }
 UPDATES = 20
 
 
 def portraits(side=32):
-    """Blobs on noise: classes that can be learnt, in time steps of 4 images."""
+    """Noise with labels by chance, in time steps of 4 images: gradients stay far from zero.
+
+    Where a network has learnt its labels, gradients are rounding alone, and Adam and RMSprop divide them by their size: after that
+    no two programs agree.
+    """
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, (UPDATES, 4))
-    rows, columns = np.mgrid[:side, :side] / side
-    blob = np.where(y[..., None, None] == 1, rows > columns, rows + columns < 1)
-    return 0.5 * blob + 0.2 * rng.normal(size=blob.shape), y
+    return rng.normal(size=(UPDATES, 4, side, side)), rng.integers(0, 2, (UPDATES, 4))
 
 
 def updates_of(settings):
@@ -50,14 +51,10 @@ def tensors(engine):
 
 
 def close(there, engine, z, X):
-    """Outputs and all but one in a thousand weights to 1e-5.
-
-    The first step of either rule after a restart is g / |g|: a weight whose gradient is rounding alone may go either way, by as
-    much as a rate, wherever sums are taken in another order; it moves no output.
-    """
+    """Sums are taken in another order: single precision, 20 steps on."""
     here = tensors(engine)
-    off = np.concatenate([np.abs(there[name] - here[name]).ravel() for name in here])
-    assert np.quantile(off, 0.999) <= 1e-5 and off.max() <= 2e-3, (np.quantile(off, 0.999), off.max())
+    off = max(float(np.abs(there[name] - here[name]).max()) for name in here)
+    assert off <= 1e-5, off
     np.testing.assert_allclose(z, engine.outputs(X), atol=1e-5)
 
 
@@ -125,11 +122,18 @@ def test_jax(rule, settings):
         return optax.sigmoid_binary_cross_entropy(z[:, 0], y).sum()
 
     theirs = optax.adam(1e-3) if isinstance(rule, optfilter.Adam) else optax.rmsprop(1e-3, eps=1e-8, eps_in_sqrt=False)
-    follower = optfilter.jax.Follower(apply, tensors(start), loss, theirs, **settings)
-    for t in range(updates_of(settings)):
-        follower.partial_fit(X[t].astype("float32"), y[t])
-    z = np.asarray(follower.predict(X[-1].astype("float32")))
-    close({name: np.asarray(value) for name, value in follower.params.items()}, end, z, X[-1])
+    # JAX's convolutions in single precision on a CPU err by a hundred times more than the others: it computes in double here.
+    if hasattr(jax, "enable_x64"):
+        double = jax.enable_x64
+    else:
+        from jax.experimental import enable_x64 as double
+    with double(True):
+        params = {name: value.astype(float) for name, value in tensors(start).items()}
+        follower = optfilter.jax.Follower(apply, params, loss, theirs, **settings)
+        for t in range(updates_of(settings)):
+            follower.partial_fit(X[t], y[t])
+        z = np.asarray(follower.predict(X[-1]))
+        close({name: np.asarray(value) for name, value in follower.params.items()}, end, z, X[-1])
 
 
 def test_layers_of_any_size_are_pytorchs(tmp_path):
