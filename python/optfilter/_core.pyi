@@ -22,6 +22,7 @@ __all__ = [
     "chi_square_band",
     "fit_spec",
     "fit_text",
+    "follow_auto",
     "implied_prior",
     "largest_learning_rate",
     "learning_rate_matrix",
@@ -200,6 +201,17 @@ def fit_text(
     seed: int,
 ) -> dict[str, Any]: ...
 def fit_spec(model: CoreModel, text: str, problem: dict[str, Any]) -> str: ...
+def follow_auto(
+    x: Any,
+    classes: Optional[NDArray[np.uint32]],
+    values: Any,
+    count: int,
+    steps: Any,
+    shape: list[int],
+    network: str,
+    seed: int,
+    tell: Optional[Callable[[int], object]],
+) -> tuple[dict[str, Any], list[tuple[str, float]]]: ...
 def methods() -> list[str]: ...
 def parse_times(texts: list[str], pattern: Optional[str] = None) -> list[float]: ...
 def check_likelihood(spec: tuple[Any, ...]) -> None: ...

@@ -152,6 +152,8 @@ class FollowResult:
         Sum of squared errors; zeros where classes are predicted.
     classification : bool
         Whether classes are predicted.
+    shares : tuple of (str, float)
+        Of a bank of settings: each with its share in the last prediction, the largest first.
     """
 
     time: NDArray[Any]
@@ -160,6 +162,7 @@ class FollowResult:
     right: NDArray[np.int64]
     squared_error: Array
     classification: bool
+    shares: tuple[tuple[str, float], ...] = ()
 
     @property
     def accuracy(self) -> float:

@@ -539,6 +539,10 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
 
 
+#: Settings that name a filter; where none is given, :func:`follow` needs no tuning.
+_TUNED = ("optimizer", "steps", "window", "discount", "carry", "weights", "scale")
+
+
 def follow(
     X: Any,
     y: Any,
@@ -547,14 +551,50 @@ def follow(
     every: int = 1,
     pretrain: int = 0,
     progress: Optional[bool] = None,
+    auto: Optional[bool] = None,
     **settings: Any,
 ) -> FollowResult:
-    """Follows a stream with a new :class:`Follower` of the given settings and returns its scores of foresight.
+    """Follows a stream and returns the scores of foresight: each time step is predicted, judged and then learnt from.
+
+    With ``auto``, which is the default where no setting of a filter is given, a bank of settings runs side by side (rules, rates
+    over four decades, K, windows; a linear network beside the one asked for), mixed by how well each has predicted lately; the
+    result's ``shares`` says which. Else it is a new :class:`Follower` of these settings.
 
     >>> import numpy as np
     >>> X = np.linspace(-1, 1, 400).reshape(-1, 1)
     >>> result = follow(X, X[:, 0] ** 2, every=10, pretrain=2, network="mlp:8", window=2)
     >>> len(result), bool(result.rmse < 1.0)
     (38, True)
+    >>> follow(X, X[:, 0] > 0, network="linear").shares[0][0].split()[0] in ("adam", "gd")
+    True
     """
-    return Follower(**settings).follow(X, y, time, every=every, pretrain=pretrain, progress=progress)
+    given = [name for name in _TUNED if name in settings] + ["pretrain"] * bool(pretrain)
+    if auto is None:
+        auto = not given
+    if not auto:
+        return Follower(**settings).follow(X, y, time, every=every, pretrain=pretrain, progress=progress)
+    if given:
+        raise ValueError(f"{given[0]}: is chosen by the bank itself; leave it out, or auto=False")
+    follower = Follower(**settings)
+    X, y, _ = follower._pair(X, y)
+    follower._begin(X, y, None, None)
+    slices, times = _stream.time_steps(len(X), time, every)
+    n = np.array([rows.stop - rows.start for rows in slices], dtype=np.int64)
+    classes, values = follower._coded(y)
+    shape, outputs, _ = follower._made
+    if values is not None and outputs > 1:
+        raise ValueError("y: the bank predicts one number for each sample; use auto=False for several")
+    with Progress(len(slices), "following", progress, unit="step") as bar:
+        done = 0
+
+        def tell(steps: int) -> None:
+            nonlocal done
+            bar.advance(steps - done)
+            done = steps
+
+        numbers = np.repeat(np.arange(len(slices), dtype=float), n)
+        count = 0 if classes is None else max(2, len(follower.classes_))
+        scores, shares = _core.follow_auto(
+            X, classes, values, count, numbers, shape, follower._settings[0], whole("seed", follower.seed, least=0), tell
+        )
+    return FollowResult(time=times, n=n, classification=follower._classifies, shares=tuple(shares), **scores)

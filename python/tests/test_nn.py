@@ -102,6 +102,7 @@ def test_what_a_result_is():
     assert "Accuracy" in axes.get_ylabel() and len(axes.lines[0].get_xdata()) == 30
     plt.close("all")
     numbers = follow(X, X[:, 0], time, **TINY)
+    assert numbers.shares == ()
     assert numbers.rmse < 2 and np.isnan(numbers.accuracy)
     days = np.datetime64("2024-01-01") + time.astype(int)
     assert follow(X, y, days, **TINY).time[1] == np.datetime64("2024-01-02")
@@ -283,6 +284,20 @@ def test_many_numbers_at_once():
     Y = X @ rng.normal(size=(3, 2)) * 50 + [1000.0, 0.0]
     follower = Follower("linear", task="regression", epochs=2000).fit(X, Y)
     assert follower.predict(X).shape == (200, 2) and follower.score(X, Y) > 0.99
+
+
+def test_following_without_tuning():
+    X, y, time = turning(steps=60)
+    result = follow(X, y, time, network="mlp:4")
+    assert result.accuracy > 0.7 and len(result) == 60 and len(result.shares) == 8
+    assert sum(share for _, share in result.shares) == pytest.approx(1.0)
+    again = follow(X, y, time, network="mlp:4", auto=True)
+    np.testing.assert_array_equal(result.loss, again.loss)
+    assert follow(X, X[:, 0], time, network="linear").rmse < 1.0
+    with pytest.raises(ValueError, match="steps: is chosen by the bank itself"):
+        follow(X, y, time, steps=3, auto=True)
+    with pytest.raises(ValueError, match="X: sample 0 contains NaN"):
+        follow(X * np.nan, y, time)
 
 
 def test_nothing_else_is_imported():

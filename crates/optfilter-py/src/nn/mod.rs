@@ -4,6 +4,7 @@
 //! changes is put aside first and put back if it fails, so that nothing is ever half learnt. The interpreter's lock is
 //! released while networks compute, and signals are heard between optimizer steps.
 
+pub(crate) mod auto;
 mod learn;
 mod scale;
 
