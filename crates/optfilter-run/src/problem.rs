@@ -261,7 +261,16 @@ impl<M> Problem<M> {
         DefaultAllocator: Allocator<D, D> + Allocator<D>,
     {
         let gaussian = |cov: &Covariance| {
-            let wrong = |_| SpecError::of("R", "must be finite, symmetric and positive definite");
+            let zero = (0..m.value()).any(|i| cov.variance(i) == 0.0);
+            let wrong = |_| {
+                let message = match zero {
+                    false => "must be finite, symmetric and positive definite",
+                    true => {
+                        "must be positive here; kf, ekf, iekf and ukf also take measurements without noise"
+                    }
+                };
+                SpecError::of("R", message)
+            };
             let made = match cov {
                 Covariance::Dense(_) => Gaussian::new(cov.dense(m)),
                 _ => Gaussian::diagonal(OVector::from_fn_generic(m, nalgebra::U1, |i, _| {

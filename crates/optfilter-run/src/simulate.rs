@@ -52,7 +52,7 @@ pub fn simulate<T: RunModel>(
     if problem.process.is_none() {
         return Err(SpecError::of("Q", "to simulate, the model needs process noise").into());
     }
-    let likelihood = problem.likelihood(m, false)?;
+    let likelihood = scattered(problem, m.0).likelihood(m, false)?;
     let unit = Covariance::Scalar(1.0);
     let noise: GaussianNoise<Dyn, Dyn> = problem.gaussian_noise(n, m, 1.0, Some(&unit))?;
     let mean = DVector::from_column_slice(&problem.mean);
@@ -70,4 +70,21 @@ pub fn simulate<T: RunModel>(
     };
     let mut stream = Stream::new(seed, run, "simulate");
     scene.play(rows, &mut stream, visit).map_err(SimulationError::Run)
+}
+
+/// The problem with measurements that can be drawn: where one has no noise, with noise that no number notices.
+fn scattered<T: RunModel>(problem: &Problem<T>, m: usize) -> Problem<T> {
+    const UNNOTICED: f64 = 1e-300;
+    let mut out = problem.clone();
+    out.measurement = problem.measurement.clone().map(|r| match r {
+        Covariance::Dense(mut cov) => {
+            (0..m.min(cov.nrows())).for_each(|i| cov[(i, i)] = cov[(i, i)].max(UNNOTICED));
+            Covariance::Dense(cov)
+        }
+        exact if (0..m).any(|i| exact.variance(i) == 0.0) => {
+            Covariance::Diagonal((0..m).map(|i| exact.variance(i).max(UNNOTICED)).collect())
+        }
+        other => other,
+    });
+    out
 }

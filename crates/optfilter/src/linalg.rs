@@ -417,6 +417,23 @@ pub fn psd_factor<N: Dim>(a: &OMatrix<f64, N, N>) -> Option<OMatrix<f64, N, N>>
 where
     DefaultAllocator: Allocator<N, N>,
 {
+    psd_factor_within(a, a.nrows() as f64 * 8.0 * f64::EPSILON)
+}
+
+/// The same for a covariance that a measurement has narrowed: its rounding errors are in units of what it was before, and an
+/// exact measurement may have left a millionth of that.
+pub(crate) fn narrowed_factor<N: Dim>(a: &OMatrix<f64, N, N>) -> Option<OMatrix<f64, N, N>>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    psd_factor(a).or_else(|| psd_factor_within(a, 1e-9))
+}
+
+/// [`psd_factor`], where a pivot is zero if it is within this share of its variance.
+fn psd_factor_within<N: Dim>(a: &OMatrix<f64, N, N>, rounding: f64) -> Option<OMatrix<f64, N, N>>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
     let n = a.nrows();
     let mut l = a.clone();
     l.fill(0.0);
@@ -426,7 +443,7 @@ where
             pivot -= l[(j, k)] * l[(j, k)];
         }
         // Against the component's own variance: what is small beside another unit may be large in its own.
-        let tiny = a[(j, j)].abs() * n as f64 * 8.0 * f64::EPSILON;
+        let tiny = a[(j, j)].abs() * rounding;
         if !pivot.is_finite() || pivot < -tiny {
             return None;
         }

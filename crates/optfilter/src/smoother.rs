@@ -40,7 +40,7 @@ use crate::Shapes;
 use crate::drive::drive;
 use crate::error::FilterError;
 use crate::filter::{Belief, Filter, GaussianBelief};
-use crate::linalg::{product, psd_factor, sandwich, symmetric_product};
+use crate::linalg::{narrowed_factor, product, psd_factor, sandwich, symmetric_product};
 use crate::model::Step;
 use crate::scalar::Scalar;
 use crate::series::Series;
@@ -76,7 +76,7 @@ where
         q: OMatrix<f64, N, N>,
         index: u64,
     ) -> Result<Self, FilterError> {
-        let factor = psd_factor(&belief.cov).ok_or(FilterError::NotPositiveDefinite {
+        let factor = narrowed_factor(&belief.cov).ok_or(FilterError::NotPositiveDefinite {
             quantity: "belief covariance",
             index: Some(index),
         })?;

@@ -51,15 +51,17 @@ impl Reader {
         observations: &[String],
         likelihoods: &[LikelihoodKind],
     ) -> Result<Option<Covariance>, Diagnostic> {
-        let all_free = likelihoods.iter().all(|l| !l.needs_noise());
         let Some(entry) = self.get("measurement_noise") else { return Ok(None) };
         if let Some(entries) = self.table("measurement_noise").ok().flatten() {
             self.check_keys(entries, &["std", "var"], "measurement_noise")?;
         }
         let any_free = likelihoods.iter().any(|l| !l.needs_noise());
         let cov = self.covariance(entry, observations, any_free.then_some(0.0))?;
+        let all_free = likelihoods.iter().all(|l| !l.needs_noise());
         for (i, likelihood) in likelihoods.iter().enumerate() {
-            if (likelihood.needs_noise() || all_free) && cov.variance(i) <= 0.0 {
+            // A Gaussian measurement may be exact; heavy tails need a size, and beside counts a zero is one left out.
+            let exact = *likelihood == LikelihoodKind::Gaussian && !any_free;
+            if (likelihood.needs_noise() || all_free) && !exact && cov.variance(i) <= 0.0 {
                 let message =
                     format!("the measurement noise of `{}` must be positive", observations[i]);
                 return Err(self.at(&entry.value.at, message));

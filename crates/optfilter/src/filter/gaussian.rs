@@ -17,7 +17,7 @@ use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
-    Solver, is_symmetric_psd, noise_sandwich, product, sandwich, symmetric_product,
+    Solver, is_symmetric_psd, narrowed_factor, noise_sandwich, product, sandwich, symmetric_product,
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
@@ -258,9 +258,41 @@ where
     let Some(done) = condition(&belief.mean, &belief.cov, &mut measurement, observed) else {
         return Err(not_positive_definite("innovation covariance", index));
     };
-    let Conditioned { mean, cov, innovation_cov, log_likelihood, nis } = done;
+    let Conditioned { mean, mut cov, innovation_cov, log_likelihood, nis } = done;
+    if (0..m).any(|i| measurement.r[(i, i)] == 0.0)
+        && let Some(exact) = narrowed(belief, &measurement, &innovation_cov)
+    {
+        cov = exact;
+    }
     let update = Update::spread(measurement.residual, innovation_cov, log_likelihood, nis);
     Ok((GaussianBelief { mean, cov }, update))
+}
+
+/// The covariance after a measurement without noise, which leaves directions that are known exactly: (I - G H) L times its own
+/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before.
+#[cold]
+#[inline(never)]
+fn narrowed<N: Dim, M: Dim>(
+    belief: &GaussianBelief<N>,
+    measurement: &GaussianMeasurement<f64, N, M>,
+    s: &OMatrix<f64, M, M>,
+) -> Option<OMatrix<f64, N, N>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let GaussianMeasurement { h, r, .. } = measurement;
+    let factor = narrowed_factor(&belief.cov)?;
+    let gain = Solver::new(s)?.solve(&product(h, &belief.cov)).transpose();
+    let kept = &factor - product(&gain, &product(h, &factor));
+    let mut cov = symmetric_product(&kept, &kept) + noise_sandwich(&gain, r);
+    // What exact measurements narrow row after row ends among the smallest numbers there are, which round to anything.
+    for i in 0..cov.nrows() {
+        if cov[(i, i)] < 1e-290 {
+            cov.row_mut(i).fill(0.0);
+            cov.column_mut(i).fill(0.0);
+        }
+    }
+    Some(cov)
 }
 
 #[cold]

@@ -40,7 +40,7 @@ use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::derivative::VectorFunction;
 use crate::error::{FilterError, check_square};
-use crate::linalg::{Factor, Solver, product, psd_factor, sandwich, symmetric_product};
+use crate::linalg::{Factor, Solver, narrowed_factor, product, sandwich, symmetric_product};
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
@@ -379,7 +379,14 @@ where
         // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:
         let kept = &factor - product(&gain, &d); // (I - G H) L, n x n
         let linear_part = symmetric_product(&d, &d); // H P H', m x m
-        let noise = spread_cov - linear_part + &r; // Omega + R
+        let mut noise = spread_cov - linear_part + &r; // Omega + R
+        for i in 0..m.value() {
+            // Of a measurement without noise whose equation is as good as linear only rounding is left.
+            if r[(i, i)] == 0.0 && noise[(i, i)].abs() <= 1e-12 * s[(i, i)] {
+                noise.row_mut(i).fill(0.0);
+                noise.column_mut(i).fill(0.0);
+            }
+        }
         let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
         if !exact {
             check_factor(cov.clone(), step.index)?;
@@ -472,5 +479,5 @@ where
         return Ok(factor.cholesky());
     }
     // Semi-definite beliefs (a state known exactly) have a factor too.
-    psd_factor(&cov.clone()).ok_or_else(|| not_positive_definite("belief covariance", index))
+    narrowed_factor(&cov.clone()).ok_or_else(|| not_positive_definite("belief covariance", index))
 }

@@ -59,7 +59,7 @@ pub enum NoiseError {
     /// Q is not a covariance.
     #[error("process_cov (Q) must be square, finite, symmetric and positive semi-definite")]
     ProcessCov,
-    /// R is not a covariance that can be factored.
+    /// R is not a covariance, or one that cannot be factored where that is needed.
     #[error("measurement_cov (R) must be square, finite, symmetric and positive definite")]
     MeasurementCov,
 }
@@ -68,7 +68,8 @@ impl<N: Dim, M: Dim> GaussianNoise<N, M>
 where
     DefaultAllocator: Allocator<N, N> + Allocator<M, M>,
 {
-    /// Q per step (positive semi-definite) and R per measurement (positive definite).
+    /// Q per step and R per measurement, both positive semi-definite: an R of zero is a measurement without error, which the
+    /// Kalman filters take as it is (an ARMA process is one); filters that divide by R refuse it.
     pub fn new(
         process_cov: OMatrix<f64, N, N>,
         measurement_cov: OMatrix<f64, M, M>,
@@ -76,7 +77,7 @@ where
         if !linalg::is_symmetric_psd(&process_cov) {
             return Err(NoiseError::ProcessCov);
         }
-        if !linalg::is_symmetric_pd(&measurement_cov) {
+        if !linalg::is_symmetric_psd(&measurement_cov) {
             return Err(NoiseError::MeasurementCov);
         }
         Ok(Self { process_cov, measurement_cov, growth: Growth::PerStep })

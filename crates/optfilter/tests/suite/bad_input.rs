@@ -92,7 +92,8 @@ fn noise() {
     }
     // Q may be singular, R may not.
     assert!(GaussianNoise::new(good * 0.0, good).is_ok());
-    assert_eq!(message(GaussianNoise::new(good, good * 0.0)), r);
+    assert!(GaussianNoise::new(good, good * 0.0).is_ok());
+    assert_eq!(message(GaussianNoise::new(good, -good)), r);
     assert_eq!(message(GaussianNoise::new(DMatrix::zeros(2, 3), DMatrix::identity(1, 1))), q);
     assert_eq!(message(Gaussian::diagonal(vector![1.0, 0.0])), r);
     let bad = Variational::new(
