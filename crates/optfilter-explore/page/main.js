@@ -399,6 +399,7 @@ async function begin() {
   const linked = frozen ? frozen.state : Store.fromLink(location.hash);
   if (frozen) {
     for (const id of ["gallery", "drop-file", "undo", "redo", "map-start", "board-start", "step-play", "smooth", "ahead", "side-b", "drop-b"]) the(id).disabled = true;
+    if (!frozen.state) store.now.tab = "take";
     the("settings").inert = true;
     the("model-text").readOnly = true;
     the("step-text").textContent = the("map-text").textContent = the("board-text").textContent =

@@ -164,7 +164,8 @@ pub fn tune_until(
     let tried = plans.len();
     let progress = News { done: 0, planned: 0, leaders: Vec::new() };
     let yard = data.yardstick(spec, parts.settle, end);
-    let board = Board { spec, data, search, yard: &yard, stop, news: Mutex::new((progress, listen)) };
+    let board =
+        Board { spec, data, search, yard: &yard, stop, news: Mutex::new((progress, listen)) };
     let mut diverged = 0;
     // Short series are not cut any shorter: a ninth of fewer than 1000 rows ranks by luck.
     let rungs: &[usize] = match search.strategy {
