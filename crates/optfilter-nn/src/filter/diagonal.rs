@@ -166,7 +166,7 @@ impl<E: Weight> Diagonal<E> {
         }
         for ((m, v), g) in self.mean.iter_mut().zip(&mut self.var).zip(&mean) {
             *v = 1.0 / (1.0 / *v + g * g);
-            *m = *m + E::of(*v * g);
+            *m += E::of(*v * g);
         }
     }
 }
@@ -175,7 +175,7 @@ impl<E: Weight> WeightFilter<E> for Diagonal<E> {
     fn predict(&mut self) {
         let a = E::of(self.decay);
         for (m, v) in self.mean.iter_mut().zip(&mut self.var) {
-            *m = *m * a;
+            *m *= a;
             *v = self.decay * self.decay * *v + self.drift_var;
         }
     }

@@ -181,7 +181,7 @@ impl<E: Weight> LowRank<E> {
 impl<E: Weight> WeightFilter<E> for LowRank<E> {
     fn predict(&mut self) {
         let (a, q) = (self.decay, self.drift_var);
-        self.mean.iter_mut().for_each(|m| *m = *m * E::of(a));
+        self.mean.iter_mut().for_each(|m| *m *= E::of(a));
         if q == 0.0 && a == 1.0 {
             return;
         }
