@@ -9,12 +9,8 @@ use optfilter_nn::adapt::{
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut setup = Setup {
-        method: WeightMethod::Auto,
-        pretrain: 0,
-        running_scale: true,
-        ..Setup::default()
-    };
+    let mut setup =
+        Setup { method: WeightMethod::Auto, pretrain: 0, running_scale: true, ..Setup::default() };
     let mut path = None;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {

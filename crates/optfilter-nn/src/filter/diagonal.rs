@@ -21,7 +21,8 @@
 //! let mut filter = Diagonal::new(DiagonalRule::Variational, vec![0.0; 2], 10.0);
 //! for i in 0..200 {
 //!     let x = [f64::from(i % 7) - 3.0];
-//!     let batch = Minibatch::new(&line, &x, Targets::Values(&[1.0 + 2.0 * x[0]]), Loss::SquaredError, Reduction::Sum)?;
+//!     let y = [1.0 + 2.0 * x[0]];
+//!     let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
 //!     filter.predict();
 //!     filter.update(&mut evaluator, &batch);
 //! }
