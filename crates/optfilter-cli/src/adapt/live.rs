@@ -213,7 +213,10 @@ impl Progress {
 
     fn show(&mut self, live: &Live, classes: bool) {
         self.count = self.count.wrapping_add(1);
-        if !self.on || self.count % 256 != 0 || self.last.elapsed() < Duration::from_millis(300) {
+        if !self.on
+            || !self.count.is_multiple_of(256)
+            || self.last.elapsed() < Duration::from_millis(300)
+        {
             return;
         }
         self.last = Instant::now();

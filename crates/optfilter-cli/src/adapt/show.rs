@@ -26,7 +26,11 @@ pub fn rolling(rolling: &Rolling) -> String {
             style::short(chosen.loss),
             format!("K={} lr={}", best.steps, best.lr),
             style::short(best.loss),
-            if choice.is_void() { "void: the world has changed".into() } else { String::new() },
+            if choice.is_void() {
+                "void: something else did much better here".into()
+            } else {
+                String::new()
+            },
         ]);
     }
     let next = &rolling.next;

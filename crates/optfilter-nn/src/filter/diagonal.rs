@@ -21,7 +21,8 @@
 //! let mut filter = Diagonal::new(DiagonalRule::Variational, vec![0.0; 2], 10.0);
 //! for i in 0..200 {
 //!     let x = [f64::from(i % 7) - 3.0];
-//!     let batch = Minibatch::new(&line, &x, Targets::Values(&[1.0 + 2.0 * x[0]]), Loss::SquaredError, Reduction::Sum)?;
+//!     let y = [1.0 + 2.0 * x[0]];
+//!     let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
 //!     filter.predict();
 //!     filter.update(&mut evaluator, &batch);
 //! }
@@ -166,7 +167,7 @@ impl<E: Weight> Diagonal<E> {
         }
         for ((m, v), g) in self.mean.iter_mut().zip(&mut self.var).zip(&mean) {
             *v = 1.0 / (1.0 / *v + g * g);
-            *m = *m + E::of(*v * g);
+            *m += E::of(*v * g);
         }
     }
 }
@@ -175,7 +176,7 @@ impl<E: Weight> WeightFilter<E> for Diagonal<E> {
     fn predict(&mut self) {
         let a = E::of(self.decay);
         for (m, v) in self.mean.iter_mut().zip(&mut self.var) {
-            *m = *m * a;
+            *m *= a;
             *v = self.decay * self.decay * *v + self.drift_var;
         }
     }

@@ -13,6 +13,23 @@
 //! scaled. The page of equations and the paper write lr for lr (h0 + d). 3 D numbers; one gradient per draw. K steps are taken per
 //! time step; drift comes from the forgetting of h.
 //!
+//! ```
+//! use optfilter_nn::filter::{Ivon, IvonOptions, WeightFilter};
+//! use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
+//! let line = Network::mlp(1, &[], 1)?;
+//! let mut evaluator = Evaluator::<f64>::new(&line);
+//! let mut filter = Ivon::new(IvonOptions { lr: 0.3, ..IvonOptions::default() }, 1, vec![0.0; 2], 0);
+//! for i in 0..2000 {
+//!     let x = [f64::from(i % 7) - 3.0];
+//!     let y = [1.0 + 2.0 * x[0]];
+//!     let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
+//!     filter.predict();
+//!     filter.update(&mut evaluator, &batch);
+//! }
+//! assert!((filter.weights()[0] - 1.0).abs() < 0.2 && (filter.weights()[1] - 2.0).abs() < 0.2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: Shen et al. 2024, "Variational learning is effective for large deep networks"; checked against the authors'
 //! program `ivon-opt` (`tests/golden/ivon_golden.py`).
 

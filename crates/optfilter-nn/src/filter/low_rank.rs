@@ -14,6 +14,23 @@
 //!
 //! `B+` here keeps the shape of the source; its page multiplies by `a`, which cancels against `a^2/U` for q = 0.
 //!
+//! ```
+//! use optfilter_nn::filter::{LowRank, WeightFilter};
+//! use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
+//! let line = Network::mlp(1, &[], 1)?;
+//! let mut evaluator = Evaluator::<f64>::new(&line);
+//! let mut filter = LowRank::new(vec![0.0; 2], 10.0, 2);
+//! for i in 0..200 {
+//!     let x = [f64::from(i % 7) - 3.0];
+//!     let y = [1.0 + 2.0 * x[0]];
+//!     let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
+//!     filter.predict();
+//!     filter.update(&mut evaluator, &batch);
+//! }
+//! assert!((filter.weights()[0] - 1.0).abs() < 0.01 && (filter.weights()[1] - 2.0).abs() < 0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! References: Chang, Duran-Martin, Shestopaloff, Jones and Murphy 2023 (LoFi); Jones, Chang and Murphy 2024 (BONG).
 
 use super::linearised::{Likelihood, Linearised, solve};
@@ -181,7 +198,7 @@ impl<E: Weight> LowRank<E> {
 impl<E: Weight> WeightFilter<E> for LowRank<E> {
     fn predict(&mut self) {
         let (a, q) = (self.decay, self.drift_var);
-        self.mean.iter_mut().for_each(|m| *m = *m * E::of(a));
+        self.mean.iter_mut().for_each(|m| *m *= E::of(a));
         if q == 0.0 && a == 1.0 {
             return;
         }
