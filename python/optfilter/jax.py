@@ -35,7 +35,6 @@ The K steps are compiled once for each shape of batch; JAX is imported when the 
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -48,7 +47,6 @@ from .optimizers import Adam, Optimizer
 __all__ = ["FollowResult", "Follower", "WeightsDiverged"]
 
 
-@functools.lru_cache(maxsize=1)
 def _jax() -> Any:
     try:
         import jax

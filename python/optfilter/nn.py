@@ -238,7 +238,7 @@ class Follower:
         engine = self._build(shape, outputs, loss)
         if self.weights is not None:
             with open(self.weights, "rb") as file:
-                engine.from_safetensors(file.read())
+                engine.read_safetensors(file.read())
         self._engine = engine
         self._made = (shape, outputs, loss)
         self._settings = self._described()
@@ -511,7 +511,7 @@ class Follower:
         outputs = saved.outputs if n == 0 else 1 if n <= 2 else n
         loss = "squared" if n == 0 else "binary" if n <= 2 else "classes"
         engine = made._build(shape, outputs, loss)
-        engine.from_safetensors(data)
+        engine.read_safetensors(data)
         if made.scale and len(shape) == 1:
             engine.set_scaling(saved.features, saved.targets if n == 0 else [], float(saved.samples))
         made._engine, made._made, made._settings = engine, (shape, outputs, loss), made._described()

@@ -31,7 +31,6 @@ PyTorch is imported when the first follower is made, not before.
 from __future__ import annotations
 
 import copy
-import functools
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -44,7 +43,6 @@ from .optimizers import Adam, Optimizer
 __all__ = ["FollowResult", "Follower", "WeightsDiverged"]
 
 
-@functools.lru_cache(maxsize=1)
 def _torch() -> Any:
     try:
         import torch

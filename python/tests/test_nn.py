@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import signal
@@ -330,3 +331,20 @@ def test_other_threads_run_meanwhile_and_ctrl_c_is_heard():
     thread.join()
     assert len(ticks) == 5
     np.testing.assert_array_equal(weights(follower), before)
+
+
+@pytest.mark.skipif("OPTFILTER_BINARY" not in os.environ, reason="OPTFILTER_BINARY does not name the program")
+def test_the_command_line_goes_on_from_saved_weights(tmp_path):
+    """The same scaling, classes and settings there: the first time step is judged by the same predictions."""
+    X, y, _ = turning(steps=10)
+    names = np.where(y == 1, "up", "down")
+    follower = Follower("mlp:4", optfilter.SGD(1e-9), steps=1).fit(X, names)
+    follower.save(tmp_path / "w.safetensors")
+    rows = "".join(f"{a!r},{b!r},{label},{i // 10}\n" for i, ((a, b), label) in enumerate(zip(X.tolist(), names)))
+    (tmp_path / "data.csv").write_text("a,b,label,time\n" + rows)
+    command = [os.environ["OPTFILTER_BINARY"], "adapt", "data.csv", "--label", "label", "--time", "time", "--pretrain", "0"]
+    command += ["--weights", "w.safetensors", "--json"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    score = json.loads(ran.stdout)[0]
+    assert score["accuracy"] == pytest.approx(100 * follower.score(X, names), abs=1e-6)

@@ -320,7 +320,7 @@ impl CoreFollower {
     }
 
     /// The weights from a safetensors file of Flax or PyTorch.
-    fn from_safetensors(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+    fn read_safetensors(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
         let weights: Vec<f32> = safetensors::from_bytes(&self.network, bytes)
             .map_err(|e| bad("weights", e.to_string()))?;
         if weights.iter().any(|w| !w.is_finite()) {
