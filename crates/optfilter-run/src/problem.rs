@@ -368,6 +368,9 @@ impl<M: RunModel> Problem<M> {
         let q = self.process.as_ref().unwrap_or(&none);
         let r = self.measurement.as_ref();
         let r = r.ok_or_else(|| SpecError::of("R", "the measurement noise is not given"))?;
+        if (0..m.value()).any(|i| r.variance(i) == 0.0) {
+            return Err(SpecError::of("R", NEEDS_NOISE));
+        }
         let exact = q.per_time && self.model.drift().is_some();
         if exact || [&q.cov, r].iter().any(|cov| matches!(cov, Covariance::Dense(_))) {
             if self.process.is_some() {
@@ -382,6 +385,10 @@ impl<M: RunModel> Problem<M> {
         Ok(SlimNoise::Each(if q.per_time { made.per_time() } else { made }))
     }
 }
+
+/// Why a filter that divides by R refuses one of zero.
+const NEEDS_NOISE: &str =
+    "must be positive here; kf, ekf, iekf and ukf also take measurements without noise";
 
 fn noise_error(error: NoiseError) -> SpecError {
     match error {
