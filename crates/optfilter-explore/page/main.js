@@ -49,6 +49,12 @@ function content() {
   editor.complain(null);
 }
 
+/** How many questions are on their way, for those who wait for the page. @param {number} by */
+function busy(by) {
+  const root = document.documentElement.dataset;
+  root.busy = String(Number(root.busy || 0) + by);
+}
+
 /** One question at a time: while one is on its way the newest waits; one that takes long is overtaken, and the program ends it. */
 class Lane {
   /** @param {() => Promise<void>} act */
@@ -68,6 +74,7 @@ class Lane {
     }
     this.waiting = false;
     this.busy += 1;
+    busy(1);
     this.begun = performance.now();
     try {
       await this.act();
@@ -76,6 +83,7 @@ class Lane {
     }
     this.busy -= 1;
     if (this.waiting) this.again();
+    busy(-1);
   }
 
   again() {
@@ -219,7 +227,8 @@ store.listeners.push((now, before) => {
   if (now.subject !== before.subject) {
     const known_gallery = known.gallery.some((/** @type {any} */ g) => g.id === now.subject.table && g.model === now.subject.model);
     the("gallery").value = known_gallery ? now.subject.table : "";
-    describe(now.subject.table !== before.subject.table).catch(complain);
+    busy(1);
+    describe(now.subject.table !== before.subject.table).catch(complain).finally(() => busy(-1));
     return;
   }
   if (!known.about) return;

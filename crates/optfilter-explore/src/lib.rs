@@ -41,6 +41,7 @@ mod server;
 mod step;
 pub mod subject;
 mod takeaway;
+mod text;
 mod view;
 
 pub use api::{Api, Opening};

@@ -71,7 +71,8 @@ class Page(unittest.TestCase):
         """Does something and waits until the page has drawn anew and asks nothing any more."""
         before = self.browser.run("return Number(document.documentElement.dataset.drawn)")
         act()
-        self.browser.wait("return Number(document.documentElement.dataset.drawn) > arguments[0]", before, what="a new drawing")
+        self.browser.wait("const d=document.documentElement.dataset;return Number(d.drawn) > arguments[0] && d.busy === '0'", before,
+                          what="a new drawing")
 
     def choose(self, selector: str, value: str) -> None:
         script = "const e=document.querySelector(arguments[0]);e.value=arguments[1];e.dispatchEvent(new Event('change',{bubbles:true}))"
