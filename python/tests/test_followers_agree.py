@@ -55,7 +55,7 @@ def close(there, engine, z, X):
     here = tensors(engine)
     off = max(float(np.abs(there[name] - here[name]).max()) for name in here)
     assert off <= 1e-5, off
-    np.testing.assert_allclose(z, engine.outputs(X), atol=1e-5)
+    np.testing.assert_allclose(z, engine.outputs(X), atol=5e-5)  # each sums the deviations of many weights
 
 
 @pytest.mark.parametrize("settings", list(WINDOWS.values()), ids=list(WINDOWS))
