@@ -9,9 +9,9 @@ import optfilter
 from optfilter.nn import Conv, Follower, MaxPool, ReLU
 
 RULES = {
-    "adam": optfilter.Adam(1e-3),
+    "adam": optfilter.Adam(1e-4),
     # As in the paper's program: eps beside the root.
-    "rmsprop": optfilter.RMSProp(1e-3, eps=1e-8, eps_in_sqrt=False),
+    "rmsprop": optfilter.RMSProp(1e-4, eps=1e-8, eps_in_sqrt=False),
 }
 WINDOWS = {
     "the paper's filter": dict(steps=20),
@@ -23,8 +23,8 @@ UPDATES = 20
 def portraits(side=32):
     """Noise with labels by chance, in time steps of 4 images: gradients stay far from zero.
 
-    Where a network has learnt its labels, gradients are rounding alone, and Adam and RMSprop divide them by their size: after that
-    no two programs agree.
+    Where a network is sure of its labels, `sigmoid(z) - 1` is rounding alone, and Adam and RMSprop divide gradients by their size:
+    after that no two programs agree. Hence the small rates: a rate of 1e-3 learns four images by heart within 20 steps.
     """
     rng = np.random.default_rng(0)
     return rng.normal(size=(UPDATES, 4, side, side)), rng.integers(0, 2, (UPDATES, 4))
@@ -55,7 +55,7 @@ def close(there, engine, z, X):
     here = tensors(engine)
     off = max(float(np.abs(there[name] - here[name]).max()) for name in here)
     assert off <= 1e-5, off
-    np.testing.assert_allclose(z, engine.outputs(X), atol=1e-5)
+    np.testing.assert_allclose(z, engine.outputs(X), atol=5e-5)  # each sums the deviations of many weights
 
 
 @pytest.mark.parametrize("settings", list(WINDOWS.values()), ids=list(WINDOWS))
@@ -93,7 +93,7 @@ def test_pytorch(rule, settings):
     dense = module[13].weight.detach().numpy().reshape(32, 2, 2).transpose(1, 2, 0)
     there["Dense_0.kernel"], there["Dense_0.bias"] = dense.reshape(128, 1), module[13].bias.detach().numpy()
     moved = max(float(np.abs(there[name] - weights[name]).max()) for name in weights)
-    assert moved > 5e-3  # so that 1e-5 says something
+    assert moved > 1e-3  # so that 1e-5 says something
     close(there, end, follower.predict(X[-1][:, None].astype("float32")).numpy(), X[-1])
 
 
@@ -121,8 +121,8 @@ def test_jax(rule, settings):
     def loss(z, y):
         return optax.sigmoid_binary_cross_entropy(z[:, 0], y).sum()
 
-    theirs = optax.adam(1e-3) if isinstance(rule, optfilter.Adam) else optax.rmsprop(1e-3, eps=1e-8, eps_in_sqrt=False)
-    # JAX's convolutions in single precision on a CPU err by a hundred times more than the others: it computes in double here.
+    theirs = optax.adam(1e-4) if isinstance(rule, optfilter.Adam) else optax.rmsprop(1e-4, eps=1e-8, eps_in_sqrt=False)
+    # In double, so that what is compared is the rounding of one program alone.
     if hasattr(jax, "enable_x64"):
         double = jax.enable_x64
     else:
