@@ -130,3 +130,121 @@ fn weights_bring_their_scaling_classes_and_settings() {
     assert_eq!(output.status.code(), Some(3));
     assert!(err.contains("sideways") && err.contains("down, up"), "{err}");
 }
+
+/// Without settings a bank is kept, which does as well as settings chosen by hand.
+#[test]
+fn nothing_has_to_be_chosen() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    let json = |more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&ok(&[&["adapt", data.as_str(), "--json"], more].concat())).unwrap()
+    };
+    let value = json(&["--network", "linear"]);
+    assert!(value[0]["method"].as_str().unwrap().starts_with("auto"), "{value}");
+    assert!(value[0]["accuracy"].as_f64().unwrap() > 85.0, "{value}");
+    assert!(value[0]["mean_loss"].as_f64().unwrap() < 0.4, "{value}");
+    assert!(value[0]["balanced_accuracy"].as_f64().unwrap() > 85.0, "{value}");
+    assert!(value[0]["calibration_error"].as_f64().unwrap() < 15.0, "{value}");
+    assert_eq!(value[0]["steps"], 120);
+    let by_hand =
+        json(&["--network", "linear", "--window", "3", "--discount", "0.8", "--steps", "5"]);
+    assert!(by_hand[0]["method"].as_str().unwrap().contains("L=3 g=0.8"), "{by_hand}");
+    for (flags, expected) in [
+        (&["--auto", "--steps", "3"][..], "--auto"),
+        (&["--discount", "1.5"], "discount"),
+        (&["--method", "static", "--window", "3"], "--window"),
+        (&["--delay", "3", "--tune"], "--tune"),
+        (&["--stream", "--pretrain", "3"], "--pretrain"),
+    ] {
+        let output = run(&[&["adapt", data.as_str()], flags].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(expected), "{flags:?} {err}");
+    }
+}
+
+/// Standard input gives what the file gives; late and missing labels; a class that nobody knew of.
+#[test]
+fn streams_come_as_they_are() {
+    let folder = Folder::new();
+    let text = turning();
+    let data = folder.write("d.csv", &text);
+    let flags = ["--network", "linear", "--json"];
+    let read = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+    let streamed = ok(&[&["adapt", data.as_str(), "--stream"][..], &flags].concat());
+    let output = run_with_input(&[&["adapt", "-"][..], &flags].concat(), &text);
+    assert_eq!(streamed, String::from_utf8_lossy(&output.stdout));
+    let accuracy = |v: &serde_json::Value| v[0]["accuracy"].as_f64().unwrap();
+    assert!(accuracy(&read(&streamed)) > 85.0);
+    // The boundary turns while labels are on their way.
+    let late = read(&ok(&[&["adapt", data.as_str(), "--delay", "40"][..], &flags].concat()));
+    assert!(accuracy(&late) < accuracy(&read(&streamed)) - 5.0, "{late}");
+    // Every third label is missing.
+    let gaps: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(
+            |(i, l)| if i % 3 == 2 { l.replace("up", "?").replace("down", "NA") } else { l.into() },
+        )
+        .collect();
+    let gaps = folder.write("gaps.csv", &(gaps.join("\n") + "\n"));
+    let value = read(&ok(&[&["adapt", gaps.as_str(), "--stream"][..], &flags].concat()));
+    assert_eq!(value[0]["unlabelled"], 320);
+    assert_eq!(value[0]["samples"], 640);
+    assert!(accuracy(&value) > 83.0, "{value}");
+    // In the second half there is a third class.
+    let grown: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(i, l)| match l.strip_prefix("0.9") {
+            Some(_) if i > 480 => l.replace("up", "far").replace("down", "far"),
+            _ => l.into(),
+        })
+        .collect();
+    let grown = folder.write("grown.csv", &(grown.join("\n") + "\n"));
+    let value = read(&ok(&[&["adapt", grown.as_str(), "--stream"][..], &flags].concat()));
+    assert!(accuracy(&value) > 75.0, "{value}");
+    // What is wrong is named by line and column.
+    for (from, to, expected) in [
+        ("a,b,label,time\n", "a,b,label,time\n1,nan,up,0\n", "line 2, column \"b\""),
+        ("a,b,label,time\n", "a,b,label,time\n1,2,up,5\n1,2,up,4\n", "line 3: time runs backwards"),
+    ] {
+        let bad = folder.write("bad.csv", &text.replace(from, to));
+        let output = run(&[&["adapt", bad.as_str(), "--stream"][..], &flags].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{err}");
+        assert!(err.contains(expected), "{err}");
+    }
+}
+
+/// A run that is killed goes on from its checkpoint as if nothing had happened, to the last digit.
+#[test]
+fn a_killed_stream_goes_on_to_the_bit() {
+    let folder = Folder::new();
+    let text = turning();
+    let half: String = text.lines().take(1 + 496).map(|l| format!("{l}\n")).collect();
+    for more in [
+        &["--network", "mlp:8"][..],
+        &["--network", "linear", "--steps", "2", "--carry", "--window", "3", "--delay", "5"],
+    ] {
+        let (scores, whole) = (folder.name("s.csv"), folder.name("w.csv"));
+        let data = folder.write("d.csv", &text);
+        let all = [&["adapt", &data, "--stream", "--json", "--csv", &whole][..], more].concat();
+        let expected = ok(&all);
+        let checkpoint = folder.name("c");
+        let _ = std::fs::remove_file(&checkpoint);
+        // The first half, as if the program had died after its last checkpoint and some more lines of scores.
+        let part = folder.write("part.csv", &half);
+        let args = |data: &str| -> Vec<String> {
+            let words = ["adapt", data, "--json", "--csv", &scores, "--checkpoint", &checkpoint];
+            words.iter().chain(more).map(|w| (*w).to_owned()).collect()
+        };
+        let run_all = |args: &[String]| ok(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        run_all(&args(&part));
+        let torn = folder.read("s.csv") + "\"torn";
+        folder.write("s.csv", &torn);
+        let found = run_all(&args(&data));
+        assert_eq!(found, expected);
+        assert_eq!(folder.read("s.csv"), folder.read("w.csv"));
+    }
+}

@@ -64,6 +64,15 @@ impl<'a, E: Real> Minibatch<'a, E> {
         }
         Ok(Self { samples, targets, loss, reduction })
     }
+
+    /// One sample of it.
+    pub fn sample(&self, n: usize, sample_len: usize, outputs: usize) -> Self {
+        let targets = match self.targets {
+            Targets::Classes(classes) => Targets::Classes(&classes[n..n + 1]),
+            Targets::Values(values) => Targets::Values(&values[n * outputs..(n + 1) * outputs]),
+        };
+        Self { samples: &self.samples[n * sample_len..(n + 1) * sample_len], targets, ..*self }
+    }
 }
 
 /// A network with its working memory; reused from call to call, one per thread.
@@ -99,16 +108,27 @@ impl<E: Real> Evaluator<E> {
         }
     }
 
+    /// Numbers of a sample.
+    pub fn sample_len(&self) -> usize {
+        self.sample_len
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
     /// Number of samples in a batch.
     pub fn count(&self, batch: &Minibatch<'_, E>) -> usize {
         batch.samples.len() / self.sample_len.max(1)
     }
 
     fn load(&mut self, weights: &[E], transpose: bool) {
-        for stage in &mut self.stages {
-            if let Some(packed) = stage.weights() {
-                packed.load(weights, transpose);
-            }
+        // Nothing goes back beyond the first stage with weights, so that one's transpose is not needed.
+        let mut first = true;
+        for packed in self.stages.iter_mut().filter_map(Stage::weights) {
+            packed.load(weights, transpose && !first);
+            first = false;
         }
     }
 

@@ -170,11 +170,17 @@ impl<E: Real> Packed<E> {
             let (k, i) = (row / self.inputs.0, row % self.inputs.0);
             self.w[(k * self.inputs.1 + i) * self.outputs.1..][..self.outputs.0]
                 .copy_from_slice(values);
-            if transpose {
-                let wt = &mut self.wt[k * self.inputs.1 + i..];
-                for (o, v) in values.iter().enumerate() {
-                    wt[o * self.taps * self.inputs.1] = *v;
-                }
+        }
+        if !transpose {
+            return;
+        }
+        // Rows of the transpose one after the other: reads may jump, writes had better not.
+        for (k, window) in kernel.chunks_exact(self.inputs.0 * self.outputs.0).enumerate() {
+            for o in 0..self.outputs.0 {
+                let at = (o * self.taps + k) * self.inputs.1;
+                let column = window[o..].iter().step_by(self.outputs.0);
+                let to = &mut self.wt[at..at + self.inputs.0];
+                to.iter_mut().zip(column).for_each(|(to, v)| *to = *v);
             }
         }
     }
@@ -190,12 +196,11 @@ impl<E: Real> Packed<E> {
             flat[self.bias_at + o] = self.dbias[o] * scale;
         }
         let kernel = &mut flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
+        let stride = self.taps * self.inputs.1;
         for (row, values) in kernel.chunks_exact_mut(self.outputs.0).enumerate() {
             let (k, i) = (row / self.inputs.0, row % self.inputs.0);
-            let dwt = &self.dwt[k * self.inputs.1 + i..];
-            for (o, v) in values.iter_mut().enumerate() {
-                *v = dwt[o * self.taps * self.inputs.1] * scale;
-            }
+            let column = self.dwt[k * self.inputs.1 + i..].iter().step_by(stride);
+            values.iter_mut().zip(column).for_each(|(v, d)| *v = *d * scale);
         }
     }
 }

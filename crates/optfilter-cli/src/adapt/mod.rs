@@ -2,8 +2,10 @@
 //!
 //! Each time step is predicted first and learnt from afterwards, so every score is one of foresight. `--compare` runs
 //! static weights and direct fit beside the chosen method; `--tune` chooses K and the learning rate on the first part of
-//! the stream; `--follow` goes on with JSON lines from standard input, one answer per line.
+//! the stream; without any setting a bank of them is kept (`--auto`). A table from standard input, or with `--stream`, `--delay` or
+//! `--checkpoint`, is read as it comes (`live.rs`); `--follow` goes on with JSON lines from standard input, one answer per line.
 
+mod live;
 mod serve;
 mod show;
 
@@ -12,29 +14,34 @@ use crate::files;
 use crate::plot::PlotFlags;
 use clap::ValueEnum;
 use optfilter_nn::adapt::{
-    AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, WeightMethod,
-    prequential, read_csv, read_npz, tune,
+    AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, Tally, WeightMethod,
+    prequential, prequential_into, read_csv, read_npz, tune_rolling,
 };
-use optfilter_nn::filter::{Memory, Window};
+use optfilter_nn::filter::{Likelihood, Memory, Window};
 use optfilter_nn::safetensors;
 use show::Run;
 use std::path::PathBuf;
 
 /// Follow a drifting stream of labelled samples with a network.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example: optfilter adapt electricity.csv --time date --network mlp:64,64 --pretrain 10 --compare\n\
-    DATA is an npz with x, y and time, or a CSV with a label and a time column. Samples of equal time are one time step."
-)]
+#[command(after_help = "Examples:\n  \
+    optfilter adapt electricity.csv\n  \
+    optfilter adapt electricity.csv --time date --network linear --steps 1 --lr 1 --optimizer gd --compare\n  \
+    producer | optfilter adapt - --delay 48 --checkpoint follow.ckpt --csv scores.csv\n\
+    DATA is an npz with x, y and time, or a table with a label and a time column. Samples of equal time are one time step. A label \
+    that is ?, NA or nan is missing: such a sample is predicted and not learnt from (in a stream).")]
 pub struct Args {
-    /// The stream: .npz (x, y, time) or .csv with a head.
+    /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
     data: PathBuf,
     /// cnn, linear or mlp:64,64 [default: mlp:64,64].
     #[arg(long)]
     network: Option<String>,
-    /// How the weights are kept up to date [default: imap].
+    /// How the weights are kept up to date [default: auto; imap where one of its settings is given].
     #[arg(long, value_enum)]
     method: Option<MethodName>,
+    /// A bank of settings, mixed by how well they have predicted lately, so that nothing has to be chosen: --method auto.
+    #[arg(long, conflicts_with = "method")]
+    auto: bool,
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam].
     #[arg(long)]
     optimizer: Option<String>,
@@ -56,12 +63,24 @@ pub struct Args {
     /// Share of the way back to the initial weights at each time step [default: 0].
     #[arg(long)]
     decay: Option<f64>,
-    /// Variance of the weights' random walk per time step (vkf, pf) [default: 0.01].
+    /// Variance of the weights' random walk per time step [default: vkf and pf 0.01; ekf, vdekf, bong and lofi 1e-5].
     #[arg(long)]
     sigma2: Option<f64>,
     /// Number of particles (pf) [default: 1000].
     #[arg(long)]
     particles: Option<usize>,
+    /// Directions of the low-rank part (lofi) [default: 10].
+    #[arg(long)]
+    rank: Option<usize>,
+    /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
+    #[arg(long)]
+    prior: Option<f64>,
+    /// Variance of a label that is a number, in units of its scale (ekf, vdekf, bong, lofi) [default: 0.1].
+    #[arg(long)]
+    noise: Option<f64>,
+    /// Count outliers less, beyond about this many deviations (WoLF; ekf, vdekf, bong, lofi).
+    #[arg(long)]
+    robust: Option<f64>,
     /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
     #[arg(long)]
     pretrain: Option<usize>,
@@ -75,9 +94,26 @@ pub struct Args {
     /// Run static weights and direct fit as well.
     #[arg(long)]
     compare: bool,
-    /// Choose K and the learning rate by prequential loss on the first 30 % of the time steps; scores are for the rest.
+    /// Choose K and the learning rate in ten windows, each time by the prequential loss in the window before; scores are for the
+    /// nine windows after the first. Says where a change of the world made a choice void.
     #[arg(long)]
     tune: bool,
+    /// Read the table as it comes, in constant memory (always so from standard input and for large files): features are scaled
+    /// as the stream goes, nothing is pre-trained on.
+    #[arg(long)]
+    stream: bool,
+    /// Labels become known this many time steps late (in a stream) [default: 0].
+    #[arg(long)]
+    delay: Option<usize>,
+    /// Keep the state of a stream here, and go on from it when it is there.
+    #[arg(long)]
+    checkpoint: Option<PathBuf>,
+    /// Rows between two checkpoints.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: u64,
+    /// On going on from a checkpoint, also skip the rows of standard input that were seen (a file's always are).
+    #[arg(long)]
+    skip: bool,
     /// After DATA, serve JSON lines from standard input: {"x": [...], "y": label}, y optional.
     #[arg(long)]
     follow: bool,
@@ -121,6 +157,18 @@ enum MethodName {
     Direct,
     /// Weights that never change.
     Static,
+    /// A bank of settings.
+    Auto,
+    /// Extended Kalman filter with a diagonal belief, fully decoupled.
+    Ekf,
+    /// The same, variational.
+    Vdekf,
+    /// Low-rank extended Kalman filter (LoFi).
+    Lofi,
+    /// Bayesian online natural gradient, diagonal.
+    Bong,
+    /// Variational online Newton (IVON), K = --steps.
+    Ivon,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -135,6 +183,7 @@ impl From<AdaptError> for Failure {
     fn from(e: AdaptError) -> Self {
         match &e {
             AdaptError::Diverged { .. } => Self { code: 4, message: e.to_string() },
+            AdaptError::Checkpoint(_) => Self::other(e),
             AdaptError::File { .. } | AdaptError::Npz(_) | AdaptError::Data(_) => Self::data(e),
             AdaptError::Network(_) | AdaptError::Optimizer(_) | AdaptError::Setting(_) => {
                 Self::usage(e)
@@ -146,13 +195,26 @@ impl From<AdaptError> for Failure {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let outputs = [("--csv", &args.csv), ("--plot", &args.plot.path), ("--save", &args.save)];
+    let outputs = [
+        ("--csv", &args.csv),
+        ("--plot", &args.plot.path),
+        ("--save", &args.save),
+        ("--checkpoint", &args.checkpoint),
+    ];
     let outputs: Vec<_> = outputs.iter().filter_map(|(f, p)| Some((*f, p.as_deref()?))).collect();
     files::check_outputs(&[&args.data], &outputs)?;
     args.plot.check()?;
     let saved = args.weights.as_deref().map(Saved::read).transpose()?.flatten();
+    if args.every == Some(0) {
+        return Err(Failure::usage("--every needs at least one row"));
+    }
+    if live::wanted(&args) {
+        let known = saved.as_ref().and_then(|s| s.classes.clone());
+        let setup = setup(&args, saved.map(|s| s.setup))?;
+        return live::run(&args, &setup, known.as_deref());
+    }
     let stream = read(&args, saved.as_ref())?;
-    let mut setup = setup(&args, saved.map(|s| s.setup).unwrap_or_default())?;
+    let setup = setup(&args, saved.map(|s| s.setup))?;
     let weights = match &args.weights {
         Some(path) => {
             let probe = Follower::new(
@@ -169,52 +231,44 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     describe(&stream);
 
-    let mut first = setup.pretrain;
+    let first = setup.pretrain;
     if args.tune {
         if !matches!(setup.method, WeightMethod::ImplicitMap { .. }) {
             return Err(Failure::usage("--tune chooses K and the learning rate of --method imap"));
         }
-        let end = first + ((stream.steps().saturating_sub(first)) * 3 / 10).max(1);
-        let grid = (&[1, 3, 10, 30, 100][..], &[1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
-        let tried = tune(&stream, &setup, weights.as_ref(), first..end, grid)?;
-        if !args.json {
-            files::print(&show::tuning(&tried, end - first))?;
-        }
-        let Some(best) = tried.first().filter(|t| t.loss.is_finite()) else {
-            return Err(Failure { code: 4, message: "every configuration diverged".into() });
-        };
-        (setup.method, setup.lr) = (WeightMethod::ImplicitMap { steps: best.steps }, best.lr);
-        first = end;
-        if first >= stream.steps() {
-            return Err(Failure::data("no time steps are left after tuning"));
-        }
+        return tuned(&args, &stream, &setup, weights.as_ref());
     }
 
     // The steps before `first` are learnt from but not judged, by every method alike.
-    let follow_one = |setup: &Setup| -> Result<(Follower, Vec<Score>), Failure> {
+    let follow_one = |setup: &Setup| -> Result<(Follower, Run, Vec<Score>), Failure> {
         let mut follower = Follower::new(&stream, setup, weights.clone())?;
         let start = follower.first();
-        let mut scores = prequential(&mut follower, &stream, start..stream.steps())?;
-        scores.drain(..first - start);
-        Ok((follower, scores))
+        prequential(&mut follower, &stream, start..first)?;
+        let mut tally = Tally::default();
+        let scores = prequential_into(&mut follower, &stream, first..stream.steps(), &mut tally)?;
+        Ok((follower, Run { name: setup.label(), tally }, scores))
     };
-    let (mut follower, scores) = follow_one(&setup)?;
-    let mut runs = vec![Run { name: setup.label(), scores }];
+    let (mut follower, run, scores) = follow_one(&setup)?;
+    let mut csv = show::csv_head(stream.labels());
+    show::csv(&mut csv, &run.name, &scores, stream.labels());
+    let mut runs = vec![run];
     if args.compare {
         for other in [WeightMethod::Static, WeightMethod::DirectFit] {
             if other != setup.method {
                 let setup = Setup { method: other, ..setup.clone() };
-                runs.push(Run { name: setup.label(), scores: follow_one(&setup)?.1 });
+                let (_, run, scores) = follow_one(&setup)?;
+                show::csv(&mut csv, &run.name, &scores, stream.labels());
+                runs.push(run);
             }
         }
     }
     if args.json {
         files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?;
     } else {
-        files::print(&show::summary(&runs, stream.labels()))?;
+        files::print(&(show::summary(&runs, stream.labels()) + &show::shares(&follower)))?;
     }
     if let Some(path) = &args.csv {
-        files::write(path, show::csv(&runs, stream.labels()))?;
+        files::write(path, csv)?;
     }
     let (samples, steps) = (stream.len(), stream.steps());
     let note =
@@ -232,21 +286,97 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The flags over what came with the weights, or over the defaults.
-fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
+/// `--tune`: K and the learning rate are chosen again and again, each time by the window of time steps before.
+fn tuned(
+    args: &Args,
+    stream: &Stream,
+    setup: &Setup,
+    weights: Option<&Vec<f32>>,
+) -> Result<(), Failure> {
+    if args.compare || args.follow || args.save.is_some() {
+        return Err(Failure::usage(
+            "--tune says what would have been chosen when; --compare, --follow and --save belong to a run with settings of its own",
+        ));
+    }
+    let steps = setup.pretrain..stream.steps();
+    if steps.len() < 2 {
+        return Err(Failure::data("there are too few time steps to choose anything by"));
+    }
+    let grid = (&[1, 3, 10, 30][..], &[3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
+    let rolling = tune_rolling(stream, setup, weights, steps, grid, 10)?;
+    if !rolling.next.loss.is_finite() {
+        return Err(Failure { code: 4, message: "every configuration diverged".into() });
+    }
+    let name = format!("chosen by the window before, {}", setup.optimizer);
+    let mut csv = show::csv_head(stream.labels());
+    show::csv(&mut csv, &name, &rolling.scores, stream.labels());
+    let runs = [Run { name, tally: rolling.tally.clone() }];
+    match args.json {
+        true => files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?,
+        false => files::print(&(show::rolling(&rolling) + &show::summary(&runs, stream.labels())))?,
+    }
+    if let Some(path) = &args.csv {
+        files::write(path, csv)?;
+    }
+    let note = "Ten windows; each with the settings that were best in the one before.".to_owned();
+    args.plot.write(&note, || show::figure(&runs, stream.labels(), title(args, setup)))
+}
+
+/// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
+fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
+    let single = [
+        args.method.is_some(),
+        args.optimizer.is_some(),
+        args.steps.is_some(),
+        args.lr.is_some(),
+        args.carry,
+        args.window.is_some(),
+        args.discount.is_some(),
+        args.decay.is_some(),
+        args.sigma2.is_some(),
+        args.particles.is_some(),
+        args.rank.is_some(),
+        args.prior.is_some(),
+        args.noise.is_some(),
+        args.robust.is_some(),
+        args.tune,
+    ];
+    let single = single.contains(&true);
+    if args.auto && single {
+        return Err(Failure::usage(
+            "--auto chooses the settings itself; leave out those of a single filter (--steps, --lr and so on)",
+        ));
+    }
+    let fresh = saved.is_none();
+    let mut base = saved.unwrap_or_default();
+    let told_auto = args.auto || matches!(args.method, Some(MethodName::Auto));
+    if told_auto || (fresh && !single) {
+        base.method = WeightMethod::Auto;
+        if fresh {
+            base.running_scale = true;
+            base.pretrain = 0;
+        }
+    }
     let (name, steps, var, count) = base.method.parts();
     let told = args.method.and_then(|m| m.to_possible_value());
     let method = WeightMethod::of_parts(
         told.as_ref().map_or(name, |t| t.get_name()),
         args.steps.or(steps),
         args.sigma2.or(var),
-        args.particles.or(count),
+        args.particles.or(args.rank).or(count),
     );
+    let has_belief =
+        method.is_some_and(|m| matches!(m.parts().0, "ekf" | "vdekf" | "bong" | "lofi"));
+    if !has_belief && (args.prior.is_some() || args.noise.is_some() || args.robust.is_some()) {
+        return Err(Failure::usage(
+            "--prior, --noise and --robust are for the methods ekf, vdekf, bong and lofi",
+        ));
+    }
     let length = args.window.unwrap_or(base.window.length());
     let discount = args.discount.unwrap_or(base.window.discount());
     let window =
         Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
-    let looks_back = !matches!(method, Some(WeightMethod::Static | WeightMethod::Particle { .. }));
+    let looks_back = method.is_some_and(|m| matches!(m.parts().0, "imap" | "vkf" | "direct"));
     if args.window.is_some_and(|length| length > 0) && !looks_back {
         return Err(Failure::usage("--window is for the methods imap, vkf and direct"));
     }
@@ -261,6 +391,13 @@ fn setup(args: &Args, base: Setup) -> Result<Setup, Failure> {
         pretrain: args.pretrain.unwrap_or(base.pretrain),
         seed: args.seed.unwrap_or(base.seed),
         scaling: base.scaling,
+        running_scale: base.running_scale,
+        prior_var: args.prior.unwrap_or(base.prior_var),
+        likelihood: Likelihood {
+            noise_var: args.noise.unwrap_or(base.likelihood.noise_var),
+            robust: args.robust.or(base.likelihood.robust),
+        },
+        bank: base.bank,
     })
 }
 
@@ -275,9 +412,6 @@ fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, Failure> {
 
 fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
     let regress = args.task.map(|t| matches!(t, Task::Regress)).or(usual);
-    if args.every == Some(0) {
-        return Err(Failure::usage("--every needs at least one row"));
-    }
     if args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
         return Ok(read_npz(&args.data, args.every, regress)?);
     }

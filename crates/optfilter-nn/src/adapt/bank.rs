@@ -324,7 +324,7 @@ impl Bank {
             m.age += n as u64;
             m.filter.predict();
             m.filter.update(&mut self.evaluators[m.net], batch);
-            let sound = m.filter.weights().iter().all(|w| w.is_finite());
+            let sound = super::follow::all_finite(m.filter.weights());
             if !sound || !m.evidence.is_finite() {
                 m.evidence = f64::NEG_INFINITY;
             }

@@ -241,6 +241,9 @@ impl Follower {
                 let outputs = self.network.outputs();
                 self.outputs.resize(n * outputs, 0.0);
                 self.evaluator.predict(filter.weights(), &self.x, &mut self.outputs);
+                if self.classes > 0 && filter.variance_along(&[]).is_some() {
+                    moderate(&**filter, &mut self.evaluator, &self.x, &mut self.outputs);
+                }
                 let each = self.classes.max(1);
                 out.resize(n * each, 0.0);
                 let rows = self.outputs.chunks_exact(outputs).zip(out.chunks_exact_mut(each));
@@ -332,7 +335,7 @@ impl Follower {
             Engine::Single(filter) => {
                 filter.predict();
                 filter.update(&mut self.evaluator, &batch);
-                filter.weights().iter().all(|w| w.is_finite())
+                all_finite(filter.weights())
             }
         };
         if sound { Ok(()) } else { Err(AdaptError::Diverged { time: f64::NAN }) }
@@ -378,6 +381,30 @@ impl Follower {
         }
         self.scaler = scaler;
         Ok(())
+    }
+}
+
+/// Whether all weights are finite, without a branch for each.
+pub(super) fn all_finite(weights: &[f32]) -> bool {
+    weights.iter().fold(true, |sound, w| sound & w.is_finite())
+}
+
+/// Averages probabilities over the belief: an output z with variance s, by the linearised network, becomes z/sqrt(1 + pi s/8),
+/// whose logistic function is close to the mean of that of a normal (MacKay 1992; for more classes, output by output).
+fn moderate(
+    filter: &(dyn Resumable<f32> + Send),
+    evaluator: &mut Evaluator<f32>,
+    x: &[f32],
+    outputs: &mut [f32],
+) {
+    let (width, each, d) = (evaluator.sample_len(), evaluator.outputs(), filter.weights().len());
+    let (mut z, mut jacobian) = (vec![0.0; each], vec![0.0; each * d]);
+    for (sample, out) in x.chunks_exact(width).zip(outputs.chunks_exact_mut(each)) {
+        evaluator.jacobian(filter.weights(), sample, &mut z, &mut jacobian);
+        for (out, row) in out.iter_mut().zip(jacobian.chunks_exact(d)) {
+            let var = filter.variance_along(row).unwrap_or(0.0);
+            *out = (f64::from(*out) / (1.0 + std::f64::consts::PI * var / 8.0).sqrt()) as f32;
+        }
     }
 }
 

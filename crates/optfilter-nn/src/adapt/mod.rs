@@ -2,6 +2,7 @@
 //!
 //! The score of a time step is computed before its labels are used (*prequential*), so nothing is ever judged on what it
 //! has seen. [`Stream`] holds the data, [`Follower`] a network with a filter, [`prequential`] runs one over the other,
+//! [`Live`] follows one that need not fit in memory, whose labels may be late or missing, and
 //! [`tune`] chooses the number of steps and the learning rate by prequential loss alone.
 //!
 //! ```
@@ -30,19 +31,26 @@
 
 mod bank;
 mod follow;
+mod live;
 mod read;
 mod saved;
 mod scale;
 mod score;
 mod setup;
+mod tally;
 
 pub use bank::{BankOptions, Setting};
 pub use follow::{Follower, Prediction};
+pub use live::{Live, Step, TableSteps};
 pub use read::{CsvOptions, read_csv, read_npz};
 pub use saved::Saved;
 pub use scale::Scaling;
-pub use score::{Score, Tuned, judge, level, mean_loss, most_likely, prequential, tune};
+pub use score::{
+    Choice, Rolling, Score, Tuned, judge, level, mean_loss, most_likely, prequential,
+    prequential_into, tune, tune_rolling,
+};
 pub use setup::{Setup, WeightMethod};
+pub use tally::{Piece, Tally};
 
 use crate::layer::Shape;
 use std::ops::Range;

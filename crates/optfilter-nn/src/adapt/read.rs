@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.
-const MOST_CLASSES: usize = 50;
+pub(super) const MOST_CLASSES: usize = 50;
 
 /// Columns of a table.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +140,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
 }
 
 /// The features, the label and, if it is asked for, the time.
-fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
+pub(super) fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
     let find = |told: &Option<String>, usual: &[&str]| {
         let known = |u: &&str| names.iter().find(|n| n.eq_ignore_ascii_case(u)).cloned();
         told.clone().or_else(|| usual.iter().find_map(known))

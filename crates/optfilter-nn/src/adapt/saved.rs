@@ -55,6 +55,12 @@ impl Saved {
         let _ = writeln!(out, "window {} {}", window.length(), window.discount());
         let _ = steps.map(|steps| writeln!(out, "steps {steps}"));
         let _ = var.map(|var| writeln!(out, "sigma2 {var}"));
+        let _ = writeln!(
+            out,
+            "prior {}\nnoise {}",
+            self.setup.prior_var, self.setup.likelihood.noise_var
+        );
+        let _ = self.setup.likelihood.robust.map(|c| writeln!(out, "robust {c}"));
         let _ = count.map(|count| writeln!(out, "particles {count}"));
         if let Some(Scaling { features, target }) = scaling {
             for (mean, factor) in features {
@@ -93,6 +99,9 @@ impl Saved {
                     setup.window = Window::new(length, finite(discount)?).map_err(|_| line)?;
                 }
                 "decay" => setup.decay = finite(value)?,
+                "prior" => setup.prior_var = finite(value)?,
+                "noise" => setup.likelihood.noise_var = finite(value)?,
+                "robust" => setup.likelihood.robust = Some(finite(value)?),
                 "seed" => setup.seed = value.parse().map_err(|_| line)?,
                 "steps" => steps = Some(value.parse().map_err(|_| line)?),
                 "sigma2" => var = Some(finite(value)?),
@@ -122,6 +131,8 @@ mod tests {
             WeightMethod::Variational { steps: 3, transition_var: 1.0 / 3.0 },
             WeightMethod::Particle { count: 20, transition_var: 1e-300 },
             WeightMethod::Static,
+            WeightMethod::LoFi { rank: 4, drift_var: 1e-6 },
+            WeightMethod::Ivon { steps: 2 },
         ] {
             let scaling =
                 Scaling { features: vec![(0.1, 1.0 / 3.0), (-1e10, 1e-5)], target: (5.0, 0.2) };

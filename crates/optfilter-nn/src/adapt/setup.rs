@@ -4,7 +4,8 @@ use super::AdaptError;
 use super::bank::BankOptions;
 use super::scale::Scaling;
 use crate::filter::{
-    ImplicitMap, Memory, Particle, Resumable, Static, Transition, Variational, Window,
+    Diagonal, DiagonalRule, ImplicitMap, Ivon, IvonOptions, Likelihood, LowRank, Memory, Particle,
+    Resumable, Static, Transition, Variational, Window,
 };
 use optfilter::optim::AnyOptimizer;
 
@@ -34,6 +35,33 @@ pub enum WeightMethod {
     },
     /// Weights that never change.
     Static,
+    /// Extended Kalman filter with a diagonal belief, fully decoupled.
+    Ekf {
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
+    /// The same, variational.
+    VariationalEkf {
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
+    /// Bayesian online natural gradient with a diagonal belief.
+    Bong {
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
+    /// Low-rank extended Kalman filter.
+    LoFi {
+        /// Number of directions.
+        rank: usize,
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
+    /// Variational online Newton.
+    Ivon {
+        /// K.
+        steps: u32,
+    },
     /// A bank of settings, mixed by how well they have predicted lately: nothing has to be chosen.
     Auto,
 }
@@ -46,6 +74,9 @@ impl WeightMethod {
         transition_var: Option<f64>,
         count: Option<usize>,
     ) -> Option<Self> {
+        let drift_var = transition_var.unwrap_or(1e-5);
+        let rank = count.unwrap_or(10);
+        let one = steps.unwrap_or(1);
         let (steps, count) = (steps.unwrap_or(50), count.unwrap_or(1000));
         let transition_var = transition_var.unwrap_or(0.01);
         Some(match name {
@@ -55,6 +86,11 @@ impl WeightMethod {
             "direct" => Self::DirectFit,
             "static" => Self::Static,
             "auto" => Self::Auto,
+            "ekf" => Self::Ekf { drift_var },
+            "vdekf" => Self::VariationalEkf { drift_var },
+            "bong" => Self::Bong { drift_var },
+            "lofi" => Self::LoFi { rank, drift_var },
+            "ivon" => Self::Ivon { steps: one },
             _ => return None,
         })
     }
@@ -72,6 +108,11 @@ impl WeightMethod {
             Self::DirectFit => ("direct", None, None, None),
             Self::Static => ("static", None, None, None),
             Self::Auto => ("auto", None, None, None),
+            Self::Ekf { drift_var } => ("ekf", None, Some(drift_var), None),
+            Self::VariationalEkf { drift_var } => ("vdekf", None, Some(drift_var), None),
+            Self::Bong { drift_var } => ("bong", None, Some(drift_var), None),
+            Self::LoFi { rank, drift_var } => ("lofi", None, Some(drift_var), Some(rank)),
+            Self::Ivon { steps } => ("ivon", Some(steps), None, None),
         }
     }
 }
@@ -101,6 +142,10 @@ pub struct Setup {
     pub scaling: Option<Scaling>,
     /// Whether features are scaled as the stream goes rather than by the first time steps; a given `scaling` comes before it.
     pub running_scale: bool,
+    /// Variance of each weight at the start, for filters with error bars.
+    pub prior_var: f64,
+    /// How labels are taken by filters with error bars.
+    pub likelihood: Likelihood,
     /// Of the bank of [`WeightMethod::Auto`].
     pub bank: BankOptions,
 }
@@ -119,6 +164,8 @@ impl Default for Setup {
             seed: 0,
             scaling: None,
             running_scale: false,
+            prior_var: 0.1,
+            likelihood: Likelihood { noise_var: 0.1, robust: None },
             bank: BankOptions::default(),
         }
     }
@@ -132,6 +179,7 @@ impl Setup {
             (length, 1.0) => format!(" L={length}"),
             (length, discount) => format!(" L={length} g={discount}"),
         };
+        let robust = self.likelihood.robust.map(|c| format!(" robust={c}")).unwrap_or_default();
         let carried = if self.memory == Memory::Carry { " carried" } else { "" };
         match self.method {
             WeightMethod::ImplicitMap { steps } => {
@@ -148,6 +196,15 @@ impl Setup {
                 format!("particle, {count} particles sigma2={transition_var}")
             }
             WeightMethod::Static => "static weights".into(),
+            WeightMethod::Ekf { drift_var } => format!("diagonal EKF, drift={drift_var}{robust}"),
+            WeightMethod::VariationalEkf { drift_var } => {
+                format!("variational diagonal EKF, drift={drift_var}{robust}")
+            }
+            WeightMethod::Bong { drift_var } => format!("BONG, drift={drift_var}{robust}"),
+            WeightMethod::LoFi { rank, drift_var } => {
+                format!("LoFi, rank={rank} drift={drift_var}{robust}")
+            }
+            WeightMethod::Ivon { steps } => format!("IVON, K={steps} lr={}", self.lr),
             WeightMethod::Auto => format!("auto, {} settings", self.bank.size),
         }
     }
@@ -169,6 +226,7 @@ impl Setup {
         } else {
             Transition::Identity
         };
+        self.check_belief()?;
         let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
         // Memory that is carried decays for as long as a unit is off; see `WindowObjective::with_floor`.
         let floor = if self.memory == Memory::Carry { 1e-30 } else { 0.0 };
@@ -195,11 +253,58 @@ impl Setup {
                     .with_window(self.window)
                     .with_transition(transition),
             ),
+            WeightMethod::Ekf { drift_var } => {
+                Box::new(self.diagonal(DiagonalRule::Decoupled, drift_var, start))
+            }
+            WeightMethod::VariationalEkf { drift_var } => {
+                Box::new(self.diagonal(DiagonalRule::Variational, drift_var, start))
+            }
+            WeightMethod::Bong { drift_var } => {
+                Box::new(self.diagonal(DiagonalRule::Bong, drift_var, start))
+            }
+            WeightMethod::LoFi { rank, drift_var } => Box::new(
+                LowRank::new(start, self.prior_var, rank)
+                    .with_likelihood(self.likelihood)
+                    .with_drift(drift_var, 1.0),
+            ),
+            WeightMethod::Ivon { steps } => {
+                let options = IvonOptions { lr: self.lr, ..IvonOptions::default() };
+                Box::new(Ivon::new(options, steps, start, self.seed))
+            }
             WeightMethod::Particle { count, transition_var } => Box::new(
                 Particle::new(count, transition_var, start, self.seed)
                     .map_err(|e| setting(&e))?
                     .with_transition(transition),
             ),
         })
+    }
+
+    fn diagonal(&self, rule: DiagonalRule, drift_var: f64, start: Vec<f32>) -> Diagonal<f32> {
+        Diagonal::new(rule, start, self.prior_var)
+            .with_likelihood(self.likelihood)
+            .with_drift(drift_var, 1.0)
+    }
+
+    /// Variances must be variances.
+    fn check_belief(&self) -> Result<(), AdaptError> {
+        let positive = [
+            ("the prior variance", self.prior_var),
+            ("the noise variance", self.likelihood.noise_var),
+            ("the robust threshold", self.likelihood.robust.unwrap_or(1.0)),
+        ];
+        for (name, value) in positive {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(AdaptError::Setting(format!(
+                    "{name} must be positive and finite, not {value}"
+                )));
+            }
+        }
+        let (_, _, drift, _) = self.method.parts();
+        match drift {
+            Some(v) if !(v >= 0.0 && v.is_finite()) => Err(AdaptError::Setting(format!(
+                "the drift variance must be finite and not negative, not {v}"
+            ))),
+            _ => Ok(()),
+        }
     }
 }

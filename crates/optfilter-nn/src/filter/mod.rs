@@ -6,6 +6,9 @@
 //! | [`ImplicitMap::direct_fit`] | the same to near convergence: the measurement is believed entirely | optimizer |
 //! | [`Variational`] | K steps on mean loss plus a quadratic pull to the prediction | the transition variance |
 //! | [`Particle`] | likelihood weights and resampling of many weight vectors | the transition variance |
+//! | [`Diagonal`] | extended Kalman filters and BONG with a diagonal belief | prior and drift variances |
+//! | [`LowRank`] | LoFi: diagonal plus low-rank precision | the same, and the rank |
+//! | [`Ivon`] | variational online Newton steps | rate and effective sample size |
 //! | [`Static`] | none | nothing |
 //!
 //! [`ImplicitMap`] (direct fit included) and [`Variational`] may look back over a [`Window`] of time steps.
@@ -13,14 +16,22 @@
 //! Every filter does the same two things in turn: [`WeightFilter::predict`] when time passes, [`WeightFilter::update`]
 //! when labels arrive.
 
+mod diagonal;
 mod implicit_map;
+mod ivon;
+mod linearised;
+mod low_rank;
 mod particle;
 mod start;
 mod transition;
 mod variational;
 mod window;
 
+pub use diagonal::{Diagonal, DiagonalRule};
 pub use implicit_map::ImplicitMap;
+pub use ivon::{Ivon, IvonOptions};
+pub use linearised::{Likelihood, Linearised};
+pub use low_rank::LowRank;
 pub use optfilter::filter::Memory;
 pub use particle::{Particle, ParticleError, disturb, losses};
 pub use start::{Converged, fit};
@@ -47,6 +58,11 @@ pub trait WeightFilter<E: Weight> {
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>);
     /// The estimate.
     fn weights(&self) -> &[E];
+    /// The variance of `h' w` under the belief, for a filter that has one: with a row of the network's Jacobian, how uncertain that
+    /// output is.
+    fn variance_along(&self, _h: &[E]) -> Option<f64> {
+        None
+    }
 }
 
 /// A filter that can be put aside and taken up again, bit for bit. Settings are not part of what is saved: load into a filter

@@ -1,0 +1,178 @@
+//! Streams of any length, the bank, and followers that are given what does not fit.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use optfilter::rng::Stream as Draw;
+use optfilter_nn::Shape;
+use optfilter_nn::adapt::{
+    CsvOptions, Follower, Labels, Live, Prediction, Setup, Step, Stream, TableSteps, WeightMethod,
+    level, mean_loss, prequential,
+};
+use optfilter_table::{Format, Source};
+use std::io::Read;
+
+/// A table of two features and a label that is written as it is read: nothing of it is anywhere.
+struct Endless {
+    left: u64,
+    draw: Draw,
+    text: Vec<u8>,
+    at: usize,
+}
+
+impl Endless {
+    fn new(rows: u64) -> Self {
+        Self { left: rows, draw: Draw::new(1, 0, "rows"), text: b"a,b,y\n".to_vec(), at: 0 }
+    }
+}
+
+impl Read for Endless {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        if self.at == self.text.len() && self.left > 0 {
+            let (a, b) = (self.draw.normal(), self.draw.normal());
+            self.text = format!("{a:.3},{b:.3},{}\n", u8::from(a + b > 0.0)).into_bytes();
+            self.at = 0;
+            self.left -= 1;
+        }
+        let n = out.len().min(self.text.len() - self.at);
+        out[..n].copy_from_slice(&self.text[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+/// What a stream leaves behind does not grow with it: the state after 150,000 rows is as large as after 15,000.
+#[test]
+fn memory_does_not_grow_with_the_stream() {
+    let source = Source::Stream(Box::new(Endless::new(150_000)));
+    let mut steps =
+        TableSteps::open(source, Format::Csv, "endless", &CsvOptions::default()).unwrap();
+    let setup = Setup {
+        network: "linear".into(),
+        method: WeightMethod::ImplicitMap { steps: 1 },
+        optimizer: "gd".into(),
+        lr: 0.1,
+        ..Setup::default()
+    };
+    let mut live = Live::new(2, false, &setup, None, &[], 10).unwrap();
+    let (mut step, mut early) = (Step::default(), 0);
+    while steps.next(&mut step).unwrap() {
+        let names = steps.names().to_vec();
+        live.step(&step, &names).unwrap();
+        if live.rows() == 15_000 {
+            early = live.save().unwrap().len();
+        }
+    }
+    assert_eq!((live.rows(), live.tally().steps), (150_000, 150_000));
+    assert!(live.tally().level(true) > 97.0, "{}", live.tally().level(true));
+    // The course has at most 2,048 pieces of 40 bytes; the rest is a handful of weights and ten pending samples.
+    let late = live.save().unwrap().len();
+    assert!(early > 30_000 && late < 100_000, "{early} {late}");
+}
+
+/// A boundary that turns: the label says on which side a point is.
+fn turning(n: usize) -> Stream {
+    let mut draw = Draw::new(2, 0, "turning");
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for i in 0..n {
+        let angle = 4.0 * i as f64 / n as f64;
+        let p = [draw.normal(), draw.normal()];
+        y.push(u32::from(p[0] * angle.cos() + p[1] * angle.sin() > 0.0));
+        x.extend(p);
+    }
+    let time = (0..n).map(|i| i as f64).collect();
+    Stream::new(Shape::Vector(2), x, Labels::classes(y, 2), time).unwrap()
+}
+
+fn auto(network: &str) -> Setup {
+    Setup {
+        network: network.into(),
+        method: WeightMethod::Auto,
+        pretrain: 0,
+        running_scale: true,
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn a_bank_does_as_well_as_its_best_member() {
+    let stream = turning(4000);
+    let run = |setup: &Setup| {
+        let mut follower = Follower::new(&stream, setup, None).unwrap();
+        let scores = prequential(&mut follower, &stream, 0..stream.steps()).unwrap();
+        (level(&scores, stream.labels()), mean_loss(&scores), follower.shares())
+    };
+    let (accuracy, loss, shares) = run(&auto("linear"));
+    assert_eq!(shares.len(), 5);
+    assert!((shares.iter().map(|(_, s)| s).sum::<f64>() - 1.0).abs() < 1e-9);
+    let mut best = (0.0_f64, f64::INFINITY);
+    for lr in [0.001, 0.01, 0.1, 1.0] {
+        let setup = Setup {
+            method: WeightMethod::ImplicitMap { steps: 1 },
+            optimizer: "gd".into(),
+            lr,
+            ..auto("linear")
+        };
+        let (accuracy, loss, _) = run(&setup);
+        best = (best.0.max(accuracy), best.1.min(loss));
+    }
+    assert!(accuracy > best.0 - 0.5 && loss < best.1 + 0.02, "{accuracy} {loss} {best:?}");
+    // Another network is kept beside linear members.
+    assert_eq!(run(&auto("mlp:4")).2.len(), 8);
+}
+
+#[test]
+fn a_bank_goes_on_to_the_bit() {
+    let stream = turning(1500);
+    let setup = auto("mlp:4");
+    let mut whole = Follower::new(&stream, &setup, None).unwrap();
+    let mut scores = prequential(&mut whole, &stream, 0..700).unwrap();
+    let bytes = whole.save().unwrap();
+    scores.extend(prequential(&mut whole, &stream, 700..1500).unwrap());
+    let mut second = Follower::new(&stream, &setup, None).unwrap();
+    second.load(&bytes).unwrap();
+    assert_eq!(prequential(&mut second, &stream, 700..1500).unwrap(), scores[700..]);
+    assert_eq!(whole.weights(), second.weights());
+}
+
+#[test]
+fn what_does_not_fit_changes_nothing() {
+    let stream = turning(50);
+    for setup in [auto("linear"), Setup { network: "linear".into(), ..Setup::default() }] {
+        let mut follower = Follower::new(&stream, &setup, None).unwrap();
+        let before = follower.weights().to_vec();
+        let classes = |of: Vec<u32>| Labels::classes(of, 2);
+        for (x, labels, expected) in [
+            (vec![1.0, 2.0, 3.0], classes(vec![0]), "samples of 2"),
+            (vec![], classes(vec![]), "samples of 2"),
+            (vec![1.0, f64::NAN], classes(vec![0]), "sample 0, feature 1"),
+            (vec![1.0, f64::INFINITY], classes(vec![0]), "feature 1"),
+            (vec![1.0, 2.0], classes(vec![0, 1]), "2 labels for 1"),
+            (vec![1.0, 2.0], classes(vec![2]), "class 2"),
+            (vec![1.0, 2.0], Labels::Values(vec![0.5]), "numbers"),
+        ] {
+            let error = follower.learn_from(&x, &labels).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert_eq!(follower.weights(), before);
+        }
+        assert!(follower.try_predict(&[1.0]).is_err());
+    }
+}
+
+/// Room for a third class leaves the odds of the first two as they were.
+#[test]
+fn new_classes_leave_the_old_ones_alone() {
+    let stream = turning(300);
+    let setup = Setup { network: "mlp:5".into(), lr: 0.05, ..Setup::default() };
+    let mut follower = Follower::new(&stream, &setup, None).unwrap();
+    let probe = [0.4, -1.2];
+    let Prediction::Classes(two) = follower.predict(&probe) else { panic!() };
+    follower.grow(4).unwrap();
+    let Prediction::Classes(four) = follower.predict(&probe) else { panic!() };
+    assert_eq!(four[0].len(), 4);
+    // Single precision outputs.
+    let odds = |p: &[f64]| (p[0] / p[1]).ln();
+    assert!((odds(&two[0]) - odds(&four[0])).abs() < 1e-5);
+    assert!(four[0][2] < 0.1 && four[0][3] < 0.1);
+    follower.learn_from(&probe, &Labels::classes(vec![3], 4)).unwrap();
+    let Prediction::Classes(after) = follower.predict(&probe) else { panic!() };
+    assert!(after[0][3] > four[0][3]);
+}
