@@ -27,6 +27,9 @@ fn is_missing(text: &[u8]) -> bool {
 #[inline]
 pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
     let text = text.trim_ascii();
+    if kind == ColumnKind::Category {
+        return Cell::Label;
+    }
     if kind == ColumnKind::Label {
         return if text.is_empty() {
             Cell::Wrong("a label, which may not be missing")
@@ -43,7 +46,9 @@ pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
         (_, ColumnKind::Input) if is_missing(text) => {
             Cell::Wrong("a number, and an input may not be missing")
         }
-        (_, ColumnKind::Input | ColumnKind::Label) => Cell::Wrong("a finite number"),
+        (_, ColumnKind::Input | ColumnKind::Label | ColumnKind::Category) => {
+            Cell::Wrong("a finite number")
+        }
         (_, ColumnKind::Time { seconds_per_unit }) => {
             match std::str::from_utf8(text).ok().and_then(parse_time) {
                 Some(seconds) => Cell::Calendar(seconds / seconds_per_unit),
@@ -96,7 +101,7 @@ impl Cells {
                 None => Cell::Wrong("a time in the given format"),
             };
         }
-        if self.commas && kind != ColumnKind::Label {
+        if self.commas && !matches!(kind, ColumnKind::Label | ColumnKind::Category) {
             return self.number(text, kind);
         }
         parse(text, kind)

@@ -61,6 +61,8 @@ pub enum ColumnKind {
     },
     /// Names; the number of a row is that of its name in [`Rows::labels`].
     Label,
+    /// Names that may be missing: an empty cell has the empty name.
+    Category,
 }
 
 /// A column that a reader should give.

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
     data: PathBuf,
-    /// cnn, linear or mlp:64,64 [default: mlp:64,64].
+    /// cnn, linear, mlp:64,64, or layers, as in "conv:8,5,2 relu maxpool dense:16 tanh" [default: mlp:64,64].
     #[arg(long)]
     network: Option<String>,
     /// How the weights are kept up to date [default: auto; imap where one of its settings is given].

@@ -50,7 +50,7 @@ pub struct TableSteps {
 
 /// What stands for a label that is missing.
 fn is_missing(text: &str) -> bool {
-    ["?", ".", "nan", "na", "n/a", "null", "none"].iter().any(|m| text.eq_ignore_ascii_case(m))
+    ["", "?", ".", "nan", "na", "n/a", "null", "none"].iter().any(|m| text.eq_ignore_ascii_case(m))
 }
 
 impl TableSteps {

@@ -44,7 +44,7 @@ pub use follow::{Follower, Prediction};
 pub use live::{Live, Step, TableSteps};
 pub use read::{CsvOptions, read_csv, read_npz};
 pub use saved::Saved;
-pub use scale::Scaling;
+pub use scale::{LARGEST, Moments, Scaling};
 pub use score::{
     Choice, Rolling, Score, Tuned, judge, level, mean_loss, most_likely, prequential,
     prequential_into, tune, tune_rolling,

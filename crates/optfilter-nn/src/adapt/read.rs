@@ -131,7 +131,15 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
     let (mut x, mut labels, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (i, row) in rows.values.chunks_exact(width).enumerate() {
         x.extend_from_slice(&row[..features]);
-        labels.push(rows.labels[row[features] as usize].clone());
+        let label = rows.labels.get(row[features] as usize).cloned().unwrap_or_default();
+        if label.is_empty() {
+            let line = rows.lines.get(i).copied().unwrap_or(0);
+            let message = format!(
+                "line {line}: the label is missing; --stream reads tables with missing labels"
+            );
+            return Err(bad(message));
+        }
+        labels.push(label);
         times.push(row.get(features + 1).copied().unwrap_or(i as f64));
     }
     let labels = named(labels, options.regress).map_err(bad)?;
@@ -153,7 +161,7 @@ pub(super) fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
     let features = names.iter().filter(|n| !other(n)).map(|n| (n.clone(), ColumnKind::Input));
     let kind = ColumnKind::Time { seconds_per_unit: 86_400.0 };
     let time = time.iter().filter(|_| options.every.is_none()).map(|t| (t.clone(), kind));
-    let all = features.chain([(label.clone(), ColumnKind::Label)]).chain(time);
+    let all = features.chain([(label.clone(), ColumnKind::Category)]).chain(time);
     all.map(|(column, kind)| Wanted { column, kind }).collect()
 }
 

@@ -21,15 +21,20 @@ pub struct Scaling {
 
 /// Running mean and sum of squared differences (Welford).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Moments {
-    n: f64,
-    mean: f64,
-    square: f64,
-    largest: f64,
+pub struct Moments {
+    /// How many numbers there were.
+    pub n: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The sum of squared differences from it.
+    pub square: f64,
+    /// The largest magnitude.
+    pub largest: f64,
 }
 
 impl Moments {
-    fn add(&mut self, v: f64) {
+    /// One more number.
+    pub fn add(&mut self, v: f64) {
         self.n += 1.0;
         let off = v - self.mean;
         self.mean += off / self.n;
@@ -37,8 +42,8 @@ impl Moments {
         self.largest = self.largest.max(v.abs());
     }
 
-    /// What has (all but) never moved keeps its units.
-    fn factor(&self) -> f64 {
+    /// One over the deviation; 1 for what has all but never moved, which keeps its units.
+    pub fn factor(&self) -> f64 {
         let std = (self.square / self.n.max(1.0)).sqrt();
         if std > 1e-6 * self.largest { 1.0 / std } else { 1.0 }
     }

@@ -3,35 +3,8 @@
 //! `(v - mean) / deviation`, kept within [`LARGEST`]: a feature that was constant for long has next to no deviation, and the
 //! day it moves it would be thousands of them away. What has never moved keeps its units.
 
+use optfilter_nn::adapt::{LARGEST, Moments};
 use serde::{Deserialize, Serialize};
-
-/// Scaled features stay within this many deviations.
-const LARGEST: f64 = 8.0;
-
-/// Running mean and sum of squared differences (Welford).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Moments {
-    pub n: f64,
-    pub mean: f64,
-    pub square: f64,
-    pub largest: f64,
-}
-
-impl Moments {
-    fn add(&mut self, v: f64) {
-        self.n += 1.0;
-        let off = v - self.mean;
-        self.mean += off / self.n;
-        self.square += off * (v - self.mean);
-        self.largest = self.largest.max(v.abs());
-    }
-
-    /// One over the deviation; 1 for what has all but never moved.
-    fn factor(&self) -> f64 {
-        let std = (self.square / self.n.max(1.0)).sqrt();
-        if std > 1e-6 * self.largest { 1.0 / std } else { 1.0 }
-    }
-}
 
 /// The scaling of a follower; with `on` false numbers pass as they are.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -171,7 +171,7 @@ fn value(field: &Field, kind: ColumnKind, nanoseconds: bool) -> Cell {
             false => Cell::Wrong("a time of a calendar: it is beyond the year 9999"),
         };
     }
-    if kind == ColumnKind::Label {
+    if matches!(kind, ColumnKind::Label | ColumnKind::Category) {
         return cell::parse(field_text(field).as_bytes(), kind);
     }
     match number(field) {
