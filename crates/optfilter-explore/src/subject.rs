@@ -160,7 +160,8 @@ impl Subject {
             wanted.extend(known);
             wanted
         })
-        .map_err(|e| wrong(&table, e))?;
+        .map_err(|e| wrong(&table, e))?
+        .with_times(spec.time_style.clone());
         let columns = reader.columns().to_vec();
         let mut all = Rows::default();
         while reader.read(&mut all, 1 << 16).map_err(|e| wrong(&table, e))? {
