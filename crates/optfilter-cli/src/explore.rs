@@ -44,6 +44,9 @@ pub struct Args {
     /// Write one self-contained page and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["port", "no_open", "save"])]
     export: Option<PathBuf>,
+    /// Print the address, or what --export wrote, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Rows that are simulated where no table is given.
@@ -66,7 +69,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let given = args.model.as_deref().map(|model| given(&args, model)).transpose()?;
     let api = Api::new(given, args.save.clone());
     if let Some(path) = &args.export {
-        return export(&api, path);
+        export(&api, path)?;
+        let name = path.display().to_string();
+        return match args.json {
+            true => files::print(&format!("{}\n", serde_json::json!({ "file": name }))),
+            false => Ok(()),
+        };
     }
     serve(api, &args)
 }
@@ -142,7 +150,11 @@ fn serve(api: Api, args: &Args) -> Result<(), Failure> {
     let ended = interrupt::flag();
     let server = Server::start(api, args.port, false)
         .map_err(|e| Failure::other(format!("cannot serve on port {}: {e}", args.port)))?;
-    files::print(&format!("{}\n", server.address()))?;
+    let address = server.address();
+    files::print(&match args.json {
+        true => format!("{}\n", serde_json::json!({ "address": address })),
+        false => format!("{address}\n"),
+    })?;
     if !args.no_open && !open(&server.address()) {
         files::remark("no browser could be opened; open the address above");
     }
