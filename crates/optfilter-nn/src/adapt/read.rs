@@ -134,8 +134,9 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
         let label = rows.labels.get(row[features] as usize).cloned().unwrap_or_default();
         if label.is_empty() {
             let line = rows.lines.get(i).copied().unwrap_or(0);
+            let column = wanted.get(features).map_or("", |w| w.column.as_str());
             let message = format!(
-                "line {line}: the label is missing; --stream reads tables with missing labels"
+                "line {line}, column {column:?}: the label is missing; --stream reads tables with missing labels"
             );
             return Err(bad(message));
         }
