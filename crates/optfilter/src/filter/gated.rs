@@ -27,7 +27,7 @@
 //!     found.push(format!("{:.6} +- {:.6}", belief.mean[0], belief.cov[0].sqrt()));
 //! }
 //! println!("{found:?}");
-//! assert_eq!(found, ["0.000000 +- 1.000000", "1.082757 +- 0.944304"]);
+//! assert_eq!(found, ["0.000000 +- 1.000000", "1.082757 +- 0.944312"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
