@@ -60,6 +60,8 @@ def as_library(frame, library):
 
 
 def to_pandas(frame, library):
+    if library == "polars":  # without pyarrow, which its own conversion needs
+        return pandas.DataFrame(frame.to_dict(as_series=False))
     return frame if library == "pandas" else frame.to_pandas()
 
 

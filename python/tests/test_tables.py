@@ -37,11 +37,11 @@ def frame():
 def test_noise_by_the_row():
     model = optfilter.Model.from_toml(LEVEL)
     assert model.input_names == ("hdop",)
-    np.testing.assert_allclose(model.filter(frame()).x[:, 0], MEANS, rtol=1e-12)
+    np.testing.assert_allclose(model.filter(frame()).means[:, 0], MEANS, rtol=1e-12)
     # A column that noise alone reads may be empty where nothing is measured.
     table = frame()
     table.loc[1, "hdop"] = np.nan
-    assert np.isfinite(model.filter(table).x).all()
+    assert np.isfinite(model.filter(table).means).all()
 
 
 def test_inputs_hold():
@@ -52,19 +52,19 @@ def test_inputs_hold():
     model = optfilter.Model.from_toml(text)
     sparse = pd.DataFrame({"y": [1.0, 2, np.nan, 4, 5], "push": [2, np.nan, np.nan, -1, np.nan]})
     full = sparse.assign(push=[2.0, 2, 2, -1, -1])
-    np.testing.assert_array_equal(model.filter(sparse).x, model.filter(full).x)
+    np.testing.assert_array_equal(model.filter(sparse).means, model.filter(full).means)
 
 
 def test_a_gate_rejects():
     model = optfilter.models.RandomWalk(1, Q=0.1, R=1.0)
     ys = np.zeros((30, 1))
     ys[12] = 50.0
-    gated = optfilter.KalmanFilter(model, gate=0.999).run(ys)
+    gated = optfilter.KalmanFilter(model, gate=0.999).filter(ys)
     blank = ys.copy()
     blank[12] = np.nan
-    np.testing.assert_array_equal(gated.x, optfilter.KalmanFilter(model).run(blank).x)
-    inflated = optfilter.ExtendedKalmanFilter(model, gate=0.999, gating="inflate").run(ys)
-    assert 0 < inflated.x[12, 0] < optfilter.KalmanFilter(model).run(ys).x[12, 0]
+    np.testing.assert_array_equal(gated.means, optfilter.KalmanFilter(model).filter(blank).means)
+    inflated = optfilter.ExtendedKalmanFilter(model, gate=0.999, gating="inflate").filter(ys)
+    assert 0 < inflated.means[12, 0] < optfilter.KalmanFilter(model).filter(ys).means[12, 0]
     with pytest.raises(ValueError, match="gate"):
         optfilter.KalmanFilter(model, gate=1.5)
 
@@ -82,5 +82,4 @@ def test_times_in_other_spellings(time, values):
     plain = optfilter.Model.from_toml(text.replace(time, "")).filter(
         pd.DataFrame({"t": ["2026-01-30", "2026-01-31", "2026-02-02"], "y": [1.0, 2.0, 1.5]})
     )
-    np.testing.assert_array_equal(found.x, plain.x)
-    np.testing.assert_array_equal(found.t, plain.t)
+    np.testing.assert_array_equal(found.means, plain.means)
