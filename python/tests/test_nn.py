@@ -325,10 +325,15 @@ def test_other_threads_run_meanwhile_and_ctrl_c_is_heard():
 
     before = weights(follower).copy()
     thread = threading.Thread(target=tick)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        follower.partial_fit(X, y)
-    thread.join()
+    # A shell that runs the tests in the background has them ignore Ctrl-C.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            follower.partial_fit(X, y)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, usual)
     assert len(ticks) == 5
     np.testing.assert_array_equal(weights(follower), before)
 
