@@ -14,6 +14,7 @@ __all__ = [
     "FLAGS",
     "CoreFilter",
     "CoreFollower",
+    "CorePage",
     "CoreModel",
     "__version__",
     "built_in_systems",
@@ -225,6 +226,8 @@ def simulate(
     seed: int,
     first_run: int,
 ) -> tuple[_Array, _Array]: ...
+
+@final
 class CorePage:
     def __new__(cls, given: Optional[tuple[str, str, Optional[str], bytes]], port: int) -> CorePage: ...
     def address(self) -> Optional[str]: ...
