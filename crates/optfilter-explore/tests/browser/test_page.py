@@ -269,6 +269,8 @@ class Page(unittest.TestCase):
     def test_the_leader_board_can_be_stopped_and_used(self) -> None:
         self.begin()
         self.browser.click("#tab-board")
+        # So many that it cannot be over before it is stopped.
+        self.browser.run("document.querySelector('#board-budget').value = 1000")
         self.browser.click("#board-start")
         self.browser.wait("return document.querySelectorAll('#board tbody tr').length > 0", seconds=120)
         self.browser.click("#board-stop")
