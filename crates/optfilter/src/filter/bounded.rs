@@ -32,7 +32,7 @@
 //! Reference: Simon and Simon 2010.
 
 use super::gaussian::GaussianBelief;
-use super::traits::{Belief, Filter, Update};
+use super::traits::{Belief, Filter, Update, as_the_inner_filter};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
@@ -64,27 +64,11 @@ where
     F::Belief: Belief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
-    type State = F::State;
-    type Output = F::Output;
-    type Belief = F::Belief;
-
-    fn dims(&self) -> (F::State, F::Output, usize) {
-        self.filter.dims()
-    }
+    as_the_inner_filter!();
 
     #[inline(always)]
     fn bounds(&self) -> Option<&Bounds> {
         self.bounds.as_ref()
-    }
-
-    #[inline(always)]
-    fn propagate(
-        &self,
-        belief: &F::Belief,
-        u: &[f64],
-        step: &Step,
-    ) -> Result<F::Belief, FilterError> {
-        self.filter.propagate(belief, u, step)
     }
 
     #[inline(always)]
@@ -97,11 +81,6 @@ where
         step: &Step,
     ) -> Result<(F::Belief, Update<F::Output>), FilterError> {
         self.filter.correct(belief, y, observed, u, step)
-    }
-
-    #[inline(always)]
-    fn flaw(&self, belief: &F::Belief) -> Option<&'static str> {
-        self.filter.flaw(belief)
     }
 }
 

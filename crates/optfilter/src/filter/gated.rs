@@ -34,7 +34,7 @@
 //! Reference: Bar-Shalom, Li and Kirubarajan 2001.
 
 use super::gaussian::GaussianBelief;
-use super::traits::{Filter, Update};
+use super::traits::{Filter, Update, as_the_inner_filter};
 use crate::Shapes;
 use crate::chi_square::quantile;
 use crate::error::FilterError;
@@ -92,27 +92,11 @@ where
     F: Filter<Belief = GaussianBelief<<F as Filter>::State>>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
-    type State = F::State;
-    type Output = F::Output;
-    type Belief = F::Belief;
-
-    fn dims(&self) -> (F::State, F::Output, usize) {
-        self.filter.dims()
-    }
+    as_the_inner_filter!();
 
     #[inline(always)]
     fn bounds(&self) -> Option<&Bounds> {
         self.filter.bounds()
-    }
-
-    #[inline(always)]
-    fn propagate(
-        &self,
-        belief: &F::Belief,
-        u: &[f64],
-        step: &Step,
-    ) -> Result<F::Belief, FilterError> {
-        self.filter.propagate(belief, u, step)
     }
 
     #[inline(always)]
@@ -137,11 +121,6 @@ where
             }
             _ => Ok((next, update)),
         }
-    }
-
-    #[inline(always)]
-    fn flaw(&self, belief: &F::Belief) -> Option<&'static str> {
-        self.filter.flaw(belief)
     }
 }
 

@@ -134,6 +134,35 @@ where
     }
 }
 
+/// Inside an implementation of [`Filter`] around another, `self.filter`: what is left to that one.
+macro_rules! as_the_inner_filter {
+    () => {
+        type State = F::State;
+        type Output = F::Output;
+        type Belief = F::Belief;
+
+        fn dims(&self) -> (F::State, F::Output, usize) {
+            self.filter.dims()
+        }
+
+        #[inline(always)]
+        fn propagate(
+            &self,
+            belief: &F::Belief,
+            u: &[f64],
+            step: &Step,
+        ) -> Result<F::Belief, FilterError> {
+            self.filter.propagate(belief, u, step)
+        }
+
+        #[inline(always)]
+        fn flaw(&self, belief: &F::Belief) -> Option<&'static str> {
+            self.filter.flaw(belief)
+        }
+    };
+}
+pub(crate) use as_the_inner_filter;
+
 /// A Bayesian filter: predict through a step, update by a measurement.
 ///
 /// Users call [`predict`](Filter::predict) and [`update`](Filter::update), or
