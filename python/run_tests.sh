@@ -1,10 +1,12 @@
 #!/bin/sh
-# Builds the wheel into a throw-away virtual environment and runs every Python check there:
+# Puts the package into a throw-away virtual environment and runs every Python check there:
 # tests, docstring examples, the tutorial, type checks. Arguments are passed on to pytest.
 #
-# PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev, as `cargo test`,
-# whose dependencies it shares; `release` is what `pip install .` gives users). Results do not depend on
-# it to the last bit. PEERS=0 leaves out Ray, Dask, Spark, JAX and optax, and with them the tests that need them.
+# PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev, as `cargo test`;
+# `release` is what `pip install .` gives users). Results do not depend on it to the last bit.
+# PEERS=0 leaves out Ray, Dask, Spark, JAX and optax, and with them the tests that need them; and it packs the
+# extension that the workspace has compiled, after a check that the source package has every source of it (python/pack.py).
+# Otherwise the source package is compiled and installed as users get it, away from the workspace.
 # Needs cargo and a package index.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,35 +22,37 @@ phase() { # says what begins, and how long the phase before took
     name=$1 begin=$now
 }
 
-phase "wheel and environment"
+target=${CARGO_TARGET_DIR:-$root/target}
+if [ "$profile" = dev ]; then built=debug; else built=$profile; fi
+
+phase "the other doors: the program and the library"
+# Of the whole workspace, as `cargo test` compiles it: a package alone has other features and would be compiled again.
+cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" --workspace \
+    --bin optfilter --example doors --lib
+mkdir "$work/doors"
+"$target/$built/examples/doors" "$work/doors"
+
+phase "package and environment"
 "${PYTHON:-python3}" -m venv "$work/venv"
-# From the source package alone, as users get it; its crates share what is compiled here already.
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$root/target}"
-"$python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9.4,<2"
+"$python" -m pip install --quiet --disable-pip-version-check "maturin>=1.9.4,<2" wheel
 (cd "$root" && "$work/venv/bin/maturin" sdist --out "$work/sdist" 2>"$work/sdist.log") || { cat "$work/sdist.log"; exit 1; }
 tar -xzf "$work"/sdist/optfilter-*.tar.gz -C "$work/sdist"
-package=$(ls -d "$work"/sdist/optfilter-*/)
-# Packed files have no times of their own; with those of the sources, cargo knows what is compiled already and what is old.
-(cd "$package" && find . -type f | while read -r file; do
-    if [ -e "$root/$file" ]; then touch -r "$root/$file" "$file"; fi
-done)
-"$python" -m pip install --quiet --disable-pip-version-check \
-    --config-settings=build-args="--profile=$profile" "optfilter[test] @ file://$package"
-if [ "${PEERS:-1}" != 0 ]; then
+sdist=$(ls -d "$work"/sdist/optfilter-*/)
+if [ "${PEERS:-1}" = 0 ]; then
+    # Its manifests and its lock file fit one another.
+    cargo metadata --quiet --locked --format-version 1 --manifest-path "$sdist/Cargo.toml" >"$work/metadata.json"
+    library=$(ls "$target/$built"/lib_core.so "$target/$built"/lib_core.dylib 2>/dev/null | head -n 1)
+    "$python" "$root/python/pack.py" "$sdist" "$library" "$work/wheel"
+    "$python" -m pip install --quiet --disable-pip-version-check "optfilter[test] @ file://$(ls "$work"/wheel/*.whl)"
+else
+    CARGO_TARGET_DIR="$target" "$python" -m pip install --quiet --disable-pip-version-check \
+        --config-settings=build-args="--profile=$profile" "optfilter[test] @ file://$sdist"
     "$python" -m pip install --quiet --disable-pip-version-check ray jax optax \
         || echo "Ray, JAX or optax does not install here: their tests are skipped"
     # Spark also needs Java (Debian: default-jre-headless).
     "$python" -m pip install --quiet --disable-pip-version-check "ray[data]" "dask[dataframe]" distributed pyspark \
         || echo "Dask, Ray or Spark does not install here: their tests are skipped"
 fi
-phase "the other doors: the program and the library"
-mkdir "$work/doors"
-target=${CARGO_TARGET_DIR:-$root/target}
-if [ "$profile" = dev ]; then built=debug; else built=$profile; fi
-# Of the whole workspace, as `cargo test` compiles it: a package alone has other features and would be compiled again.
-cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" --workspace \
-    --bin optfilter --example doors
-"$target/$built/examples/doors" "$work/doors"
 
 # Away from the sources, so that the installed package is the one that is tested.
 cd "$work"

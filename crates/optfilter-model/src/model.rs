@@ -362,16 +362,21 @@ impl Observation for TextModel {
 }
 
 impl RunModel for TextModel {
-    const SIZES: &'static [Size] = &[
-        (1, 1, false),
-        (2, 1, false),
-        (2, 2, false),
-        (3, 1, false),
-        (3, 2, false),
-        (3, 3, false),
-        (4, 1, false),
-        (4, 2, false),
-    ];
+    const SIZES: &'static [Size] = if cfg!(debug_assertions) {
+        // The others are the same source; compiling them as well would take longer than all tests.
+        &[(1, 1, false), (3, 2, false)]
+    } else {
+        &[
+            (1, 1, false),
+            (2, 1, false),
+            (2, 2, false),
+            (3, 1, false),
+            (3, 2, false),
+            (3, 3, false),
+            (4, 1, false),
+            (4, 2, false),
+        ]
+    };
 
     fn is_linear(&self) -> bool {
         self.linear

@@ -205,8 +205,9 @@ fn apply<M: Observation, S: Scalar>(
 }
 
 impl RunModel for AnyModel {
-    /// The two systems of the paper, which allocate nothing.
-    const SIZES: &'static [Size] = &[(1, 1, true), (3, 3, true)];
+    /// The two systems of the paper, which allocate nothing; for tests one of them, since both are one source.
+    const SIZES: &'static [Size] =
+        if cfg!(debug_assertions) { &[(1, 1, true)] } else { &[(1, 1, true), (3, 3, true)] };
 
     fn is_linear(&self) -> bool {
         match self {
