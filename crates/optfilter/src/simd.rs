@@ -1,25 +1,44 @@
 //! Vector code chosen at run time for the CPU at hand, on stable Rust.
 //!
-//! [`dispatch`] runs a closure inside a function compiled for the widest vector unit the CPU has. All
-//! code that is inlined into the closure (kernels here are `#[inline(always)]`) is compiled for that
+//! [`dispatch`] runs a closure, or any other [`Kernel`], inside a function compiled for the widest vector unit the CPU
+//! has. All code that is inlined into it (kernels here are `#[inline(always)]`) is compiled for that
 //! unit. No unit changes a result: Rust neither fuses nor reorders floating-point operations, so the
 //! AVX-512, AVX2 and portable versions agree bit for bit.
 //!
-//! The crate multiversion does the same for free functions by a macro; a closure also covers generic
+//! The crate multiversion does the same for free functions by a macro; a kernel also covers generic
 //! models and needs no dependency.
 
-/// Runs `f` compiled for the widest vector unit at hand.
+/// A computation to be compiled once for each vector unit.
+///
+/// Closures are kernels. A large one may be compiled on its own all the same, for no particular unit; a type whose `run` is
+/// `#[inline(always)]`, as all that it calls in its loops, never is.
+pub trait Kernel {
+    /// The result.
+    type Output;
+    /// Does the work.
+    fn run(self) -> Self::Output;
+}
+
+impl<R, F: FnOnce() -> R> Kernel for F {
+    type Output = R;
+    #[inline(always)]
+    fn run(self) -> R {
+        self()
+    }
+}
+
+/// Runs a kernel compiled for the widest vector unit at hand.
 #[inline(always)]
-pub fn dispatch<R>(f: impl FnOnce() -> R) -> R {
+pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     {
         #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,bmi1,bmi2")]
-        fn avx512<R>(f: impl FnOnce() -> R) -> R {
-            f()
+        fn avx512<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run()
         }
         #[target_feature(enable = "avx2,bmi1,bmi2")]
-        fn avx2<R>(f: impl FnOnce() -> R) -> R {
-            f()
+        fn avx2<K: Kernel>(kernel: K) -> K::Output {
+            kernel.run()
         }
         let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
         if bmi && is_x86_feature_detected!("avx512f") {
@@ -30,13 +49,13 @@ pub fn dispatch<R>(f: impl FnOnce() -> R) -> R {
                 && is_x86_feature_detected!("avx2");
             if rest {
                 // SAFETY: every feature that `avx512` enables was detected on this CPU just above.
-                return unsafe { avx512(f) };
+                return unsafe { avx512(kernel) };
             }
         }
         if bmi && is_x86_feature_detected!("avx2") {
             // SAFETY: every feature that `avx2` enables was detected on this CPU just above.
-            return unsafe { avx2(f) };
+            return unsafe { avx2(kernel) };
         }
     }
-    f()
+    kernel.run()
 }

@@ -3,13 +3,14 @@
 //! Predict: `m = f(x)`, `P = F P F' + Q` with `F` at the *predicted* mean. Update, for `i = 1..K` with `H`, `S`, `G` at `x_{i-1}`, `x_0 = m`:
 //! `x_i = m + G (y - h(x_{i-1}) - H (m - x_{i-1}))`; then `P - G S G'` with the last `G` and `S`. `K = 1` is the EKF.
 
-use super::lanes::{Kernel, Pairs, all, dispatch};
+use super::lanes::{Pairs, all};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;
 use super::symmetric::{self, Symmetric};
 use crate::systems::STEPS;
 use optfilter::scalar::{Lanes, Scalar};
+use optfilter::simd::{Kernel, dispatch};
 use rayon::prelude::*;
 
 const W_TOY: usize = 16;

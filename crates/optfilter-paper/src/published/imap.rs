@@ -5,7 +5,7 @@
 //!
 //! A block of lanes holds (configuration, run) pairs of one rule and one `K`, so that every lane does the same work.
 
-use super::lanes::{Kernel, Pairs, all, dispatch};
+use super::lanes::{Pairs, all};
 use super::model::Model;
 use super::quirks::Quirks;
 use super::simulate::Data;
@@ -13,6 +13,7 @@ use crate::grid::{Optimizer, Rule};
 use crate::stats::Summary;
 use crate::systems::STEPS;
 use optfilter::scalar::{Lanes, Scalar};
+use optfilter::simd::{Kernel, dispatch};
 use rayon::prelude::*;
 
 const EPS: f64 = 1e-8;

@@ -1,11 +1,6 @@
-//! Trajectories side by side as the library's [`Lanes`]: which lane holds what, and the choice of the vector instructions at
-//! run time.
+//! Trajectories side by side as the library's [`Lanes`]: which lane holds what, and an exponential for weights.
 //!
 //! Nothing is reordered or fused, so each lane computes the very bits that scalar code would.
-//!
-//! The library's `simd::dispatch` is not used: it takes a closure, which is compiled for the vector unit only where it is
-//! inlined, and kernels as large as these are not. All published tables then take 104 s of processor time instead of 57 s
-//! (`optfilter reproduce toy lorenz --protocol published`). Here a kernel's `run` is always inlined.
 
 use optfilter::scalar::{Lanes, Scalar};
 
@@ -93,41 +88,6 @@ pub fn exp_negative(x: f64) -> f64 {
     }
     let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
     p * power
-}
-
-/// A computation to be compiled once for each set of vector instructions.
-///
-/// `run` must be `#[inline(always)]`, and so must all that it calls in its loops.
-pub trait Kernel {
-    /// The result.
-    type Output;
-    /// Do the work.
-    fn run(self) -> Self::Output;
-}
-
-/// Run a kernel with the widest vectors this processor has.
-#[inline]
-pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f")]
-        fn avx512<K: Kernel>(kernel: K) -> K::Output {
-            kernel.run()
-        }
-        #[target_feature(enable = "avx2")]
-        fn avx2<K: Kernel>(kernel: K) -> K::Output {
-            kernel.run()
-        }
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has just been asked for this feature.
-            return unsafe { avx512(kernel) };
-        }
-        if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has just been asked for this feature.
-            return unsafe { avx2(kernel) };
-        }
-    }
-    kernel.run()
 }
 
 #[cfg(test)]

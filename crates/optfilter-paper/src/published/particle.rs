@@ -6,13 +6,14 @@
 //!
 //! The random numbers depend on the run alone, so all systems of a family advance together and share them.
 
-use super::lanes::{Kernel, all, dispatch, exp_negative};
+use super::lanes::{all, exp_negative};
 pub use super::particle_model::{LorenzParticles, ParticleModel, ToyParticles};
 use super::quirks::Quirks;
 use super::simulate::{Data, seed_of};
 use crate::numpy_random::RandomState;
 use crate::systems::STEPS;
 use optfilter::scalar::Lanes;
+use optfilter::simd::{Kernel, dispatch};
 use rayon::prelude::*;
 
 /// Particles in the paper's tables.

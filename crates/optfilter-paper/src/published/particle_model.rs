@@ -1,11 +1,12 @@
 //! What the published program's particle filter asks of the two systems.
 
-use super::lanes::{Kernel, all, dispatch};
+use super::lanes::all;
 use super::model::{Lorenz, Toy, lorenz_process_var};
 use super::quirks::Quirks;
 use crate::systems::Dynamics;
 use core::f64::consts::PI;
 use optfilter::scalar::Lanes;
+use optfilter::simd::{Kernel, dispatch};
 
 /// What a particle filter needs of a system.
 pub trait ParticleModel<const N: usize>: Copy + Send + Sync {

@@ -3,12 +3,13 @@
 //! Run `i` draws from the stream seeded with `seed + i`: first the initial state, then at each step the process noise and the
 //! measurement noise, and last the mean at which the filters start.
 
-use super::lanes::{Kernel, all, dispatch};
+use super::lanes::all;
 use super::model::{LORENZ_DT, Lorenz, Toy};
 use super::quirks::Quirks;
 use crate::numpy_random::RandomState;
 use crate::systems::{Dynamics, STEPS};
 use optfilter::scalar::Lanes;
+use optfilter::simd::{Kernel, dispatch};
 use rayon::prelude::*;
 
 /// Euler steps between two measurements.

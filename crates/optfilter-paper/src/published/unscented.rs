@@ -4,13 +4,14 @@
 //! `1 / (2 (n + lambda))`, the same for mean and covariance, **all divided by n**. The points are drawn anew from the predicted moments
 //! before the update. Q and R are added to the weighted sums undivided; update `m + G (y - z)`, `P - G S G'`.
 
-use super::lanes::{Kernel, Pairs, all, dispatch};
+use super::lanes::{Pairs, all};
 use super::model::{Lorenz, Toy};
 use super::quirks::Quirks;
 use super::simulate::Data;
 use super::symmetric::{self, Full, Symmetric};
 use crate::systems::STEPS;
 use optfilter::scalar::{Lanes, Scalar};
+use optfilter::simd::{Kernel, dispatch};
 use rayon::prelude::*;
 
 const W_TOY: usize = 16;
