@@ -1,10 +1,12 @@
 //! `cargo xtask check`: everything that CI runs, cheapest first. It stops at the first failure.
 
+mod beside;
 mod fuzz;
 mod licences;
 mod packages;
 mod page;
 
+use beside::Beside;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -69,6 +71,10 @@ fn check(python: bool) -> Result<(), String> {
     )?;
     cargo(&["check", "--locked", "--manifest-path", "bench/Cargo.toml", "--all-targets"], &[])?;
     cargo(&["test", "--locked", "--workspace"], &[])?;
+    // Python's tests keep one core busy; what follows here is mostly compiling.
+    let beside = python
+        .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
+        .transpose()?;
     // The program and the library share a name, and so would their pages: libraries only.
     cargo(
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],
@@ -79,8 +85,8 @@ fn check(python: bool) -> Result<(), String> {
     packages::check()?;
     let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
     fuzz::fuzz(&fuzz::Plan { targets, ..fuzz::Plan::default() })?;
-    if python {
-        run("sh", &["python/run_tests.sh"], &[("PEERS", "0")])?;
+    if let Some(beside) = beside {
+        beside.finish()?;
     }
     println!("\nall checks passed in {:.0} s", start.elapsed().as_secs_f64());
     println!(
@@ -129,7 +135,7 @@ fn cargo(args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
 }
 
 fn run(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
-    let shown = format!("{} {}", program.rsplit('/').next().unwrap_or(program), args.join(" "));
+    let shown = shown(program, args);
     println!("\n--- {shown}");
     let start = Instant::now();
     let status = Command::new(program)
@@ -142,4 +148,9 @@ fn run(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<(), S
     }
     println!("--- {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// A command as a person would write it.
+fn shown(program: &str, args: &[&str]) -> String {
+    format!("{} {}", program.rsplit('/').next().unwrap_or(program), args.join(" "))
 }
