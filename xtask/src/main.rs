@@ -70,7 +70,9 @@ fn check(python: bool) -> Result<(), String> {
         &[],
     )?;
     cargo(&["check", "--locked", "--manifest-path", "bench/Cargo.toml", "--all-targets"], &[])?;
-    cargo(&["test", "--locked", "--workspace"], &[])?;
+    // Examples were read above; those that are run are compiled when they are.
+    cargo(&["test", "--locked", "--workspace", "--lib", "--bins", "--tests"], &[])?;
+    cargo(&["test", "--locked", "--workspace", "--doc"], &[])?;
     // Python's tests keep one core busy; what follows here is mostly compiling.
     let beside = python
         .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
