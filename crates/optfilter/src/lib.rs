@@ -66,6 +66,8 @@ extern crate alloc;
 pub mod batch;
 pub mod checkpoint;
 pub mod chi_square;
+#[cfg(feature = "std")]
+mod dense;
 pub mod derivative;
 pub mod drive;
 mod eigen;

@@ -11,6 +11,8 @@ use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
+mod large;
+
 /// Products of more multiplications than this go through nalgebra's blocked kernel, unless their sizes are
 /// known at compile time: that kernel allocates, and a step of a filter of fixed size does not.
 const SMALL: usize = 600;
@@ -27,6 +29,11 @@ where
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
     let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
     let fixed = [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()];
+    if fixed.contains(&None)
+        && large::product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
+    {
+        return out;
+    }
     if fixed.contains(&None)
         && rows.value() * inner.value() * columns.value() > SMALL
         && S::large_product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
@@ -71,12 +78,18 @@ where
     DefaultAllocator: Allocator<R, K> + Allocator<K, R> + Allocator<R, R>,
 {
     let (rows, inner) = a.shape_generic();
+    let mut out = OMatrix::from_element_generic(rows, rows, S::ZERO);
+    let fixed = [R::try_to_usize(), K::try_to_usize()];
+    if fixed.contains(&None)
+        && large::symmetric(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
+    {
+        return out;
+    }
     if rows.value() * inner.value() * rows.value() > SMALL {
         let mut out = product(a, &b.transpose());
         symmetrize(&mut out);
         return out;
     }
-    let mut out = OMatrix::from_element_generic(rows, rows, S::ZERO);
     for j in 0..rows.value() {
         for i in j..rows.value() {
             let sum = dot(inner.value(), |k| a[(i, k)] * b[(j, k)]);
@@ -108,7 +121,7 @@ pub(crate) struct Factor<S: Scalar, M: Dim>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    /// L below the diagonal; above it, (L D)'.
+    /// L below the diagonal; above it, anything.
     l: OMatrix<S, M, M>,
     /// D.
     pivots: OVector<S, M>,
@@ -128,6 +141,13 @@ where
         let mut l = OMatrix::from_element_generic(size, size, S::ZERO);
         let mut pivots = OVector::from_element_generic(size, U1, S::ZERO);
         let mut inverse = OVector::from_element_generic(size, U1, S::ZERO);
+        if M::try_to_usize().is_none()
+            && let Some(positive) =
+                large::factor(a.as_slice(), l.as_mut_slice(), pivots.as_mut_slice())
+        {
+            inverse.iter_mut().zip(&pivots).for_each(|(out, v)| *out = S::ONE / *v);
+            return positive.then_some(Self { l, pivots, inverse });
+        }
         let mut positive = true;
         for j in 0..m {
             let mut pivot = a[(j, j)];
@@ -192,6 +212,11 @@ where
     where
         DefaultAllocator: Allocator<M, C>,
     {
+        if M::try_to_usize().is_none()
+            && large::solve(self.l.as_slice(), self.pivots.as_slice(), b.as_mut_slice())
+        {
+            return;
+        }
         self.solve_lower(b);
         let (rows, columns) = b.shape_generic();
         for c in 0..columns.value() {

@@ -24,7 +24,7 @@ Examples:
   optfilter reproduce toy lorenz --protocol published
   optfilter reproduce yearbook --data yearbook32.npz --full
   optfilter reproduce assimilation --arrays dapper-arrays
-Without arguments: toy and Lorenz systems in both protocols a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
+Without arguments: toy and Lorenz systems in both protocols, a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
 Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation.csv.")]
 pub struct ReproduceArgs {
     /// What to run [default: everything]

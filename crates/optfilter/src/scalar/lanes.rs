@@ -5,6 +5,7 @@
 //! best, since divisions and square roots have long latency and several must be in flight.
 
 use super::{Liftable, Scalar};
+use alloc::borrow::Cow;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -99,15 +100,20 @@ impl<const L: usize> Scalar for Lanes<L> {
         }
         all
     }
+    const LANES: usize = L;
+    fn lane(values: &[Self], lane: usize) -> Cow<'_, [f64]> {
+        values.iter().map(|v| v.0[lane]).collect()
+    }
+    fn set_lane(values: &mut [Self], lane: usize, from: &[f64]) {
+        values.iter_mut().zip(from).for_each(|(v, from)| v.0[lane] = *from);
+    }
     fn large_product(inner: usize, a: &[Self], b: &[Self], out: &mut [Self]) -> bool {
         // The blocked kernel adds in an order of its own, so every lane goes through it alone.
         let mut product = vec![0.0; out.len()];
         for lane in 0..L {
-            let of = |m: &[Self]| m.iter().map(|v| v.0[lane]).collect::<Vec<f64>>();
-            f64::large_product(inner, &of(a), &of(b), &mut product);
-            for (out, &v) in out.iter_mut().zip(&product) {
-                out.0[lane] = v;
-            }
+            let (a, b) = (Self::lane(a, lane), Self::lane(b, lane));
+            f64::large_product(inner, &a, &b, &mut product);
+            Self::set_lane(out, lane, &product);
         }
         true
     }

@@ -86,6 +86,17 @@ pub trait Scalar:
     fn select_lt(a: Self, b: Self, then: Self, otherwise: Self) -> Self;
     /// Whether `a < b` in every lane; false where one is NaN.
     fn all_lt(a: Self, b: Self) -> bool;
+    /// How many plain numbers it is, each of which goes through the same operations; 0 for a value with derivatives, and for
+    /// single precision.
+    const LANES: usize = 0;
+    /// One of them of every value; there are [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn lane(_values: &[Self], _lane: usize) -> Cow<'_, [f64]> {
+        Cow::Borrowed(&[])
+    }
+    /// Replaces one of them of every value.
+    #[inline(always)]
+    fn set_lane(_values: &mut [Self], _lane: usize, _from: &[f64]) {}
     /// Writes the product of two large matrices, stored column by column, of inner dimension `inner`, and
     /// returns `true`, if this kind of number has a faster way than plain loops.
     #[inline(always)]

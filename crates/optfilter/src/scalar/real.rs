@@ -23,11 +23,12 @@ macro_rules! math {
 macro_rules! real {
     ($t:ident, $sqrt:path, $exp:path, $ln:path, $ln_1p:path, $sin:path, $cos:path, $tan:path,
      $asin:path, $acos:path, $atan:path, $atan2:path, $sinh:path, $cosh:path, $tanh:path,
-     $floor:path, $pow:path, $lifted:expr) => {
+     $floor:path, $pow:path, $lifted:expr; $($more:tt)*) => {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const MANY: bool = false;
+            $($more)*
 
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
@@ -185,7 +186,16 @@ real!(
     libm::tanh,
     libm::floor,
     libm::pow,
-    Cow::Borrowed
+    Cow::Borrowed;
+    const LANES: usize = 1;
+    #[inline(always)]
+    fn lane(values: &[f64], _lane: usize) -> Cow<'_, [f64]> {
+        Cow::Borrowed(values)
+    }
+    #[inline(always)]
+    fn set_lane(values: &mut [f64], _lane: usize, from: &[f64]) {
+        values.copy_from_slice(from);
+    }
 );
 real!(
     f32,
@@ -205,5 +215,5 @@ real!(
     libm::tanhf,
     libm::floorf,
     libm::powf,
-    |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>().into()
+    |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>().into();
 );

@@ -186,3 +186,29 @@ fn a_negative_variance_is_a_flaw_unless_it_is_rounding() {
     assert_eq!([flaw(-1e-3), flaw(-1e200)], [Some(NEGATIVE_VARIANCE); 2]);
     assert_eq!(flaw(f64::NEG_INFINITY), Some("cov"));
 }
+
+#[test]
+fn large_states_are_conditioned_as_the_textbook_says() {
+    for (n, m) in [(40, 40), (150, 140), (120, 3)] {
+        let p = Problem::random(n, m, &mut Stream::new(6, (n * 1000 + m) as u64, "large"));
+        let predicted = propagated(&p.cov, &p.f, p.q.clone());
+        let textbook = &p.f * &p.cov * p.f.transpose() + &p.q;
+        assert!((&predicted - &textbook).amax() < 1e-12 * textbook.amax());
+        assert_eq!(predicted, predicted.transpose());
+        let mut measurement =
+            GaussianMeasurement { residual: p.residual.clone(), h: p.h.clone(), r: p.r.clone() };
+        let found = condition(&p.mean, &predicted, &mut measurement, Observed::All).unwrap();
+        let s = &p.h * &predicted * p.h.transpose() + &p.r;
+        let cholesky = s.clone().cholesky().unwrap();
+        let gain = cholesky.solve(&(&p.h * &predicted)).transpose();
+        let mean = &p.mean + &gain * &p.residual;
+        let cov = &predicted - &gain * &p.h * &predicted;
+        assert!((&found.mean - &mean).amax() < 1e-11 * (1.0 + mean.amax()), "{n} {m}");
+        assert!((&found.cov - &cov).amax() < 1e-11 * predicted.amax(), "{n} {m}");
+        let nis = p.residual.dot(&cholesky.solve(&p.residual));
+        let ln_det = 2.0 * cholesky.l().diagonal().map(f64::ln).sum();
+        let log_likelihood = -0.5 * (nis + ln_det + m as f64 * LN_TAU);
+        assert!((found.nis - nis).abs() < 1e-11 * nis);
+        assert!((found.log_likelihood - log_likelihood).abs() < 1e-10 * log_likelihood.abs());
+    }
+}

@@ -1,0 +1,92 @@
+//! Large matrices of plain numbers, or of lanes of them, handed on to [`dense`](crate::dense): each function says whether it
+//! has done the work. Lanes go one by one, so each has the bits that it would have alone.
+
+use crate::scalar::Scalar;
+#[cfg(feature = "std")]
+use alloc::vec;
+
+/// A B.
+#[inline]
+pub(super) fn product<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
+    added(inner, a, b, out, false)
+}
+
+/// A B', which is symmetric.
+#[inline]
+pub(super) fn symmetric<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
+    added(inner, a, b, out, true)
+}
+
+#[cfg(feature = "std")]
+fn added<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S], is_symmetric: bool) -> bool {
+    use crate::dense::{Place, View, add_product, mirror, takes};
+    if S::LANES == 0 || inner == 0 || !takes(a.len() / inner, inner, b.len() / inner) {
+        return false;
+    }
+    let rows = a.len() / inner;
+    for lane in 0..S::LANES {
+        let (a, b) = (S::lane(a, lane), S::lane(b, lane));
+        let mut sums = vec![0.0; out.len()];
+        let half = is_symmetric.then_some(0);
+        let mut place = Place { values: &mut sums, height: rows, first: 0, half };
+        let b = if is_symmetric { View::new(&b, rows).transposed() } else { View::new(&b, inner) };
+        add_product(&mut place, 1.0, View::new(&a, rows), b, inner);
+        if is_symmetric {
+            mirror(&mut sums, rows);
+        }
+        S::set_lane(out, lane, &sums);
+    }
+    true
+}
+
+/// L and D of a symmetric A, and whether all of D is positive.
+#[cfg(feature = "std")]
+pub(super) fn factor<S: Scalar>(a: &[S], l: &mut [S], pivots: &mut [S]) -> Option<bool> {
+    let m = pivots.len();
+    if S::LANES == 0 || !crate::dense::takes(m, m, m / 3) {
+        return None;
+    }
+    let mut positive = true;
+    for lane in 0..S::LANES {
+        let (mut plain, mut diagonal) = (S::lane(a, lane).into_owned(), vec![0.0; m]);
+        positive &= crate::dense::factor(&mut plain, &mut diagonal);
+        S::set_lane(l, lane, &plain);
+        S::set_lane(pivots, lane, &diagonal);
+    }
+    Some(positive)
+}
+
+/// A^-1 B in place, from L and D of A.
+#[cfg(feature = "std")]
+pub(super) fn solve<S: Scalar>(l: &[S], pivots: &[S], b: &mut [S]) -> bool {
+    let m = pivots.len();
+    if S::LANES == 0 || m == 0 || !crate::dense::takes(m, m, b.len() / m) {
+        return false;
+    }
+    for lane in 0..S::LANES {
+        let (l, pivots, mut x) =
+            (S::lane(l, lane), S::lane(pivots, lane), S::lane(b, lane).into_owned());
+        crate::dense::solve_lower(&l, m, &mut x);
+        for column in x.chunks_exact_mut(m) {
+            column.iter_mut().zip(pivots.iter()).for_each(|(v, d)| *v /= d);
+        }
+        crate::dense::solve_upper(&l, m, &mut x);
+        S::set_lane(b, lane, &x);
+    }
+    true
+}
+
+#[cfg(not(feature = "std"))]
+fn added<S: Scalar>(_: usize, _: &[S], _: &[S], _: &mut [S], _: bool) -> bool {
+    false
+}
+
+#[cfg(not(feature = "std"))]
+pub(super) fn factor<S: Scalar>(_: &[S], _: &mut [S], _: &mut [S]) -> Option<bool> {
+    None
+}
+
+#[cfg(not(feature = "std"))]
+pub(super) fn solve<S: Scalar>(_: &[S], _: &[S], _: &mut [S]) -> bool {
+    false
+}
