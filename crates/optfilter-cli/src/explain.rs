@@ -1,7 +1,8 @@
 //! `optfilter explain`: the prior that an optimizer and a number of steps imply.
 
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
+use crate::files;
+use crate::reading::ReadingFlags;
 use crate::settings::{FilterFlags, positive};
 use crate::{steady, style};
 use nalgebra::DMatrix;
@@ -32,19 +33,15 @@ pub struct Args {
     /// Table with the measurements, to linearise at their typical state
     data: Option<PathBuf>,
     #[command(flatten)]
-    filter: FilterFlags,
+    reading: ReadingFlags,
     /// Which settings give this gain (between 0 and 1, along the best-seen direction)?
     #[arg(long, value_name = "G", value_parser = positive)]
     gain: Option<f64>,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterFlags,
 }
 
 /// Runs the command.
@@ -52,7 +49,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.gain.is_some_and(|g| g >= 1.0) {
         return Err(Failure::usage("--gain is a number between 0 and 1"));
     }
-    let (_, spec) = files::model(&args.model)?;
+    let (_, spec) = args.reading.model(&args.model)?;
     let mut flags = args.filter.clone();
     // Of a rate, steps or a gain only an optimizer can be asked.
     if flags.method.is_none()
@@ -112,7 +109,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
         let u = vec![0.0; spec.inputs.len()];
         return Ok((spec.initial_mean.clone(), Step { time: 0.0, ..Step::even(1, spec.dt) }, u));
     };
-    let data = crate::whole::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
+    let data = args.reading.one_series(path, spec, &[], spec.filter.predict_first())?.data;
     let states = typical_states(spec, &data, 101, data.len());
     let n = spec.states.len();
     let middle: Vec<f64> = (0..n)

@@ -336,6 +336,26 @@ pub fn print(text: &str) -> Result<(), Failure> {
     write(Path::new("-"), text)
 }
 
+/// What was found goes into the model that it is of or into a new file, never over something else.
+pub fn check_save(path: &Path, model: &Path, instead: &str) -> Result<(), Failure> {
+    let name = path.display();
+    if is_standard(path) {
+        let message = format!("--save needs the name of a file; {instead}");
+        return Err(Failure::usage(message));
+    }
+    if path.exists() && !same(path, model) {
+        return Err(Failure::usage(format!(
+            "--save: {name} is there already and is not the model; choose a new name"
+        )));
+    }
+    if !path.exists() && path == model {
+        return Err(Failure::usage(format!(
+            "--save: {name} is a built-in system; name a new file, as in --save mine.toml"
+        )));
+    }
+    Ok(())
+}
+
 /// Replaces a file by new bytes so that at every moment either the old or the new ones are there.
 pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = beside(path);

@@ -37,8 +37,6 @@ them in the table. Intervals are Gaussian where the filter is, and quantiles of 
 that are not Gaussian. Several series (--by, several tables) are forecast one after the other, each beyond its own end.")]
 #[derive(Clone)]
 pub struct Args {
-    #[command(flatten)]
-    tables: TableFlags,
     /// Rows to predict beyond the table
     #[arg(long = "steps", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ahead: Option<u32>,
@@ -51,6 +49,8 @@ pub struct Args {
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    tables: TableFlags,
 }
 
 /// Runs the command.
