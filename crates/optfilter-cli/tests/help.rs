@@ -66,7 +66,7 @@ fn explain_reads_dates_by_pattern() {
     let model = folder.write(
         "level.toml",
         "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n[process_noise]\nvar = 1\n\
-         [measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n[data]\ntime = \"day\"\n",
+         [measurement_noise]\nvar = 1\n[initial]\nmean = 0\nstd = 1\n[time]\ncolumn = \"day\"\nunit = \"day\"\n",
     );
     let rows: String = (1..=28).map(|day| format!("{day:02}.02.2026;{day}\n")).collect();
     let table = folder.write("table.csv", &format!("day;y\n{rows}"));

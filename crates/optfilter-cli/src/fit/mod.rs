@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => FilterSpec::default(),
     };
     let filter = flags.over(&spec.filter);
-    let criterion = Criterion::of(spec.fitted(&filter)?.method());
+    let criterion = Criterion::of(spec.classical(&filter)?.method());
     let free =
         free(&spec, criterion, &args.free).map_err(|e| Failure::usage(format!("--free: {e}")))?;
     check_independent(&text, &spec, &free).map_err(Failure::usage)?;
