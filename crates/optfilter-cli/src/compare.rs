@@ -20,9 +20,9 @@ Examples:
   optfilter compare nile.toml nile.csv --plot compare.svg
   optfilter compare model.toml data.csv --methods imap,ekf,ukf --truth x,v
 
-Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for
-a filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's
-[filter] table set imap (and the method the file names); the other filters run as the model states.")]
+Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for a \
+filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's [filter] table \
+set imap (and the method the file names); the other filters run as the model states.")]
 pub struct Args {
     /// Filters to run [default: all that fit the model]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Method::NAMES)]

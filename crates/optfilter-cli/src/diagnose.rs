@@ -23,9 +23,9 @@ Examples:
   optfilter diagnose model.toml data.csv --method ukf --plot residuals.svg
   optfilter diagnose model.toml data.csv --json
 
-Innovations over their own standard deviations should be independent standard normal numbers. Mean NIS is compared with its 95 %
-band, their independence is tested by Ljung and Box, their normality by Jarque and Bera; a test speaks up below 1 %.
-The last lines say what is wrong, and what helps. The table is held in memory.")]
+Innovations over their own standard deviations should be independent standard normal numbers. Mean NIS is compared \
+with its 95 % band, their independence is tested by Ljung and Box, their normality by Jarque and Bera; a test speaks \
+up below 1 %. The last lines say what is wrong, and what helps. The table is held in memory.")]
 pub struct Args {
     #[command(flatten)]
     look: LookFlags,

@@ -23,10 +23,9 @@ Examples:
   optfilter explain model.toml data.csv --optimizer adam --steps 10 --lr 0.05
   optfilter explain nile.toml --method kf
 
-With --method kf, ekf, iekf, ukf or pf: the covariance and the gain at which the filter settles.
-K steps of gradient descent on the likelihood alone are a Kalman update with some prior covariance
-(Santos 1996; Section 3 of the paper). The model is linearised at the state the data are typically in,
-or at the initial mean without data.")]
+With --method kf, ekf, iekf, ukf or pf: the covariance and the gain at which the filter settles. K steps of gradient \
+descent on the likelihood alone are a Kalman update with some prior covariance (Santos 1996; Section 3 of the paper). \
+The model is linearised at the state the data are typically in, or at the initial mean without data.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,

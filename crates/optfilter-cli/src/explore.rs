@@ -22,9 +22,9 @@ Examples:
   optfilter explore nile.toml nile.csv --save chosen.toml
   optfilter explore nile.toml nile.csv --export page.html
 
-Without MODEL the page opens a gallery; without DATA it simulates some rows of the model. Columns of the table that are
-called like states hold their true values. The page is served on this machine only, at an address that nobody can guess,
-and asks nobody else for anything. Ctrl-C ends it.")]
+Without MODEL the page opens a gallery; without DATA it simulates some rows of the model. Columns of the table that \
+are called like states hold their true values. The page is served on this machine only, at an address that nobody can \
+guess, and asks nobody else for anything. Ctrl-C ends it.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: Option<PathBuf>,

@@ -27,11 +27,11 @@ Examples:
   optfilter filter model.toml monday.csv tuesday.csv --out both.csv     (a column `file` says which)
   optfilter filter model.toml recordings/ --out estimates/              (a table for each table)
 
-The result has the time, each state, each state's standard deviation (NAME_std), each observation less
-its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
-(an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
-measurements so far). --horizon H adds, for h from 1 to H, each state and each observation h steps of the model's dt after the row
-(NAME_ahead_h, NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
+The result has the time, each state, each state's standard deviation (NAME_std), each observation less its prediction \
+(NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier (an innovation beyond the 99.9 \
+% point), bound (a state at its bound) or runaway (an estimate far beyond all measurements so far). --horizon H adds, \
+for h from 1 to H, each state and each observation h steps of the model's dt after the row (NAME_ahead_h, \
+NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
 #[derive(Clone)]
 pub struct Args {
     /// Rows may come this much later than their neighbours, as 0.5s, 2min or 1h; they are put in their place

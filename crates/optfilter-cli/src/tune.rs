@@ -24,11 +24,11 @@ Examples:
   optfilter tune lorenz63 simulated.csv --metric truth --truth x,y,z
   optfilter tune model.toml sensors.csv --by sensor
 
-Settings are compared by the density they predicted for each measurement; a filter without error bars is
-given the spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six
-tenths search; each of the last four tenths is predicted by what was best on all rows before it. The last of
-these choices wins. Prediction errors are relative to repeating the measurement before, on the same rows. Of several series
-(--by, several tables) one setting is chosen for all; they take turns, so that each tenth of the rows is a tenth of every series.")]
+Settings are compared by the density they predicted for each measurement; a filter without error bars is given the \
+spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six tenths search; each \
+of the last four tenths is predicted by what was best on all rows before it. The last of these choices wins. \
+Prediction errors are relative to repeating the measurement before, on the same rows. Of several series (--by, several \
+tables) one setting is chosen for all; they take turns, so that each tenth of the rows is a tenth of every series.")]
 pub struct Args {
     #[command(flatten)]
     series: SeriesFlags,

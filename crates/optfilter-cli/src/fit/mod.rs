@@ -25,11 +25,12 @@ Examples:
   optfilter fit model.toml sensors.csv --by sensor                          (one model for all)
   optfilter fit model.toml sensors.csv --by sensor --each --out fits.csv    (one for each)
 
-What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances,
-initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it.
-Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several tables, a folder
-of them, or the names in a column (--by) are several series: of one model, or with --each of one model for each, whose estimates are a
-table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
+What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances, \
+initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it. \
+Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several \
+tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
+model for each, whose estimates are a table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and \
+converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
     #[command(flatten)]
     series: SeriesFlags,

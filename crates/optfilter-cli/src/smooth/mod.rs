@@ -26,12 +26,13 @@ Examples:
   optfilter smooth model.toml sensors.csv --by sensor --out smoothed.parquet
   sensor | optfilter smooth model.toml - --lag 20 --follow | consumer
 
-The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both also
-what the filter had said (NAME_filtered, NAME_filtered_std).
+The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both \
+also what the filter had said (NAME_filtered, NAME_filtered_std).
 
-kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
-one window, which may bend as far as the process noise says. The table is held in memory, unless --lag N says that each row waits for N rows of its series only: what they say of it
-is exact for kf, ekf, iekf and ukf (imap: what its window says, without deviations), and any number of rows fits.")]
+kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the \
+whole table as one window, which may bend as far as the process noise says. The table is held in memory, unless --lag \
+N says that each row waits for N rows of its series only: what they say of it is exact for kf, ekf, iekf and ukf \
+(imap: what its window says, without deviations), and any number of rows fits.")]
 #[derive(Clone)]
 pub struct Args {
     /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
