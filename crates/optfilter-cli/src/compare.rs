@@ -54,20 +54,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .collect();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for method in methods {
-        let mut flags = look.filter.clone();
+        let (mut flags, _) = look.filter.read_by(method);
         flags.method = Some(method.name().into());
-        if !method.optimizes() {
-            (flags.optimizer, flags.lr) = (None, None);
-        }
-        if method != Method::Pf {
-            flags.particles = None;
-        }
-        if !method.is_ensemble() {
-            (flags.members, flags.inflation) = (None, None);
-        }
-        if method != Method::Letkf {
-            flags.radius = None;
-        }
         match flags.filter(&spec) {
             Ok(filter) => rows.push(measure(&spec, &data, filter)),
             Err(failure) => left_out.push((method, failure.message)),

@@ -52,7 +52,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut flags = args.filter.clone();
     // Of a rate, steps or a gain only an optimizer can be asked.
     if flags.method.is_none()
-        && (flags.optimizer.is_some() || flags.lr.is_some() || args.gain.is_some())
+        && (flags.optimizer.is_some()
+            || flags.lr.is_some()
+            || flags.steps.is_some()
+            || args.gain.is_some())
     {
         flags.method = Some("imap".into());
     }

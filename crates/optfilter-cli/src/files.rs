@@ -117,9 +117,21 @@ pub fn model_text(path: &Path) -> Result<String, Failure> {
 
 /// Reads and checks a model file.
 pub fn model(path: &Path) -> Result<(String, ModelSpec), Failure> {
-    let text = model_text(path)?;
-    let spec = ModelSpec::parse(&display(path), &text).map_err(Failure::usage)?;
+    // By its name, before what is in it is taken for bad TOML.
+    let is_table = Format::of_path(path).is_some() && path.is_file();
+    let text = model_text(path);
+    let text = if is_table { text.map_err(|_| swapped(path))? } else { text? };
+    let spec = ModelSpec::parse(&display(path), &text)
+        .map_err(|e| if is_table { swapped(path) } else { Failure::usage(e) })?;
     Ok((text, spec))
+}
+
+/// A table where a model is expected.
+fn swapped(path: &Path) -> Failure {
+    Failure::usage(format!(
+        "{} is a table and no model; the model comes first, as in `optfilter filter model.toml data.csv`",
+        path.display()
+    ))
 }
 
 /// A format by name, for flags.
