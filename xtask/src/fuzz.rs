@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 /// A target, and the folders whose files are its first inputs. `fuzz/seeds` has what earlier runs found.
-const TARGETS: [(&str, &[&str]); 5] = [
+const TARGETS: [(&str, &[&str]); 6] = [
     ("model_file", &["crates/optfilter-model/systems", "examples/data"]),
     ("filter_spec", &["fuzz/seeds/filter_spec"]),
     ("checkpoint", &["fuzz/seeds/checkpoint"]),
     ("table", &["fuzz/seeds/table", "examples/data"]),
     ("parquet", &["fuzz/seeds/parquet"]),
+    ("request", &["fuzz/seeds/request"]),
 ];
 
 /// Targets of `cargo xtask check`: the readers of tables, which need none of the filters and so are compiled in a minute.

@@ -1,17 +1,16 @@
 //! `optfilter compare`: every filter that fits the model, side by side.
 
-use crate::dates::DateFlags;
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
-use crate::plot::{PlotFlags, time_axis};
-use crate::settings::{FilterFlags, unmoved_text};
+use crate::files;
+use crate::plot::time_axis;
+use crate::reading::LookFlags;
+use crate::settings::unmoved_text;
 use crate::style;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Score};
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{FilterSpec, Method, Session};
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Run every applicable filter side by side
@@ -21,35 +20,18 @@ Examples:
   optfilter compare nile.toml nile.csv --plot compare.svg
   optfilter compare model.toml data.csv --methods imap,ekf,ukf --truth x,v
 
-Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for
-a filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's
-[filter] table set imap (and the method the file names); the other filters run as the model states.")]
+Prediction errors are relative to repeating the measurement before, on the same rows. NIS per component is 1 for a \
+filter whose error bars are right, above 1 for one that trusts itself too much. Flags and the model's [filter] table \
+set imap (and the method the file names); the other filters run as the model states.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
-    #[command(flatten)]
-    filter: FilterFlags,
     /// Filters to run [default: all that fit the model]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = Method::NAMES)]
     methods: Vec<String>,
     /// Columns with true states: STATE or STATE=COLUMN, separated by commas
     #[arg(long, value_name = "COLS", value_delimiter = ',')]
     truth: Vec<String>,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
     #[command(flatten)]
-    dates: DateFlags,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
-    #[command(flatten)]
-    plot: PlotFlags,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    look: LookFlags,
 }
 
 struct Row {
@@ -61,13 +43,10 @@ struct Row {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let outputs: Vec<_> = args.plot.path.iter().map(|p| ("--plot", p.as_path())).collect();
-    files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    args.plot.check()?;
-    let (_, mut spec) = files::model(&args.model)?;
-    args.dates.apply(&mut spec)?;
+    let look = &args.look;
+    let spec = look.check()?;
     let truth = crate::tune::truth_columns(&spec, &args.truth)?;
-    let data = crate::whole::dataset(&args.data, args.format, &spec, args.time.as_deref(), &truth)?;
+    let data = look.series(&spec, &truth, spec.filter.predict_first())?.data;
     let asked = !args.methods.is_empty();
     let methods: Vec<Method> = Method::ALL
         .into_iter()
@@ -75,20 +54,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .collect();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for method in methods {
-        let mut flags = args.filter.clone();
+        let (mut flags, _) = look.filter.read_by(method);
         flags.method = Some(method.name().into());
-        if !method.optimizes() {
-            (flags.optimizer, flags.lr) = (None, None);
-        }
-        if method != Method::Pf {
-            flags.particles = None;
-        }
-        if !method.is_ensemble() {
-            (flags.members, flags.inflation) = (None, None);
-        }
-        if method != Method::Letkf {
-            flags.radius = None;
-        }
         match flags.filter(&spec) {
             Ok(filter) => rows.push(measure(&spec, &data, filter)),
             Err(failure) => left_out.push((method, failure.message)),
@@ -109,8 +76,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for (method, why) in &left_out {
         text.push_str(&format!("{} is left out: {why}\n", method.name()));
     }
-    args.plot.write(&text, || figure(&spec, &data, &rows))?;
-    if args.json {
+    look.plot.write(&text, || figure(&spec, &data, &rows))?;
+    if look.json {
         let mut rows = json(&rows);
         rows.extend(
             left_out

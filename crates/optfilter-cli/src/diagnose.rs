@@ -1,13 +1,12 @@
 //! `optfilter diagnose`: whether a filter and its data agree, in numbers, words and a picture.
 
-use crate::dates::DateFlags;
 use crate::failure::Failure;
-use crate::feed;
-use crate::files::{self, FormatName};
-use crate::plot::{PlotFlags, time_axis};
-use crate::settings::{FilterFlags, warn_of_unmoved};
+use crate::files;
+use crate::plot::time_axis;
+use crate::reading::LookFlags;
+use crate::settings::warn_of_unmoved;
 use crate::style;
-use crate::whole::{Source, Whole, asked_to_end};
+use crate::whole::{Whole, asked_to_end};
 use optfilter::scalar::Scalar;
 use optfilter_model::ModelSpec;
 use optfilter_plot::color::{BLUE, GREY};
@@ -15,7 +14,6 @@ use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{Diagnosis, Estimate, FilterSpec, Residuals, Seen, Sequence};
 use serde_json::json;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 /// Say whether a filter and its data agree: error bars, whiteness, outliers, particles
 #[derive(clap::Args)]
@@ -25,58 +23,25 @@ Examples:
   optfilter diagnose model.toml data.csv --method ukf --plot residuals.svg
   optfilter diagnose model.toml data.csv --json
 
-Innovations over their own standard deviations should be independent standard normal numbers. Mean NIS is compared with its 95 %
-band, their independence is tested by Ljung and Box, their normality by Jarque and Bera; a test speaks up below 1 %.
-The last lines say what is wrong, and what helps. The table is held in memory.")]
+Innovations over their own standard deviations should be independent standard normal numbers. Mean NIS is compared \
+with its 95 % band, their independence is tested by Ljung and Box, their normality by Jarque and Bera; a test speaks \
+up below 1 %. The last lines say what is wrong, and what helps. The table is held in memory.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements; `-` is standard input
-    data: PathBuf,
     #[command(flatten)]
-    filter: FilterFlags,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    #[command(flatten)]
-    dates: DateFlags,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
-    #[command(flatten)]
-    plot: PlotFlags,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    look: LookFlags,
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<(), Failure> {
-    let (_, mut spec) = files::model(&args.model)?;
-    args.dates.apply(&mut spec)?;
-    args.plot.check()?;
-    let outputs: Vec<_> = args.plot.path.iter().map(|path| ("--plot", path.as_path())).collect();
-    files::check_outputs(&[&args.model, &args.data], &outputs)?;
-    let filter = args.filter.filter(&spec)?;
-    let tables = feed::expand(std::slice::from_ref(&args.data))?;
-    let source = Source {
-        tables: &tables,
-        format: args.format,
-        time: args.time.as_deref(),
-        by: None,
-        truth: &[],
-        predict_first: filter.predict_first(),
-    };
-    let series = source.read(&spec)?;
-    let [series] = &series[..] else {
-        return Err(Failure::usage("diagnose looks at one series; give one table"));
-    };
-    let rows = run_through(&spec, &filter, series)?;
+pub fn run(Args { look }: Args) -> Result<(), Failure> {
+    let spec = look.check()?;
+    let filter = look.filter.filter(&spec)?;
+    let series = look.series(&spec, &[], filter.predict_first())?;
+    let rows = run_through(&spec, &filter, &series)?;
     let found = Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize);
     let unmoved = spec.unmoved(&filter);
     let text = describe(&spec, &filter, &found);
-    args.plot.write(&text, || figure(&spec, series, &rows, &found))?;
-    if args.json {
+    look.plot.write(&text, || figure(&spec, &series, &rows, &found))?;
+    if look.json {
         let mut json = json(&spec, &filter, &found);
         json["unmoved"] = unmoved.into();
         return files::print(&format!("{json}\n"));

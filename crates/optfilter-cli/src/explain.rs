@@ -1,7 +1,8 @@
 //! `optfilter explain`: the prior that an optimizer and a number of steps imply.
 
 use crate::failure::Failure;
-use crate::files::{self, FormatName};
+use crate::files;
+use crate::reading::ReadingFlags;
 use crate::settings::{FilterFlags, positive};
 use crate::{steady, style};
 use nalgebra::DMatrix;
@@ -22,29 +23,24 @@ Examples:
   optfilter explain model.toml data.csv --optimizer adam --steps 10 --lr 0.05
   optfilter explain nile.toml --method kf
 
-With --method kf, ekf, iekf, ukf or pf: the covariance and the gain at which the filter settles.
-K steps of gradient descent on the likelihood alone are a Kalman update with some prior covariance
-(Santos 1996; Section 3 of the paper). The model is linearised at the state the data are typically in,
-or at the initial mean without data.")]
+With --method kf, ekf, iekf, ukf or pf: the covariance and the gain at which the filter settles. K steps of gradient \
+descent on the likelihood alone are a Kalman update with some prior covariance (Santos 1996; Section 3 of the paper). \
+The model is linearised at the state the data are typically in, or at the initial mean without data.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,
     /// Table with the measurements, to linearise at their typical state
     data: Option<PathBuf>,
     #[command(flatten)]
-    filter: FilterFlags,
+    reading: ReadingFlags,
     /// Which settings give this gain (between 0 and 1, along the best-seen direction)?
     #[arg(long, value_name = "G", value_parser = positive)]
     gain: Option<f64>,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterFlags,
 }
 
 /// Runs the command.
@@ -52,11 +48,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.gain.is_some_and(|g| g >= 1.0) {
         return Err(Failure::usage("--gain is a number between 0 and 1"));
     }
-    let (_, spec) = files::model(&args.model)?;
+    let (_, spec) = args.reading.model(&args.model)?;
     let mut flags = args.filter.clone();
     // Of a rate, steps or a gain only an optimizer can be asked.
     if flags.method.is_none()
-        && (flags.optimizer.is_some() || flags.lr.is_some() || args.gain.is_some())
+        && (flags.optimizer.is_some()
+            || flags.lr.is_some()
+            || flags.steps.is_some()
+            || args.gain.is_some())
     {
         flags.method = Some("imap".into());
     }
@@ -112,7 +111,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
         let u = vec![0.0; spec.inputs.len()];
         return Ok((spec.initial_mean.clone(), Step { time: 0.0, ..Step::even(1, spec.dt) }, u));
     };
-    let data = crate::whole::dataset(path, args.format, spec, args.time.as_deref(), &[])?;
+    let data = args.reading.one_series(path, spec, &[], spec.filter.predict_first())?.data;
     let states = typical_states(spec, &data, 101, data.len());
     let n = spec.states.len();
     let middle: Vec<f64> = (0..n)

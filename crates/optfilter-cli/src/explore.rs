@@ -22,16 +22,14 @@ Examples:
   optfilter explore nile.toml nile.csv --save chosen.toml
   optfilter explore nile.toml nile.csv --export page.html
 
-Without MODEL the page opens a gallery; without DATA it simulates some rows of the model. Columns of the table that are
-called like states hold their true values. The page is served on this machine only, at an address that nobody can guess,
-and asks nobody else for anything. Ctrl-C ends it.")]
+Without MODEL the page opens a gallery; without DATA it simulates some rows of the model. Columns of the table that \
+are called like states hold their true values. The page is served on this machine only, at an address that nobody can \
+guess, and asks nobody else for anything. Ctrl-C ends it.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: Option<PathBuf>,
     /// Table with the measurements; `-` is standard input
     data: Option<PathBuf>,
-    #[command(flatten)]
-    filter: FilterFlags,
     /// Port of the page [default: any that is free]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -47,6 +45,8 @@ pub struct Args {
     /// Print the address, or what --export wrote, as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    filter: FilterFlags,
 }
 
 /// Rows that are simulated where no table is given.
@@ -54,14 +54,9 @@ const SIMULATED: usize = 300;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    if let (Some(save), model) = (&args.save, &args.model) {
-        let own = model.as_ref().is_some_and(|model| files::same(save, model));
-        if save.exists() && !own {
-            return Err(Failure::usage(format!(
-                "--save: {} is there already and is not the model; choose a new name",
-                save.display()
-            )));
-        }
+    if let Some(save) = &args.save {
+        let model = args.model.as_deref().unwrap_or(Path::new(""));
+        files::check_save(save, model, "the page shows the model")?;
     }
     if args.export.is_some() && args.model.is_none() {
         return Err(Failure::usage("--export needs a model, and a table if it is not simulated"));

@@ -117,9 +117,21 @@ pub fn model_text(path: &Path) -> Result<String, Failure> {
 
 /// Reads and checks a model file.
 pub fn model(path: &Path) -> Result<(String, ModelSpec), Failure> {
-    let text = model_text(path)?;
-    let spec = ModelSpec::parse(&display(path), &text).map_err(Failure::usage)?;
+    // By its name, before what is in it is taken for bad TOML.
+    let is_table = Format::of_path(path).is_some() && path.is_file();
+    let text = model_text(path);
+    let text = if is_table { text.map_err(|_| swapped(path))? } else { text? };
+    let spec = ModelSpec::parse(&display(path), &text)
+        .map_err(|e| if is_table { swapped(path) } else { Failure::usage(e) })?;
     Ok((text, spec))
+}
+
+/// A table where a model is expected.
+fn swapped(path: &Path) -> Failure {
+    Failure::usage(format!(
+        "{} is a table and no model; the model comes first, as in `optfilter filter model.toml data.csv`",
+        path.display()
+    ))
 }
 
 /// A format by name, for flags.
@@ -334,6 +346,26 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
 /// Prints to standard output; a reader that went away ends the program quietly.
 pub fn print(text: &str) -> Result<(), Failure> {
     write(Path::new("-"), text)
+}
+
+/// What was found goes into the model that it is of or into a new file, never over something else.
+pub fn check_save(path: &Path, model: &Path, instead: &str) -> Result<(), Failure> {
+    let name = path.display();
+    if is_standard(path) {
+        let message = format!("--save needs the name of a file; {instead}");
+        return Err(Failure::usage(message));
+    }
+    if path.exists() && !same(path, model) {
+        return Err(Failure::usage(format!(
+            "--save: {name} is there already and is not the model; choose a new name"
+        )));
+    }
+    if !path.exists() && path == model {
+        return Err(Failure::usage(format!(
+            "--save: {name} is a built-in system; name a new file, as in --save mine.toml"
+        )));
+    }
+    Ok(())
 }
 
 /// Replaces a file by new bytes so that at every moment either the old or the new ones are there.

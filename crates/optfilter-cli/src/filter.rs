@@ -1,11 +1,11 @@
 //! `optfilter filter`: estimates with error bars from a table of measurements.
 
 use crate::failure::Failure;
+use crate::files;
 use crate::pipeline::{self, Job, Outcome};
 use crate::settings::warn_of_unmoved;
 use crate::style;
-use crate::tables::{Asked, TableFlags};
-use crate::{feed, files};
+use crate::tables::{Asked, SummaryFlags, TableFlags};
 use optfilter_model::ModelSpec;
 use optfilter_model::table::is_gzip;
 use optfilter_run::{FilterSpec, Method};
@@ -27,15 +27,13 @@ Examples:
   optfilter filter model.toml monday.csv tuesday.csv --out both.csv     (a column `file` says which)
   optfilter filter model.toml recordings/ --out estimates/              (a table for each table)
 
-The result has the time, each state, each state's standard deviation (NAME_std), each observation less
-its prediction (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier
-(an innovation beyond the 99.9 % point), bound (a state at its bound) or runaway (an estimate far beyond all
-measurements so far). --horizon H adds, for h from 1 to H, each state and each observation h steps of the model's dt after the row
-(NAME_ahead_h, NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
+The result has the time, each state, each state's standard deviation (NAME_std), each observation less its prediction \
+(NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier (an innovation beyond the 99.9 \
+% point), bound (a state at its bound) or runaway (an estimate far beyond all measurements so far). --horizon H adds, \
+for h from 1 to H, each state and each observation h steps of the model's dt after the row (NAME_ahead_h, \
+NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
 #[derive(Clone)]
 pub struct Args {
-    #[command(flatten)]
-    tables: TableFlags,
     /// Rows may come this much later than their neighbours, as 0.5s, 2min or 1h; they are put in their place
     #[arg(long, value_name = "TIME", value_parser = duration)]
     late: Option<f64>,
@@ -64,12 +62,10 @@ pub struct Args {
     /// On going on from a checkpoint, also skip filtered rows of standard input (a file's always are)
     #[arg(long)]
     skip_done: bool,
-    /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
-    #[arg(long)]
-    json: bool,
-    /// Print no summary
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    summary: SummaryFlags,
+    #[command(flatten)]
+    tables: TableFlags,
 }
 
 /// Seconds of a length of time such as 0.5s.
@@ -106,6 +102,8 @@ fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
     let Asked { spec, filter, format, out_format, .. } = &asked;
+    let SummaryFlags { json, quiet } = args.summary;
+    let layout = tables.layout(spec, &asked.tables);
     if args.follow && !(format.is_text() && asked.tables.len() == 1) {
         return Err(Failure::usage(
             "only one stream of text can be followed: CSV, TSV or JSON lines",
@@ -119,12 +117,12 @@ fn one(args: &Args) -> Result<(), Failure> {
     if is_gzip(&tables.out) && args.checkpoint.is_some() {
         return Err(Failure::usage("a compressed file cannot be gone on with; leave out .gz"));
     }
-    if args.late.is_some() && (tables.by.is_some() || asked.many) {
+    if args.late.is_some() && asked.many {
         return Err(Failure::usage(
             "--late is for one series, of one table or of several joined by time",
         ));
     }
-    if args.late.is_some() && tables.time.is_none() && spec.time_column.is_none() {
+    if args.late.is_some() && layout.time.is_none() {
         return Err(Failure::usage("--late needs times; name their column by --time"));
     }
     if args.late.is_some() && args.follow {
@@ -141,11 +139,10 @@ fn one(args: &Args) -> Result<(), Failure> {
     let job = Job {
         spec,
         filter,
-        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables)
-            .horizon(args.horizon.unwrap_or(0).into()),
+        layout: layout.horizon(args.horizon.unwrap_or(0).into()),
         tables: &asked.tables,
-        by: tables.by.is_some(),
-        format: tables.format,
+        by: tables.series.by.is_some(),
+        format: tables.format(),
         out: &tables.out,
         out_format: *out_format,
         full: args.full,
@@ -157,16 +154,16 @@ fn one(args: &Args) -> Result<(), Failure> {
         plot: tables.plot.path.is_some(),
         plane: args.plot_xy.as_deref(),
         late: args.late.map_or(0.0, |seconds| seconds / spec.seconds_per_unit),
-        progress: !args.quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
+        progress: !quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
     let unmoved = spec.unmoved(filter);
     let runner = spec.runner(filter)?;
-    if args.horizon.is_some() && !spec.inputs.is_empty() && !args.quiet {
+    if args.horizon.is_some() && !spec.inputs.is_empty() && !quiet {
         files::remark(
             "note: forecasts of --horizon take the inputs of their row to stay as they are",
         );
     }
-    if !args.quiet && !args.json {
+    if !quiet && !json {
         warn_of_unmoved(&unmoved, filter);
         if let Some(word) = runner.word() {
             let _ = writeln!(std::io::stderr(), "note: {word}");
@@ -179,15 +176,12 @@ fn one(args: &Args) -> Result<(), Failure> {
     if let Some(chart) = &outcome.plot {
         tables.plot.write(&text, || chart.figure())?;
     }
-    if args.json {
-        let mut json = json(spec, filter, &outcome, seconds);
+    let as_json = || {
+        let mut json = as_json(spec, filter, &outcome, seconds);
         json["unmoved"] = unmoved.into();
-        return tables.say_json(&json);
-    }
-    if !args.quiet {
-        let _ = std::io::stderr().write_all(tables.titled(text).as_bytes());
-    }
-    Ok(())
+        json
+    };
+    args.summary.say(tables, || text, as_json)
 }
 
 /// Angles that are read as radians and go far beyond a turn either way.
@@ -267,7 +261,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
     out
 }
 
-fn json(
+fn as_json(
     spec: &ModelSpec,
     filter: &FilterSpec,
     outcome: &Outcome,

@@ -8,7 +8,6 @@
 mod adapt;
 mod compare;
 mod completions;
-mod dates;
 mod defect;
 mod diagnose;
 mod explain;
@@ -26,6 +25,7 @@ mod pipeline;
 mod plane;
 mod plot;
 #[cfg(feature = "reproduce")]
+mod reading;
 mod reproduce;
 mod settings;
 mod simulate;

@@ -139,6 +139,11 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Takes a flag back; whether it was given.
+fn taken<T: Default + PartialEq>(flag: &mut T) -> bool {
+    std::mem::take(flag) != T::default()
+}
+
 /// What to say of states that no measurement moves under a filter.
 pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
     let hint = match filter.method() {
@@ -226,22 +231,39 @@ impl FilterFlags {
         let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
         let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
         let method = filter.method();
-        if !method.optimizes() && (self.optimizer.is_some() || self.lr.is_some()) {
-            return Err(Failure::usage(format!(
-                "--optimizer and --lr belong to imap and vkf, not to {}",
-                method.name()
-            )));
-        }
-        if method != Method::Pf && self.particles.is_some() {
-            return Err(Failure::usage("--particles belongs to pf"));
-        }
-        if !method.is_ensemble() && (self.members.is_some() || self.inflation.is_some()) {
-            return Err(Failure::usage("--members and --inflation belong to etkf and letkf"));
-        }
-        if method != Method::Letkf && self.radius.is_some() {
-            return Err(Failure::usage("--radius belongs to letkf"));
+        if let (_, Some((flag, readers))) = self.read_by(method) {
+            let message = format!("{flag} belongs to {readers}, not to {}", method.name());
+            return Err(Failure::usage(message));
         }
         spec.runner(&filter)?;
         Ok(filter)
+    }
+
+    /// These flags less those that a filter does not read; and the first of them, with who would read it.
+    pub fn read_by(&self, method: Method) -> (Self, Option<(&'static str, &'static str)>) {
+        let (mut out, mut first) = (self.clone(), None);
+        macro_rules! only {
+            ($reads:expr, $readers:literal, $($field:ident $flag:literal)*) => {
+                if !$reads {
+                    $(if taken(&mut out.$field) {
+                        first.get_or_insert(($flag, $readers));
+                    })*
+                }
+            };
+        }
+        let (optimizes, imap) = (method.optimizes(), method == Method::Imap);
+        only!(optimizes, "imap and vkf", optimizer "--optimizer" lr "--lr" decay "--decay" beta1 "--beta1"
+            beta2 "--beta2" loss "--loss");
+        only!(optimizes || method == Method::Iekf, "imap, vkf and iekf", steps "--steps (of an optimizer)");
+        only!(imap, "imap", window "--window" discount "--discount" constraint "--constraint" carry "--carry"
+            gaps "--gaps");
+        only!(method == Method::Vkf, "vkf", prior_var "--prior-var");
+        only!(method == Method::Pf, "pf", particles "--particles" resampling "--resampling"
+            threshold "--threshold");
+        only!(method.is_ensemble(), "etkf and letkf", members "--members" inflation "--inflation"
+            rotate "--rotate");
+        only!(method == Method::Letkf, "letkf", radius "--radius" periodic "--periodic");
+        only!(method == Method::Ukf, "ukf", alpha "--alpha" beta "--beta" kappa "--kappa");
+        (out, first)
     }
 }

@@ -13,8 +13,8 @@ Examples:
   optfilter simulate lorenz63 --steps 1000 --seed 1 --out data.csv
   optfilter simulate model.toml --steps 200 --missing 0.1 | optfilter filter model.toml -
 
-The first row is a draw of the initial belief. States are written under their names and observations
-under theirs, so the file is ready for `optfilter filter`, and for `optfilter tune --truth`.")]
+The first row is a draw of the initial belief. States are written under their names and observations under theirs, so \
+the file is ready for `optfilter filter`, and for `optfilter tune --truth`.")]
 pub struct Args {
     /// Model file (TOML), or the name of a built-in system
     model: PathBuf,

@@ -1,13 +1,14 @@
 //! A model, a table and where its results go: what the commands that answer a table with a table share.
 
-use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::feed;
 use crate::files::{self, FormatName};
 use crate::plot::PlotFlags;
+use crate::reading::SeriesFlags;
 use crate::settings::FilterFlags;
 use crate::whole::Source;
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Layout;
 use optfilter_model::table::Format;
 use optfilter_run::FilterSpec;
 use std::collections::HashSet;
@@ -17,35 +18,22 @@ use std::path::{Path, PathBuf};
 /// Flags of the commands that answer a table with a table.
 #[derive(clap::Args, Clone)]
 pub struct TableFlags {
-    /// Model file (TOML), or the name of a built-in system
-    pub model: PathBuf,
-    /// Table with the measurements, or several, or a folder of them, one series each; `-` is standard input
-    #[arg(required = true)]
-    pub data: Vec<PathBuf>,
-    /// Column with the name of each row's series: every series is taken by itself, and rows may come in any order
-    #[arg(long, value_name = "COLUMN")]
-    pub by: Option<String>,
     #[command(flatten)]
-    pub filter: FilterFlags,
+    pub series: SeriesFlags,
     /// Where the results go; `-` is standard output, FOLDER/ has a table for each table
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     pub out: PathBuf,
     /// Format of the results [default: by the name of --out, else that of the data]
     #[arg(long, value_name = "FORMAT")]
     pub out_format: Option<FormatName>,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    pub format: Option<FormatName>,
     #[command(flatten)]
     pub plot: PlotFlags,
-    /// Column with the time; it may be irregular [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    pub time: Option<String>,
-    #[command(flatten)]
-    pub dates: DateFlags,
     /// Whether this is one table of several whose results go into a folder.
     #[arg(skip)]
     one_of_several: bool,
+    // Last, since it opens a section of the help.
+    #[command(flatten)]
+    pub filter: FilterFlags,
 }
 
 /// What the flags ask for, checked before anything is read of the table.
@@ -66,7 +54,7 @@ impl TableFlags {
         if !files::is_folder(&self.out) {
             return Ok(vec![self.clone()]);
         }
-        let tables = feed::expand(&self.data)?;
+        let tables = feed::expand(&self.series.data)?;
         if tables.iter().any(|path| files::is_standard(path)) {
             return Err(Failure::usage(
                 "--out: standard input has no name to be called by in a folder",
@@ -90,7 +78,8 @@ impl TableFlags {
             if let Some(format) = self.out_format {
                 to.set_extension(format.ending());
             }
-            out.push(Self { data: vec![path], out: to, one_of_several: true, ..self.clone() });
+            let series = SeriesFlags { data: vec![path], ..self.series.clone() };
+            out.push(Self { series, out: to, one_of_several: true, ..self.clone() });
         }
         let name = self.out.display().to_string();
         std::fs::create_dir_all(&self.out).map_err(|e| Failure::write(&name, &e))?;
@@ -99,26 +88,21 @@ impl TableFlags {
 
     /// Reads the model and checks that nothing is overwritten that is read; `also` are further files to be written.
     pub fn check(&self, also: &[(&'static str, Option<&Path>)]) -> Result<Asked, Failure> {
-        if files::is_standard(&self.model) && self.data.iter().any(|path| files::is_standard(path))
-        {
-            return Err(Failure::usage("model and data cannot both be standard input"));
-        }
-        let tables = feed::expand(&self.data)?;
+        let tables = feed::expand(&self.series.data)?;
         let own = [("--out", Some(self.out.as_path())), ("--plot", self.plot.path.as_deref())];
         let outputs: Vec<_> =
             own.iter().chain(also).filter_map(|(flag, path)| path.map(|p| (*flag, p))).collect();
         let inputs: Vec<&Path> =
-            std::iter::once(&self.model).chain(&tables).map(PathBuf::as_path).collect();
+            std::iter::once(&self.series.model).chain(&tables).map(PathBuf::as_path).collect();
         files::check_outputs(&inputs, &outputs)?;
         self.plot.check()?;
-        let (_, mut spec) = files::model(&self.model)?;
-        self.dates.apply(&mut spec)?;
+        let (_, spec) = self.series.model()?;
         let filter = self.filter.filter(&spec)?;
-        let format = tables.first().map_or(Format::Csv, |path| files::format(path, self.format));
+        let format = tables.first().map_or(Format::Csv, |path| files::format(path, self.format()));
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
-        let layout = feed::layout(&spec, self.time.as_deref(), self.by.as_deref(), &tables);
+        let layout = self.layout(&spec, &tables);
         let many = layout.by.is_some();
         if many && out_format == Format::Npy {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
@@ -131,21 +115,25 @@ impl TableFlags {
         Ok(Asked { spec, filter, format, out_format, tables, many })
     }
 
+    /// The format of the data, as told.
+    pub fn format(&self) -> Option<FormatName> {
+        self.series.reading.format
+    }
+
+    /// What the columns of these tables mean.
+    pub fn layout(&self, spec: &ModelSpec, tables: &[PathBuf]) -> Layout {
+        let SeriesFlags { by, reading, .. } = &self.series;
+        feed::layout(spec, reading.time.as_deref(), by.as_deref(), tables)
+    }
+
     /// The series to be read for what was asked.
     pub fn source<'a>(&'a self, asked: &'a Asked) -> Source<'a> {
-        Source {
-            tables: &asked.tables,
-            format: self.format,
-            time: self.time.as_deref(),
-            by: self.by.as_deref(),
-            truth: &[],
-            predict_first: asked.filter.predict_first(),
-        }
+        self.series.source(&asked.tables, asked.filter.predict_first())
     }
 
     /// A summary, under the name of its table if that is one of several.
     pub fn titled(&self, text: String) -> String {
-        match (self.one_of_several, self.data.first()) {
+        match (self.one_of_several, self.series.data.first()) {
             (true, Some(path)) => format!("{}: {text}", path.display()),
             _ => text,
         }
@@ -154,7 +142,7 @@ impl TableFlags {
     /// Prints a summary as JSON where the results are not: on standard output if they go to a file, else on standard error.
     pub fn say_json(&self, summary: &serde_json::Value) -> Result<(), Failure> {
         let mut summary = summary.clone();
-        if let (true, Some(path)) = (self.one_of_several, self.data.first()) {
+        if let (true, Some(path)) = (self.one_of_several, self.series.data.first()) {
             summary["file"] = path.display().to_string().into();
         }
         let line = format!("{summary}\n");
@@ -163,5 +151,34 @@ impl TableFlags {
             return Ok(());
         }
         files::print(&line)
+    }
+}
+
+/// How a command that writes a table speaks of it.
+#[derive(clap::Args, Clone)]
+pub struct SummaryFlags {
+    /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
+    #[arg(long)]
+    pub json: bool,
+    /// Print no summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl SummaryFlags {
+    /// Gives the summary as these flags say.
+    pub fn say(
+        &self,
+        tables: &TableFlags,
+        text: impl FnOnce() -> String,
+        json: impl FnOnce() -> serde_json::Value,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return tables.say_json(&json());
+        }
+        if !self.quiet {
+            let _ = std::io::stderr().write_all(tables.titled(text()).as_bytes());
+        }
+        Ok(())
     }
 }

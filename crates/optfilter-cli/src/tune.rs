@@ -1,9 +1,9 @@
 //! `optfilter tune`: which filter, with which settings, predicts this series best.
 
-use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::feed;
-use crate::files::{self, FormatName};
+use crate::files;
+use crate::reading::SeriesFlags;
 use crate::settings::warn_of_unmoved;
 use crate::style;
 use crate::whole::Source;
@@ -24,20 +24,14 @@ Examples:
   optfilter tune lorenz63 simulated.csv --metric truth --truth x,y,z
   optfilter tune model.toml sensors.csv --by sensor
 
-Settings are compared by the density they predicted for each measurement; a filter without error bars is
-given the spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six
-tenths search; each of the last four tenths is predicted by what was best on all rows before it. The last of
-these choices wins. Prediction errors are relative to repeating the measurement before, on the same rows. Several series
-take turns, so that each tenth of the rows is a tenth of every series.")]
+Settings are compared by the density they predicted for each measurement; a filter without error bars is given the \
+spread of its own errors before. The first tenth of the rows lets filters settle; rows up to six tenths search; each \
+of the last four tenths is predicted by what was best on all rows before it. The last of these choices wins. \
+Prediction errors are relative to repeating the measurement before, on the same rows. Of several series (--by, several \
+tables) one setting is chosen for all; they take turns, so that each tenth of the rows is a tenth of every series.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Table with the measurements, or several, or a folder of them, one series each; `-` is standard input
-    #[arg(required = true)]
-    data: Vec<PathBuf>,
-    /// Column with the name of each row's series: one setting is chosen for all of them
-    #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
+    #[command(flatten)]
+    series: SeriesFlags,
     /// Compare by predicted density, by one-step prediction error, or by error against true states
     #[arg(long, value_name = "METRIC", default_value = "likelihood", value_parser = ["likelihood", "prediction", "truth"])]
     metric: String,
@@ -59,14 +53,6 @@ pub struct Args {
     /// Seed of the random draws
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    #[command(flatten)]
-    dates: DateFlags,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
     /// Write the winning settings into the model file, or the model with them into a new file
     #[arg(long, value_name = "MODEL")]
     save: Option<PathBuf>,
@@ -77,10 +63,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (text, mut spec) = files::model(&args.model)?;
-    args.dates.apply(&mut spec)?;
+    let (text, spec) = args.series.model()?;
     if let Some(path) = &args.save {
-        check_save(path, &args.model)?;
+        files::check_save(path, &args.series.model, "--json prints the choice")?;
     }
     let truth = truth_columns(&spec, &args.truth)?;
     let metric = match (args.metric.as_str(), truth.is_empty()) {
@@ -89,15 +74,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ("prediction", _) => Metric::Prediction,
         _ => Metric::Likelihood,
     };
-    let tables = feed::expand(&args.data)?;
-    let source = Source {
-        tables: &tables,
-        format: args.format,
-        time: args.time.as_deref(),
-        by: args.by.as_deref(),
-        truth: &truth,
-        predict_first: spec.filter.predict_first(),
-    };
+    let tables = feed::expand(&args.series.data)?;
+    let source =
+        Source { truth: &truth, ..args.series.source(&tables, spec.filter.predict_first()) };
     let series: Vec<Dataset> = source.read(&spec)?.into_iter().map(|whole| whole.data).collect();
     let all_rows = series.iter().map(Dataset::len).sum();
     let mut data = Dataset::merged(some_of(series, all_rows, args.max_rows));
@@ -162,20 +141,6 @@ fn some_of(series: Vec<Dataset>, rows: usize, most: usize) -> Vec<Dataset> {
     // The place of each among those kept changes where it is kept.
     let kept = |i: usize| (i + 1) * count / all > i * count / all;
     series.into_iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, data)| data).collect()
-}
-
-/// The choice goes into the tuned model or into a new file, never over something else.
-fn check_save(path: &std::path::Path, model: &std::path::Path) -> Result<(), Failure> {
-    if files::is_standard(path) {
-        return Err(Failure::usage("--save needs the name of a file; --json prints the choice"));
-    }
-    if path.exists() && !files::same(path, model) {
-        return Err(Failure::usage(format!(
-            "--save: {} is there already and is not the model that is tuned; choose a new name",
-            path.display()
-        )));
-    }
-    Ok(())
 }
 
 /// STATE or STATE=COLUMN as pairs.

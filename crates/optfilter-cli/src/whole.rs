@@ -113,21 +113,6 @@ impl Source<'_> {
     }
 }
 
-/// One table that is one series.
-pub fn dataset(
-    path: &Path,
-    format: Option<FormatName>,
-    spec: &ModelSpec,
-    time: Option<&str>,
-    truth: &[(String, String)],
-) -> Result<Dataset, Failure> {
-    let tables = [path.to_owned()];
-    let predict_first = spec.filter.predict_first();
-    let source = Source { tables: &tables, format, time, by: None, truth, predict_first };
-    let mut series = source.read(spec)?;
-    series.pop().map(|only| only.data).ok_or_else(|| Failure::data("the table has no rows"))
-}
-
 impl Whole {
     fn new(
         spec: &ModelSpec,

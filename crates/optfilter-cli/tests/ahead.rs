@@ -65,6 +65,27 @@ fn months_ahead_are_as_long_as_they_are() {
     assert_eq!(first_cells(&ahead), ["2026-01-15", "2026-02-15", "2026-03-15"]);
 }
 
+/// Monthly tables are often dated by the last day of the month, here with one month missing; the model's dt would be a day.
+#[test]
+fn ends_of_months_stay_ends_of_months() {
+    let folder = Folder::new();
+    let model =
+        folder.write("m.toml", &format!("{LEVEL}[time]\ncolumn = \"date\"\nunit = \"day\"\n"));
+    let last = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let row = |(i, day): (usize, &i32)| match i {
+        6 => String::new(),
+        _ => format!("2023-{:02}-{day},{i}\n", i + 1),
+    };
+    let rows: String = last.iter().enumerate().map(row).collect();
+    let data = folder.write("d.csv", &format!("date,y\n{rows}"));
+    let flags = ["--steps", "4", "-q", "--irregular", "per_row"];
+    let ahead = ok(&[&["forecast", &model, &data][..], &flags].concat());
+    assert_eq!(first_cells(&ahead), ["2024-01-31", "2024-02-29", "2024-03-31", "2024-04-30"]);
+    let flags = ["--until", "2024-02-29", "-q", "--irregular", "per_row"];
+    let until = ok(&[&["forecast", &model, &data][..], &flags].concat());
+    assert_eq!(first_cells(&until), ["2024-01-31", "2024-02-29"]);
+}
+
 /// Variances add up: that of the last estimate, Q for every step, R for what is measured.
 #[test]
 fn intervals_widen_as_the_noise_says() {
@@ -231,5 +252,32 @@ fn a_forecast_ends_where_it_is_asked_to() {
         folder.write("h.csv", "t,y\n2026-01-01,1\n2026-01-02,2\n2026-01-07,2\n2026-01-10,2\n");
     let flags = ["--steps", "2", "-q", "--irregular", "per_row"];
     let text = ok(&[&["forecast", &model, &data][..], &flags].concat());
-    assert_eq!(first_cells(&text), ["2026-01-10T12:00:00Z", "2026-01-11"]);
+    assert_eq!(first_cells(&text), ["2026-01-10T12:00:00Z", "2026-01-11T00:00:00Z"]);
+    // A pattern of days alone has no words for them either.
+    let data =
+        folder.write("p.csv", "t,y\n01.01.2026,1\n02.01.2026,2\n07.01.2026,2\n10.01.2026,2\n");
+    let flags = [&flags[..], &["--date-format", "%d.%m.%Y"]].concat();
+    let text = ok(&[&["forecast", &model, &data][..], &flags].concat());
+    assert_eq!(first_cells(&text), ["2026-01-10T12:00:00Z", "2026-01-11T00:00:00Z"]);
+}
+
+#[test]
+fn until_a_time_before_the_rows_ahead_is_refused_in_the_tables_words() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", &format!("{LEVEL}[time]\ncolumn = \"t\"\nunit = \"day\"\n"));
+    let rows = "t,y\n2026-01-01,1\n2026-01-02,2\n";
+    let (short, long) =
+        (folder.write("s.csv", rows), folder.write("l.csv", &format!("{rows}2026-01-03,\n")));
+    let said = |data: &str, until: &str| {
+        let output = run(&["forecast", &model, data, "--until", until]);
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output)
+    };
+    let early = said(&long, "2026-01-02");
+    assert!(
+        early.contains("2026-01-02 is before 2026-01-03, the first row after the last"),
+        "{early}"
+    );
+    let early = said(&short, "2026-01-02");
+    assert!(early.contains("2026-01-02 is not after the last row, 2026-01-02"), "{early}");
 }

@@ -420,3 +420,21 @@ fn gaps_widen_where_noise_is_per_time_unless_told_otherwise() {
     assert!(by_default > 6.0, "{by_default}");
     assert_eq!(last(&["--gaps", "widen"]), by_default);
 }
+
+/// A compass that goes round: from 359 to 1 degree it has moved by two, for the summary too.
+#[test]
+fn repeating_an_angle_goes_the_shorter_way_round() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"h\"]\n[angles]\nh = \"degrees\"\n[dynamics]\nh = \"h + 40\"\n[observation]\n\
+         y = { equation = \"h\", angle = \"degrees\" }\n[process_noise]\nstd = 1\n[measurement_noise]\nstd = 1\n\
+         [initial]\nmean = 0\nstd = 1\n",
+    );
+    let rows: String = (0..36).map(|k| format!("{}\n", (40 * k + 180) % 360 - 180)).collect();
+    let data = folder.write("d.csv", &format!("y\n{rows}"));
+    let said = ok(&["filter", &model, &data, "--json", "-o", &folder.name("out.csv")]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let repeat = said["repeat_error"][0].as_f64().unwrap();
+    assert!((repeat - 40.0).abs() < 1e-9, "{said}");
+}

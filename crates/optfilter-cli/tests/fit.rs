@@ -6,7 +6,7 @@ use common::*;
 use serde_json::Value;
 
 const LEVEL: &str = "# mine\nstates = [\"level\"]\n[dynamics]\nlevel = \"level\"\n[observation]\nvolume = \"level\"\n\
-    [process_noise]\nvar = 5000 # a guess\n[measurement_noise]\nstd = 50\n[initial]\nmean = 1000\nstd = 300\ndiffuse = true\n\
+    [process_noise]\nvar = 5000 # a guess\n[measurement_noise]\n# of the gauge\nstd = 50 # metres\n[initial]\nmean = 1000\nstd = 300\ndiffuse = true\n\
     [time]\ncolumn = \"year\"\n";
 
 #[test]
@@ -51,7 +51,11 @@ fn estimates_are_saved_and_filtered_with() {
     assert!(saved.starts_with("# mine\n") && saved.contains("var = 5000 # a guess"), "{saved}");
     ok(&["filter", &folder.name("new.toml"), &data]);
     ok(&["fit", &model, &data, "--save"]);
-    assert!(!folder.read("m.toml").contains("var = 5000"));
+    let saved = folder.read("m.toml");
+    assert!(!saved.contains("var = 5000"), "{saved}");
+    // What is said of a value stays with it.
+    assert!(saved.lines().any(|l| l.starts_with("var = ") && l.ends_with(" # a guess")), "{saved}");
+    assert!(saved.contains("[measurement_noise]\n# of the gauge\n# metres\nvar = "), "{saved}");
     let again: Value = serde_json::from_str(&ok(&["fit", &model, &data, "--json"])).unwrap();
     let level = &again["parameters"]["process_noise.level"];
     let (start, end) = (level["start"].as_f64().unwrap(), level["estimate"].as_f64().unwrap());

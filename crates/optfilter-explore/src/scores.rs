@@ -3,6 +3,8 @@
 use crate::run::Run;
 use crate::subject::Subject;
 use optfilter::metrics::chi_square_band;
+use optfilter::scalar::Scalar;
+use optfilter_model::run::Repeating;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -35,7 +37,7 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
     let (n, m) = (spec.states.len(), spec.observations.len());
     let mut out = Scores::default();
     let mut last = vec![f64::NAN; m];
-    let (mut errors, mut changes, mut pairs) = (vec![0.0; m], vec![0.0; m], vec![0u64; m]);
+    let mut repeating = Repeating::new(spec);
     let (mut off, mut known) = (vec![0.0; n], vec![0u64; n]);
     let mut components = 0usize;
     for row in 0..run.done.min(data.len()) {
@@ -53,31 +55,20 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
             for i in (0..n).filter(|_| !data.truth.is_empty()) {
                 let truth = data.truth[row * n + i];
                 let by = run.means[row * n + i] - truth;
-                let by = if spec.state_angles[i] { by.sin().atan2(by.cos()) } else { by };
+                let by = if spec.state_angles[i] { by.wrap(spec.state_turns[i]) } else { by };
                 if !truth.is_nan() {
                     off[i] += by * by;
                     known[i] += 1;
                 }
             }
         }
-        for i in 0..m {
-            let (e, change) = (run.innovations[row * m + i], y[i] - last[i]);
-            // Both sums over the same rows: those that have a measurement before them.
-            if counted && !e.is_nan() && !change.is_nan() {
-                errors[i] += e * e;
-                changes[i] += change * change;
-                pairs[i] += 1;
-            }
-            if !y[i].is_nan() {
-                last[i] = y[i];
-            }
-        }
+        repeating.add(y, &run.innovations[row * m..][..m], &mut last, counted);
     }
     let root = |sums: &[f64], counts: &[u64]| -> Vec<f64> {
         sums.iter().zip(counts).map(|(s, c)| (s / *c as f64).sqrt()).collect()
     };
-    out.prediction = root(&errors, &pairs);
-    out.repeat = root(&changes, &pairs);
+    out.prediction = repeating.prediction_errors();
+    out.repeat = repeating.repeat_errors();
     out.truth = if data.truth.is_empty() { Vec::new() } else { root(&off, &known) };
     out.nis /= components as f64;
     let (low, high) = chi_square_band(1, components.max(1));

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// The most values of each setting.
 const MOST_SIDE: usize = 40;
@@ -161,10 +162,11 @@ pub fn board(
         let essential = filter.essential();
         json!({"settings": crate::run::settings(&essential), "flags": essential.flags()})
     };
-    let mut said = std::time::Instant::now();
+    // The first news are told at once, further ones not too often.
+    let mut said: Option<Instant> = None;
     let mut listen = |news: &News| {
-        if said.elapsed().as_millis() > 100 {
-            said = std::time::Instant::now();
+        if said.is_none_or(|at| at.elapsed().as_millis() > 100) {
+            said = Some(Instant::now());
             let leaders: Vec<Value> = news
                 .leaders
                 .iter()

@@ -18,6 +18,7 @@ const MOST_CONNECTIONS: usize = 64;
 pub struct Server {
     guard: Arc<Guard>,
     ended: Arc<AtomicBool>,
+    open: Arc<AtomicUsize>,
     port: u16,
     accepting: Option<std::thread::JoinHandle<()>>,
 }
@@ -30,16 +31,22 @@ impl Server {
         let guard =
             Arc::new(Guard::new(port, framed).map_err(|e| io::Error::other(e.to_string()))?);
         let ended = Arc::new(AtomicBool::new(false));
-        let (watch, asked) = (guard.clone(), ended.clone());
+        let open = Arc::new(AtomicUsize::new(0));
+        let (watch, asked, count) = (guard.clone(), ended.clone(), open.clone());
         let accepting = std::thread::Builder::new().name("explore".into()).spawn(move || {
-            accept(&listener, &Arc::new(api), &watch, &asked);
+            accept(&listener, &Arc::new(api), &watch, &asked, &count);
         })?;
-        Ok(Self { guard, ended, port, accepting: Some(accepting) })
+        Ok(Self { guard, ended, open, port, accepting: Some(accepting) })
     }
 
     /// Where the page is.
     pub fn address(&self) -> String {
         self.guard.address()
+    }
+
+    /// Connections that are open: a question that is being answered holds one.
+    pub fn connections(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
     }
 }
 
@@ -57,8 +64,13 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &TcpListener, api: &Arc<Api>, guard: &Arc<Guard>, ended: &Arc<AtomicBool>) {
-    let open = Arc::new(AtomicUsize::new(0));
+fn accept(
+    listener: &TcpListener,
+    api: &Arc<Api>,
+    guard: &Arc<Guard>,
+    ended: &Arc<AtomicBool>,
+    open: &Arc<AtomicUsize>,
+) {
     for stream in listener.incoming() {
         if ended.load(Ordering::Relaxed) {
             return;

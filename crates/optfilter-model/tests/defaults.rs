@@ -62,10 +62,10 @@ fn on_the_example_series() {
         let data = Dataset::new(&spec, &layout, &rows).unwrap();
         let of_file = against_repeating(&spec, &data, &spec.filter);
         assert!(of_file < 1.0, "{name}: {of_file}");
-        // Without its [filter] too, except for El Nino: the file claims a noise of measurement that the data do not
-        // have, and a Kalman filter believes it (6 %).
+        // Without its [filter] too. Of El Nino's months the model says that there is nothing to gain by doubting them, and
+        // the default repeats them, up to what 50 steps leave.
         let fitted = against_repeating(&spec, &data, &default(&spec));
-        assert!(fitted < if name == "elnino" { 1.1 } else { 1.0 }, "{name}: {fitted}");
+        assert!(fitted < if name == "elnino" { 1.0 + 1e-9 } else { 1.0 }, "{name}: {fitted}");
     }
 }
 
@@ -190,4 +190,48 @@ fn what_is_said_holds() {
     assert_eq!(imap.flags(), "--method imap --optimizer adam --steps 50 --lr 0.1");
     let scaled = FilterSpec { process_scale: Some(2.0), ..FilterSpec::default() };
     assert_eq!(spec.fitted(&scaled).unwrap().flags(), "--method kf --process-scale 2");
+}
+
+/// A random walk seen with this much noise.
+fn walk(measurement_std: f64) -> ModelSpec {
+    let text = format!(
+        "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n[process_noise]\nstd = 1\n\
+         [measurement_noise]\nstd = {measurement_std}\n[initial]\nmean = 0\nstd = 1\n"
+    );
+    ModelSpec::parse("walk", &text).unwrap()
+}
+
+/// Where a Kalman filter of a right model would win less than 1 %, measurements are believed. That costs less than 1 % if the
+/// model is right, and never is worse than repeating if it is wrong: here each change goes on by half of the one before.
+#[test]
+fn where_there_is_nothing_to_gain_nothing_is_lost() {
+    for (std, method) in
+        [(0.03, Method::Imap), (0.3, Method::Imap), (1.0, Method::Kf), (5.0, Method::Kf)]
+    {
+        let spec = walk(std);
+        let filter = default(&spec);
+        assert_eq!(filter.method(), method, "{std}");
+        // Where a likelihood is asked for, as in a fit, it is the Kalman filter's all the same.
+        assert_eq!(spec.classical(&FilterSpec::default()).unwrap().method(), Method::Kf);
+        // And what smooths is Rauch, Tung and Striebel's.
+        let smoother = filter.smoothing(&spec.problem().unwrap(), 100).unwrap();
+        assert_eq!(smoother.method(), Method::Kf);
+        let (data, kf) = (simulated(&spec, 5000, 3), FilterSpec::of("kf").unwrap());
+        let (chosen, best) =
+            (against_repeating(&spec, &data, &filter), against_repeating(&spec, &data, &kf));
+        assert!(chosen < 1.01 * best && chosen < 1.0 + 1e-9, "{std}: {chosen} {best}");
+        if method == Method::Imap {
+            let mut stream = Stream::new(1, 0, "momentum");
+            let (mut y, mut change) = (0.0, 0.0);
+            let moving = |_| {
+                change = 0.5 * change + stream.normal();
+                y += change;
+                y
+            };
+            let data = dataset(&spec, (0..1000).map(moving).collect(), 1000);
+            let chosen = against_repeating(&spec, &data, &filter);
+            assert!(chosen < 1.0 + 1e-9, "{std}: {chosen}");
+            assert!(against_repeating(&spec, &data, &kf) > chosen);
+        }
+    }
 }

@@ -116,7 +116,7 @@ pub(crate) fn fit_text<'py>(
         None => FilterSpec::default(),
     };
     let filter = flags.over(&spec.filter);
-    let criterion = Criterion::of(spec.fitted(&filter).map_err(spec_error)?.method());
+    let criterion = Criterion::of(spec.classical(&filter).map_err(spec_error)?.method());
     let wanted = named(&spec, criterion, &free).map_err(|e| bad("free", e))?;
     // What the file computes, not what Python says instead.
     let of_file = read_spec(name, text, &PyDict::new(py))?;

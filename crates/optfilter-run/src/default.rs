@@ -2,7 +2,7 @@
 //!
 //! | the problem | its filter |
 //! |---|---|
-//! | Q and R given, linear, Gaussian | kf |
+//! | Q and R given, linear, Gaussian | kf; imap, as below, where by the model's own account that hardly beats repeating |
 //! | Q and R given | ekf; pf where that loses the state on what the model itself simulates |
 //! | otherwise | imap: gradient descent at half of one over the largest curvature of the likelihood |
 //!
@@ -11,6 +11,12 @@
 //! simulations show it. Gradient descent at such a rate converges, and 50 steps of it end at what the measurement
 //! says in every direction that is seen: without noise to go by, a measurement is believed, and the prediction is
 //! the model's own from there.
+//!
+//! The same simulations show what a Kalman filter has to gain. Where its predictions, of a model that is right, are less
+//! than 1 % better than repeating the measurement before, there is next to nothing to win by doubting a measurement, and
+//! more to lose if the model is wrong: a series whose changes go on in their direction, under a random walk that does not
+//! say so, is then predicted worse than by repeating. Believing measurements costs that 1 % at most. (What is not linear or
+//! not Gaussian gains more in one place than in another, so simulations from the start do not tell.)
 
 use crate::build::build;
 use crate::linearize::Linearized;
@@ -33,6 +39,9 @@ const TRIALS: u64 = 20;
 const TRIAL_ROWS: usize = 100;
 const MOST_TRIED: usize = 10;
 
+/// The share of the error of repeating that a filter has to save on its own simulations to be worth its doubts.
+const LEAST_GAIN: f64 = 0.01;
+
 /// Rows that the initial mean is carried through to see where the model goes.
 const ROWS_AHEAD: u64 = 100;
 
@@ -41,21 +50,43 @@ impl FilterSpec {
     /// one that fits the problem.
     #[must_use]
     pub fn fitted<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+        let classical = self.classical(problem);
+        let named = self.method.is_some() || self.sets_optimizer();
+        if named || classical.method() != Method::Kf {
+            return classical;
+        }
+        let believing = self.believing(problem);
+        // What imap leaves where it is, it cannot stand in for.
+        let stands_in =
+            || build(&believing, problem).is_ok_and(|r| unmoved(&*r, problem).is_empty());
+        let small = problem.model.state_dim().value() <= MOST_TRIED;
+        let little = small && stands_in() && Trial::of(&classical, problem) == Trial::GainsLittle;
+        if little { believing } else { classical }
+    }
+
+    /// [`fitted`](Self::fitted) where a likelihood is asked for: where noise is given, always a filter that has one.
+    #[must_use]
+    pub fn classical<T: RunModel>(&self, problem: &Problem<T>) -> Self {
         if self.method.is_some() || self.sets_optimizer() {
             return Self { method: Some(self.method()), ..self.clone() };
         }
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, problem.measurement.as_ref());
-        if n <= MOST_STATES_WITH_BARS && noise().is_ok() {
-            let linear = problem.model.is_linear() && problem.is_gaussian();
-            let of = |method| Self { method: Some(method), ..self.clone() };
-            let lost = !linear && n <= MOST_TRIED && loses_the_state(&of(Method::Ekf), problem);
-            return of(match (linear, lost) {
-                (true, _) => Method::Kf,
-                (_, false) => Method::Ekf,
-                (_, true) => Method::Pf,
-            });
+        if n > MOST_STATES_WITH_BARS || noise().is_err() {
+            return self.believing(problem);
         }
+        let of = |method| Self { method: Some(method), ..self.clone() };
+        if problem.model.is_linear() && problem.is_gaussian() {
+            return of(Method::Kf);
+        }
+        let ekf = of(Method::Ekf);
+        let lost = n <= MOST_TRIED && Trial::of(&ekf, problem) == Trial::Lost;
+        if lost { of(Method::Pf) } else { ekf }
+    }
+
+    /// imap that believes what is measured.
+    pub(crate) fn believing<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+        let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
         let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };
         if curvature > 0.0 {
@@ -67,36 +98,58 @@ impl FilterSpec {
     }
 }
 
-/// Whether a filter fails on what the model itself simulates, or predicts a simulation worse, by more than a tenth,
-/// than repeating the measurement before.
-fn loses_the_state<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> bool {
-    let Ok(runner) = build(spec, problem) else { return false };
-    let model = &problem.model;
-    let (m, inputs) = (model.output_dim().value(), model.input_dim());
-    let all_inputs = vec![1.0; TRIAL_ROWS * inputs];
-    (0..TRIALS).any(|run| {
-        let Ok(mut live) = runner.start(runner.default_start()) else { return false };
-        let mut out = Estimate::default();
-        let mut last: Option<Vec<f64>> = None;
-        let (mut errors, mut changes, mut failed) = (vec![0.0; m], vec![0.0; m], false);
-        let take = |step: &Step, _: &[f64], y: &[f64]| {
-            failed = live.step(last.is_some(), step, &all_inputs[..inputs], y, &mut out).is_err();
-            if let (Some(last), false) = (&last, failed) {
-                for i in 0..m {
-                    let change = y[i] - last[i];
-                    let change =
-                        if model.is_angle(i) { change.wrap(model.turn(i)) } else { change };
-                    errors[i] += out.innovation[i] * out.innovation[i];
-                    changes[i] += change * change;
+/// What a filter makes of simulations of its own model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trial {
+    /// It failed, or predicted one of them worse, by more than a tenth, than repeating the measurement before.
+    Lost,
+    /// Over all of them it predicted no measurement better than repeating, by [`LEAST_GAIN`] at least.
+    GainsLittle,
+    Works,
+}
+
+impl Trial {
+    fn of<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> Self {
+        let Ok(runner) = build(spec, problem) else { return Self::Works };
+        let model = &problem.model;
+        let (m, inputs) = (model.output_dim().value(), model.input_dim());
+        let all_inputs = vec![1.0; TRIAL_ROWS * inputs];
+        let (mut all_errors, mut all_changes) = (vec![0.0; m], vec![0.0; m]);
+        for run in 0..TRIALS {
+            let Ok(mut live) = runner.start(runner.default_start()) else { return Self::Works };
+            let mut out = Estimate::default();
+            let mut last: Option<Vec<f64>> = None;
+            let (mut errors, mut changes, mut failed) = (vec![0.0; m], vec![0.0; m], false);
+            let take = |step: &Step, _: &[f64], y: &[f64]| {
+                let u = &all_inputs[..inputs];
+                failed = live.step(last.is_some(), step, u, y, &mut out).is_err();
+                if let (Some(last), false) = (&last, failed) {
+                    for i in 0..m {
+                        let change = y[i] - last[i];
+                        let change =
+                            if model.is_angle(i) { change.wrap(model.turn(i)) } else { change };
+                        errors[i] += out.innovation[i] * out.innovation[i];
+                        changes[i] += change * change;
+                    }
                 }
+                last = Some(y.to_vec());
+                !failed
+            };
+            let seed = (u64::from(u32::MAX), run);
+            if simulate(problem, TRIAL_ROWS, seed, false, &all_inputs, take).is_err() {
+                continue;
             }
-            last = Some(y.to_vec());
-            !failed
-        };
-        let seed = (u64::from(u32::MAX), run);
-        let simulated = simulate(problem, TRIAL_ROWS, seed, false, &all_inputs, take).is_ok();
-        simulated && (failed || (0..m).any(|i| errors[i] > 1.1 * 1.1 * changes[i]))
-    })
+            if failed || (0..m).any(|i| errors[i] > 1.1 * 1.1 * changes[i]) {
+                return Self::Lost;
+            }
+            all_errors.iter_mut().zip(&errors).for_each(|(sum, e)| *sum += e);
+            all_changes.iter_mut().zip(&changes).for_each(|(sum, c)| *sum += c);
+        }
+        let most = (1.0 - LEAST_GAIN) * (1.0 - LEAST_GAIN);
+        // Nothing simulated, nothing known.
+        let little = |i: usize| all_changes[i] > 0.0 && all_errors[i] > most * all_changes[i];
+        if (0..m).all(little) { Self::GainsLittle } else { Self::Works }
+    }
 }
 
 /// The largest curvature of the likelihood at the initial mean, a deviation to each side of it, and where the

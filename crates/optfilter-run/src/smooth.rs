@@ -26,6 +26,7 @@
 
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
+use crate::model::RunModel;
 use crate::outlook::{AnyBelief, Outlook};
 use crate::problem::Problem;
 use crate::runner::{Estimate, Results, Runner, Start, Watch};
@@ -59,9 +60,17 @@ pub struct Smoothed {
 impl FilterSpec {
     /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window and conjugate gradients,
     /// unless a window is chosen; an error for filters without a smoother. Of settings that name no filter,
-    /// [`fitted`](Self::fitted) comes first.
-    pub fn smoothing<T>(&self, problem: &Problem<T>, rows: usize) -> Result<Self, SpecError> {
+    /// [`fitted`](Self::fitted) comes first; an imap that it has chosen gives way to a filter with a smoother of its own.
+    pub fn smoothing<T: RunModel>(
+        &self,
+        problem: &Problem<T>,
+        rows: usize,
+    ) -> Result<Self, SpecError> {
         let mut spec = self.clone();
+        let unnamed = Self { method: None, optimizer: None, lr: None, ..self.clone() };
+        if self.method() == Method::Imap && unnamed.believing(problem) == *self {
+            spec = unnamed.classical(problem);
+        }
         match spec.method() {
             Method::Vkf | Method::Etkf | Method::Letkf => {
                 let name = spec.method().name();

@@ -114,24 +114,56 @@ pub fn format_time(seconds: f64) -> String {
     format!("{}Z", EPOCH.checked_add(since).unwrap_or(edge))
 }
 
-/// The date and time of day of seconds since 1970-01-01 UTC.
+/// The date and time of day of seconds since 1970-01-01 UTC, to the microsecond: a time that was counted in another unit
+/// and back may be off by less.
 fn civil(seconds: f64) -> Option<DateTime> {
-    EPOCH.checked_add(SignedDuration::try_from_secs_f64(seconds).ok()?).ok()
+    let micros = (seconds * 1e6).round();
+    let since = (micros.abs() < 1e18).then(|| SignedDuration::from_micros(micros as i64))?;
+    EPOCH.checked_add(since).ok()
 }
 
-/// The time whole months after another; the last day of a shorter month stands for those that it lacks.
-pub fn after_months(seconds: f64, months: i32) -> Option<f64> {
-    let then = civil(seconds)?.checked_add(jiff::Span::new().try_months(months).ok()?).ok()?;
-    let since = then.duration_since(EPOCH);
-    Some(since.as_secs() as f64 + f64::from(since.subsec_nanos()) / 1e9)
+/// Rows that follow the calendar: a number of months apart, at one day of the month and one time of day. A month that
+/// lacks the day has its last one, so that ends of months are the days 31.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Monthly {
+    /// Months between two rows.
+    pub months: i32,
+    /// The day of the month.
+    day: i8,
 }
 
-/// How many months lie between two times, if they are whole: a month is as long as it is.
-pub fn months_between(first: f64, second: f64) -> Option<i32> {
-    let (a, b) = (civil(first)?, civil(second)?);
-    let years = i32::from(b.year()) - i32::from(a.year());
-    let months = 12 * years + i32::from(b.month()) - i32::from(a.month());
-    (a.day() == b.day() && a.time() == b.time()).then_some(months)
+impl Monthly {
+    /// How times (seconds since 1970) follow the calendar, if they do and nine of ten steps are alike: a row that is
+    /// missing does not make them irregular.
+    pub fn of(times: impl Iterator<Item = f64>) -> Option<Self> {
+        let rows: Vec<DateTime> = times.map(civil).collect::<Option<_>>()?;
+        let (first, rest) = rows.split_first()?;
+        let is_end = |row: &DateTime| row.day() == row.days_in_month();
+        let latest = rows.iter().map(|row| row.day()).max()?;
+        let day = if rows.iter().all(is_end) { 31 } else { latest };
+        let fits = |row: &DateTime| {
+            row.time() == first.time() && row.day() == day.min(row.days_in_month())
+        };
+        if rest.is_empty() || !rows.iter().all(fits) {
+            return None;
+        }
+        let count = |row: &DateTime| 12 * i32::from(row.year()) + i32::from(row.month());
+        let mut steps: Vec<i32> =
+            rows.windows(2).map(|pair| count(&pair[1]) - count(&pair[0])).collect();
+        steps.sort_unstable();
+        let months = *steps.get(steps.len() / 2)?;
+        let alike = steps.iter().filter(|step| **step == months).count();
+        (months > 0 && 10 * alike >= 9 * steps.len()).then_some(Self { months, day })
+    }
+
+    /// The time so many rows after another (seconds since 1970), while the calendar lasts.
+    pub fn after(&self, seconds: f64, rows: i32) -> Option<f64> {
+        let months = jiff::Span::new().try_months(self.months.checked_mul(rows)?).ok()?;
+        let then = civil(seconds)?.first_of_month().checked_add(months).ok()?;
+        let day = self.day.min(then.days_in_month());
+        let since = then.with().day(day).build().ok()?.duration_since(EPOCH);
+        Some(since.as_secs() as f64 + f64::from(since.subsec_nanos()) / 1e9)
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +183,64 @@ mod tests {
         }
         assert_eq!(format_time(1_794_747_845.5), "2026-11-15T13:04:05.5Z");
         assert_eq!(format_time(951_782_400.0), "2000-02-29T00:00:00Z");
+    }
+
+    fn monthly(texts: &[&str]) -> Option<Monthly> {
+        Monthly::of(texts.iter().filter_map(|text| parse_time(text)))
+    }
+
+    /// The next rows of a table, as dates.
+    fn next(texts: &[&str]) -> Option<Vec<String>> {
+        let (pace, last) = (monthly(texts)?, parse_time(texts.last()?)?);
+        let date = |k| Some(format_time(pace.after(last, k)?).get(..10)?.to_owned());
+        (1..=3).map(date).collect()
+    }
+
+    #[test]
+    fn rows_go_on_by_the_calendar() {
+        let dates = |texts: [&str; 3]| Some(texts.map(str::to_owned).to_vec());
+        let ends = dates(["2024-02-29", "2024-03-31", "2024-04-30"]);
+        assert_eq!(next(&["2023-11-30", "2023-12-31", "2024-01-31"]), ends);
+        // September and November have 30 days, and what ends there ends the month.
+        assert_eq!(
+            next(&["2023-09-30", "2023-11-30"]),
+            dates(["2024-01-31", "2024-03-31", "2024-05-31"])
+        );
+        let quarters = dates(["2024-03-31", "2024-06-30", "2024-09-30"]);
+        assert_eq!(next(&["2023-06-30", "2023-09-30", "2023-12-31"]), quarters);
+        // The 30th of every month is not its end.
+        let thirtieth = dates(["2024-02-29", "2024-03-30", "2024-04-30"]);
+        assert_eq!(next(&["2023-11-30", "2023-12-30", "2024-01-30"]), thirtieth);
+        assert_eq!(
+            next(&["2023-01-30", "2023-02-28", "2023-03-30"]),
+            dates(["2023-04-30", "2023-05-30", "2023-06-30"])
+        );
+        assert_eq!(
+            next(&["2021-02-28", "2022-02-28", "2023-02-28"]),
+            dates(["2024-02-29", "2025-02-28", "2026-02-28"])
+        );
+        assert_eq!(next(&["2023-01-31", "2023-02-27", "2023-03-31"]), None);
+        assert_eq!(next(&["2023-01-31", "2023-02-28T12:00", "2023-03-31"]), None);
+        assert_eq!(next(&["2023-01-31"]), None);
+        // One month of twelve is missing.
+        let rows = |skip: i32| -> Vec<f64> {
+            let pace = Monthly { months: 1, day: 31 };
+            (0..13).filter(|k| *k != skip).filter_map(|k| pace.after(0.0, k)).collect()
+        };
+        assert_eq!(Monthly::of(rows(5).into_iter()), Some(Monthly { months: 1, day: 31 }));
+    }
+
+    /// A midnight that was counted in weeks is that day's, not the end of the day before.
+    #[test]
+    fn dates_survive_another_unit() {
+        let style = TimeStyle { pattern: Some("%d.%m.%Y".into()), epoch: None };
+        for unit in [60.0, 3600.0, 86_400.0, 604_800.0, 31_557_600.0] {
+            for day in 0..30_000 {
+                let seconds = f64::from(day) * 86_400.0;
+                let text = style.write(seconds / unit * unit);
+                assert_eq!(style.parse(&text), Some(seconds), "{text} in units of {unit} s");
+            }
+        }
     }
 
     #[test]
@@ -173,15 +263,6 @@ mod tests {
         assert!(TimeStyle::check_pattern("%d.%m.%Q").is_err());
         let epoch = TimeStyle { pattern: None, epoch: Some(1e-3) };
         assert_eq!(epoch.write(1_794_747_845.25), "1794747845250");
-    }
-
-    #[test]
-    fn months_are_as_long_as_they_are() {
-        let at = |text: &str| parse_time(text).unwrap();
-        assert_eq!(months_between(at("2024-02-15"), at("2025-02-15")), Some(12));
-        assert_eq!(months_between(at("2024-02-15"), at("2024-03-14")), None);
-        assert_eq!(after_months(at("2024-01-31"), 1), Some(at("2024-02-29")));
-        assert_eq!(after_months(at("2023-11-01T06:30"), 3), Some(at("2024-02-01T06:30")));
     }
 
     #[test]

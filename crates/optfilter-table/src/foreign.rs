@@ -66,7 +66,12 @@ pub(crate) fn of_start(bytes: &[u8]) -> Option<&'static str> {
         (Some(1..=127), Some(0), Some(1..=127)) | (Some(0), Some(1..=127), Some(0)) => {
             Some("text in UTF-16")
         }
-        _ => bytes.split(|b| *b == b'\n').next()?.contains(&0).then_some("a binary file"),
+        _ => {
+            // Column names have no control characters; tabs and ends of lines are none here.
+            let control = |b: &u8| *b < 32 && !matches!(b, b'\t' | b'\r' | b'\x0c');
+            let binary = bytes.split(|b| *b == b'\n').next()?.iter().any(control);
+            binary.then_some("a binary file")
+        }
     }
 }
 

@@ -30,7 +30,7 @@ mod read;
 mod source;
 mod write;
 
-pub use calendar::{TimeStyle, after_months, format_time, months_between, parse_time};
+pub use calendar::{Monthly, TimeStyle, format_time, parse_time};
 pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is_gzip};
 pub use error::TableError;
 pub use foreign::foreign;

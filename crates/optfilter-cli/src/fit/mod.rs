@@ -2,11 +2,11 @@
 
 mod each;
 
-use crate::dates::DateFlags;
 use crate::failure::Failure;
 use crate::feed;
-use crate::files::{self, FormatName};
-use crate::whole::{Source, Whole};
+use crate::files;
+use crate::reading::SeriesFlags;
+use crate::whole::Whole;
 use optfilter_model::fit::{
     Criterion, Fit, FitError, Options, check_independent, fit, free, with_estimates,
 };
@@ -25,20 +25,15 @@ Examples:
   optfilter fit model.toml sensors.csv --by sensor                          (one model for all)
   optfilter fit model.toml sensors.csv --by sensor --each --out fits.csv    (one for each)
 
-What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances,
-initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it.
-Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several tables, a folder
-of them, or the names in a column (--by) are several series: of one model, or with --each of one model for each, whose estimates are a
-table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
+What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances, \
+initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it. \
+Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several \
+tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
+model for each, whose estimates are a table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and \
+converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
-    /// Model file (TOML), or the name of a built-in system
-    model: PathBuf,
-    /// Tables with the measurements, or folders of them, one series each; `-` is standard input
-    #[arg(required = true)]
-    data: Vec<PathBuf>,
-    /// Column with the name of each row's series; rows may come in any order
-    #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
+    #[command(flatten)]
+    series: SeriesFlags,
     /// Fit each series by itself
     #[arg(long, conflicts_with = "save")]
     each: bool,
@@ -59,14 +54,6 @@ pub struct Args {
     /// Seed of the other starts
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Column with the time [default: the model file's]
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    #[command(flatten)]
-    dates: DateFlags,
-    /// Format of the data [default: by its name, else CSV]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
     /// Write the estimates into the model file, or the model with them into a new file
     #[arg(long, value_name = "MODEL")]
     save: Option<Option<PathBuf>>,
@@ -77,35 +64,28 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let (text, mut spec) = files::model(&args.model)?;
-    args.dates.apply(&mut spec)?;
-    let save = args.save.as_ref().map(|path| path.as_ref().unwrap_or(&args.model));
+    let (text, spec) = args.series.model()?;
+    let model = &args.series.model;
+    let save = args.save.as_ref().map(|path| path.as_ref().unwrap_or(model));
     if let Some(path) = save {
-        check_save(path, &args.model)?;
+        files::check_save(path, model, "--json prints the estimates")?;
     }
     let flags = match &args.method {
         Some(name) => FilterSpec::of(name)?,
         None => FilterSpec::default(),
     };
     let filter = flags.over(&spec.filter);
-    let criterion = Criterion::of(spec.fitted(&filter)?.method());
+    let criterion = Criterion::of(spec.classical(&filter)?.method());
     let free =
         free(&spec, criterion, &args.free).map_err(|e| Failure::usage(format!("--free: {e}")))?;
     check_independent(&text, &spec, &free).map_err(Failure::usage)?;
-    let tables = feed::expand(&args.data)?;
+    let tables = feed::expand(&args.series.data)?;
     if let Some(out) = &args.out {
         let inputs: Vec<&Path> =
-            std::iter::once(&args.model).chain(&tables).map(PathBuf::as_path).collect();
+            std::iter::once(model).chain(&tables).map(PathBuf::as_path).collect();
         files::check_outputs(&inputs, &[("--out", out)])?;
     }
-    let source = Source {
-        tables: &tables,
-        format: args.format,
-        time: args.time.as_deref(),
-        by: args.by.as_deref(),
-        truth: &[],
-        predict_first: filter.predict_first(),
-    };
+    let source = args.series.source(&tables, filter.predict_first());
     let (series, silent): (Vec<Whole>, Vec<Whole>) =
         source.read(&spec)?.into_iter().partition(Whole::is_measured);
     for Whole { key, .. } in &silent {
@@ -153,26 +133,6 @@ fn failure(error: FitError, name: &dyn Fn(usize) -> String) -> Failure {
         }
         other => Failure::data(other),
     }
-}
-
-/// Estimates go into the fitted model or into a new file, never over something else.
-fn check_save(path: &Path, model: &Path) -> Result<(), Failure> {
-    if files::is_standard(path) {
-        return Err(Failure::usage("--save needs the name of a file; --json prints the estimates"));
-    }
-    if path.exists() && !files::same(path, model) {
-        return Err(Failure::usage(format!(
-            "--save: {} is there already and is not the model that is fitted; choose a new name",
-            path.display()
-        )));
-    }
-    if !path.exists() && path == model {
-        return Err(Failure::usage(format!(
-            "--save: {} is a built-in system; name a new file, as in --save mine.toml",
-            path.display()
-        )));
-    }
-    Ok(())
 }
 
 fn as_json(found: &Fit) -> Value {

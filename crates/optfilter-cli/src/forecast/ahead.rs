@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::whole::Whole;
 use optfilter::model::Step;
 use optfilter_model::ModelSpec;
-use optfilter_model::table::{after_months, months_between, parse_time};
+use optfilter_model::table::{Monthly, format_time, parse_time};
 
 /// More rows than anybody waits for: --until a date of another century in steps of seconds.
 const MOST_AHEAD: usize = 1_000_000;
@@ -72,29 +72,64 @@ impl Ahead {
                 let message = format!("{flag}: that is more than {MOST_AHEAD} rows ahead");
                 return Err(Failure::usage(message));
             }
-            out.push(time, rows + k, &pace, spec, table);
+            out.push(time, rows + k, &pace, table);
         }
-        if let Some(until) = until.filter(|_| out.steps.is_empty()) {
-            let message = format!("--until: {until} is not after the last row of the table");
+        if let (Some(text), true) = (&args.until, out.steps.is_empty()) {
+            let (last, next) = (first.saturating_sub(1), first);
+            let shown = |row: usize| words_of(spec, table, row);
+            let message = match next < rows {
+                false => format!("--until: {text} is not after the last row, {}", shown(last)),
+                true => format!(
+                    "--until: {text} is before {}, the first row after the last measurement",
+                    shown(next)
+                ),
+            };
             return Err(Failure::usage(message));
         }
+        let beyond = out.times.get(out.texts.len()..).unwrap_or(&[]);
+        out.texts.extend(words(beyond, spec, table));
         Ok(out)
     }
 
-    fn push(&mut self, time: f64, index: usize, pace: &Pace, spec: &ModelSpec, table: &Whole) {
+    /// A row beyond the table; how its time is written is known when all are.
+    fn push(&mut self, time: f64, index: usize, pace: &Pace, table: &Whole) {
         let data = &table.data;
         let before = self.times.last().copied().unwrap_or_else(|| data.time(data.len() - 1));
         let dt = if let Pace::Even(dt) = pace { *dt } else { time - before };
         let at = time - data.origin.unwrap_or(0.0);
         self.steps.push(Step { time: at, ..Step::even(index as u64, dt) });
         self.times.push(time);
-        self.texts.push(data.origin.map(|_| {
-            let text = spec.time_style.write(time * spec.seconds_per_unit);
-            // Dates where the table has dates, and a date is all there is to say.
-            let dates = table.rows.time_text(0).is_some_and(|text| text.len() == 10);
-            let date = text.strip_suffix("T00:00:00Z").filter(|_| dates);
-            date.unwrap_or(&text).as_bytes().to_vec()
-        }));
+    }
+}
+
+/// Times beyond a table in its own words, all of them alike; none where they are numbers of the model's unit.
+fn words(times: &[f64], spec: &ModelSpec, table: &Whole) -> Vec<Option<Vec<u8>>> {
+    if table.data.origin.is_none() {
+        return vec![None; times.len()];
+    }
+    let style = &spec.time_style;
+    let seconds: Vec<f64> = times.iter().map(|time| time * spec.seconds_per_unit).collect();
+    let mut texts: Vec<String> = seconds.iter().map(|s| style.write(*s)).collect();
+    // A pattern without the time of day has no words for half a day.
+    let kept = |(text, s): (&String, &f64)| style.parse(text).is_some_and(|t| (t - s).abs() < 1e-3);
+    if style.epoch.is_none() && !texts.iter().zip(&seconds).all(kept) {
+        texts = seconds.iter().map(|s| format_time(*s)).collect();
+    }
+    // Dates where the table has dates, and dates are all there is to say.
+    if table.rows.time_text(0).is_some_and(|text| text.len() == 10) {
+        let dates = texts.iter().map(|t| t.strip_suffix("T00:00:00Z").map(str::to_owned));
+        texts = dates.collect::<Option<_>>().unwrap_or(texts);
+    }
+    texts.into_iter().map(|text| Some(text.into_bytes())).collect()
+}
+
+/// The time of a row of the table, for messages.
+fn words_of(spec: &ModelSpec, table: &Whole, row: usize) -> String {
+    let text = table.rows.time_text(row).map(|text| String::from_utf8_lossy(text).into_owned());
+    let time = table.data.time(row);
+    match table.data.origin {
+        Some(_) => text.unwrap_or_else(|| format_time(time * spec.seconds_per_unit)),
+        None => time.to_string(),
     }
 }
 
@@ -115,7 +150,7 @@ fn until(text: &str, spec: &ModelSpec, table: &Whole) -> Result<f64, Failure> {
 /// How rows go on beyond a table.
 enum Pace {
     Even(f64),
-    Months(i32),
+    Months(Monthly),
 }
 
 impl Pace {
@@ -127,13 +162,9 @@ impl Pace {
         }
         if data.origin.is_some() {
             let unit = spec.seconds_per_unit;
-            let months = |row: usize| {
-                months_between(data.time(row - 1) * unit, data.time(row) * unit).filter(|m| *m > 0)
-            };
-            if let Some(usual) = months(1)
-                && (2..data.len()).all(|row| months(row) == Some(usual))
-            {
-                return Self::Months(usual);
+            let times = (0..data.len()).map(|row| data.time(row) * unit);
+            if let Some(monthly) = Monthly::of(times) {
+                return Self::Months(monthly);
             }
         }
         let mut lengths: Vec<f64> =
@@ -151,8 +182,7 @@ impl Pace {
             Self::Even(dt) => Some(last + k as f64 * dt),
             Self::Months(months) => {
                 let unit = spec.seconds_per_unit;
-                let months = months.checked_mul(i32::try_from(k).ok()?)?;
-                Some(after_months(last * unit, months)? / unit)
+                Some(months.after(last * unit, i32::try_from(k).ok()?)? / unit)
             }
         }
     }

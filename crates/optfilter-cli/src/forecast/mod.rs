@@ -27,18 +27,17 @@ Examples:
   optfilter forecast shop.toml sales.csv --by shop --steps 14 --out ahead.csv
   optfilter forecast heater.toml plan.csv             (rows at the end: inputs, and empty measurements)
 
-The result has a row for each time ahead: the time, and for each state and each observation its mean (NAME), standard
-deviation (NAME_std) and intervals of 50, 80 and 95 % (NAME_lo95, NAME_lo80, NAME_lo50, NAME_hi50, NAME_hi80, NAME_hi95). An
-observation that is called like a state is NAME_measured.
+The result has a row for each time ahead: the time, and for each state and each observation its mean (NAME), standard \
+deviation (NAME_std) and intervals of 50, 80 and 95 % (NAME_lo95, NAME_lo80, NAME_lo50, NAME_hi50, NAME_hi80, \
+NAME_hi95). An observation that is called like a state is NAME_measured.
 
-Rows at the end of the table in which nothing is measured come first; --steps and --until count beyond the table, at the
-table's own step if that is regular (also if it is a month or a year), else at the model's dt. A model with inputs needs
-them in the table. Intervals are Gaussian where the filter is, and quantiles of draws (--seed) for pf and for measurements
-that are not Gaussian. Several series (--by, several tables) are forecast one after the other, each beyond its own end.")]
+Rows at the end of the table in which nothing is measured come first; --steps and --until count beyond the table, at \
+the table's own step if that is regular (also if it is a month or a year), else at the model's dt. A model with inputs \
+needs them in the table. Intervals are Gaussian where the filter is, and quantiles of draws (--seed) for pf and for \
+measurements that are not Gaussian. Several series (--by, several tables) are forecast one after the other, each \
+beyond its own end.")]
 #[derive(Clone)]
 pub struct Args {
-    #[command(flatten)]
-    tables: TableFlags,
     /// Rows to predict beyond the table
     #[arg(long = "steps", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ahead: Option<u32>,
@@ -51,6 +50,8 @@ pub struct Args {
     /// Print no summary
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    tables: TableFlags,
 }
 
 /// Runs the command.

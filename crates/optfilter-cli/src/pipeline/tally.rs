@@ -1,5 +1,7 @@
 //! What is counted along the way: rows, prediction errors, consistency.
 
+use optfilter_model::ModelSpec;
+use optfilter_model::run::Repeating;
 use optfilter_run::Estimate;
 use serde::{Deserialize, Serialize};
 
@@ -17,21 +19,17 @@ pub struct Tally {
     had_bars: bool,
     nis: f64,
     observed: u64,
-    error_squares: Vec<f64>,
-    change_squares: Vec<f64>,
-    counts: Vec<u64>,
+    repeating: Repeating,
     /// The largest measurements.
     pub largest: Vec<f64>,
 }
 
 impl Tally {
-    pub(super) fn new(outputs: usize) -> Self {
+    pub(super) fn new(spec: &ModelSpec) -> Self {
         Self {
             had_bars: true,
-            error_squares: vec![0.0; outputs],
-            change_squares: vec![0.0; outputs],
-            counts: vec![0; outputs],
-            largest: vec![0.0; outputs],
+            repeating: Repeating::new(spec),
+            largest: vec![0.0; spec.observations.len()],
             ..Self::default()
         }
     }
@@ -53,31 +51,20 @@ impl Tally {
         self.log_likelihood += estimate.log_likelihood;
         self.nis += estimate.nis;
         self.observed += estimate.observed as u64;
-        for i in 0..y.len() {
-            let (e, change) = (estimate.innovation[i], y[i] - last[i]);
-            // Both sums over the same rows: those that have a measurement before them.
-            if !e.is_nan() && !change.is_nan() {
-                self.error_squares[i] += e * e;
-                self.change_squares[i] += change * change;
-                self.counts[i] += 1;
-            }
-            if !y[i].is_nan() {
-                last[i] = y[i];
-                self.largest[i] = self.largest[i].max(y[i].abs());
-            }
+        self.repeating.add(y, &estimate.innovation, last, true);
+        for (largest, y) in self.largest.iter_mut().zip(y) {
+            *largest = largest.max(y.abs()); // NaN changes nothing
         }
     }
 
     /// Root mean square one-step prediction error of each observation.
     pub fn prediction_errors(&self) -> Vec<f64> {
-        let root = |(s, n): (&f64, &u64)| (s / *n as f64).sqrt();
-        self.error_squares.iter().zip(&self.counts).map(root).collect()
+        self.repeating.prediction_errors()
     }
 
     /// The same for a prediction that repeats the measurement before.
     pub fn repeat_errors(&self) -> Vec<f64> {
-        let root = |(s, n): (&f64, &u64)| (s / *n as f64).sqrt();
-        self.change_squares.iter().zip(&self.counts).map(root).collect()
+        self.repeating.repeat_errors()
     }
 
     /// Mean normalised innovation squared per observed component; 1 for a consistent filter.

@@ -59,7 +59,7 @@ impl<'a> Worker<'a> {
             runner,
             tracks: Vec::new(),
             keys: Keys::default(),
-            tally: Tally::new(spec.observations.len()),
+            tally: Tally::new(spec),
             full: job.full,
             lagged: job.lagged,
             plot: chart(job)?,

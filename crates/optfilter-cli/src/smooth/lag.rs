@@ -2,7 +2,7 @@
 
 use super::{Args, Summary, columns, std};
 use crate::failure::{Failure, Place};
-use crate::feed::{self, Feed};
+use crate::feed::Feed;
 use crate::files;
 use crate::pipeline::{BATCH, GLANCE, IN_FLIGHT, read_all};
 use crate::tables::Asked;
@@ -12,7 +12,6 @@ use optfilter_model::run::{Keys, Layout};
 use optfilter_model::table::Rows;
 use optfilter_run::{FilterSpec, Lag, Late, RunError, Runner, Session, SessionError};
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Instant;
@@ -29,9 +28,9 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     let filter = asked.filter.smoothing(&spec.problem()?, lag + 1)?;
     let runner = spec.runner(&filter)?;
     Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
-    let layout = feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables);
-    let by = tables.by.is_some();
-    let feed = Feed::open(&asked.tables, tables.format, spec, &layout, by, &[], 0.0)?;
+    let layout = tables.layout(spec, &asked.tables);
+    let by = tables.series.by.is_some();
+    let feed = Feed::open(&asked.tables, tables.format(), spec, &layout, by, &[], 0.0)?;
     let results = Results::create(&tables.out, asked.out_format, columns(args, spec, &layout))?;
     let names = asked.tables.iter().map(|path| files::display(path)).collect();
     let mut stream = Stream {
@@ -57,13 +56,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     let stds = sums.map(|sums| sums.iter().map(|sum| sum / rows as f64).collect());
     let seconds = begun.elapsed().as_secs_f64();
     let summary = Summary { spec, filter: &filter, series: tracks.len(), rows, stds, seconds };
-    if args.json {
-        return tables.say_json(&summary.json());
-    }
-    if !args.quiet {
-        let _ = std::io::stderr().write_all(tables.titled(summary.text()).as_bytes());
-    }
-    Ok(())
+    args.summary.say(tables, || summary.text(), || summary.json())
 }
 
 /// A series on its way.

@@ -5,7 +5,7 @@ mod lag;
 use crate::failure::Failure;
 use crate::plot::time_axis;
 use crate::style;
-use crate::tables::TableFlags;
+use crate::tables::{SummaryFlags, TableFlags};
 use crate::whole::{self, Row, Whole};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
@@ -14,7 +14,6 @@ use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{FilterSpec, Runner, Smoothed, Watch, smooth_from};
 use rayon::prelude::*;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,16 +26,15 @@ Examples:
   optfilter smooth model.toml sensors.csv --by sensor --out smoothed.parquet
   sensor | optfilter smooth model.toml - --lag 20 --follow | consumer
 
-The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both also
-what the filter had said (NAME_filtered, NAME_filtered_std).
+The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both \
+also what the filter had said (NAME_filtered, NAME_filtered_std).
 
-kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the whole table as
-one window, which may bend as far as the process noise says. The table is held in memory, unless --lag N says that each row waits for N rows of its series only: what they say of it
-is exact for kf, ekf, iekf and ukf (imap: what its window says, without deviations), and any number of rows fits.")]
+kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the \
+whole table as one window, which may bend as far as the process noise says. The table is held in memory, unless --lag \
+N says that each row waits for N rows of its series only: what they say of it is exact for kf, ekf, iekf and ukf \
+(imap: what its window says, without deviations), and any number of rows fits.")]
 #[derive(Clone)]
 pub struct Args {
-    #[command(flatten)]
-    tables: TableFlags,
     /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
     #[arg(long)]
     both: bool,
@@ -46,12 +44,10 @@ pub struct Args {
     /// With --lag: write each row as soon as it is known
     #[arg(long, requires = "lag")]
     follow: bool,
-    /// Print the summary as JSON (to standard output if --out is a file, else to standard error)
-    #[arg(long)]
-    json: bool,
-    /// Print no summary
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    summary: SummaryFlags,
+    #[command(flatten)]
+    tables: TableFlags,
 }
 
 /// Runs the command.
@@ -90,13 +86,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         tables.plot.write(&summary.text(), || figure)?;
     }
     write(args, spec, &asked.out_format, &series, done)?;
-    if args.json {
-        return tables.say_json(&summary.json());
-    }
-    if !args.quiet {
-        let _ = std::io::stderr().write_all(tables.titled(summary.text()).as_bytes());
-    }
-    Ok(())
+    args.summary.say(tables, || summary.text(), || summary.json())
 }
 
 /// What is kept of a series that was smoothed.

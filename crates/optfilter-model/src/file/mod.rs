@@ -41,7 +41,7 @@ mod tree;
 pub use fit::FitTable;
 pub use noise::NoiseLaw;
 pub use settings::replace_filter;
-pub(crate) use settings::replace_table;
+pub(crate) use settings::{edit_table, replace_table};
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::{Ast, Field};

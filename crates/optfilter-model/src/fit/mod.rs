@@ -218,7 +218,7 @@ pub fn fit(
     data: &[Dataset],
     options: &Options,
 ) -> Result<Fit, FitError> {
-    let filter = spec.fitted(filter)?;
+    let filter = spec.classical(filter)?;
     let criterion = Criterion::of(filter.method());
     let quantities = free(spec, criterion, &options.free).map_err(FitError::Free)?;
     check_bounds(spec)?;

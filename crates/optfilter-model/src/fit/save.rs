@@ -2,7 +2,7 @@
 
 use super::{Fit, Target};
 use crate::diagnostic::Diagnostic;
-use crate::file::{ModelSpec, replace_table};
+use crate::file::{ModelSpec, edit_table, replace_table};
 use optfilter_run::Covariance;
 use std::fmt;
 
@@ -80,44 +80,9 @@ fn covariance(cov: &Covariance, names: &[String]) -> String {
 
 /// The text of a model file with parameters replaced in their table, each where it stands, or added to it.
 pub fn replace_parameters(text: &str, new: &[(&str, f64)]) -> String {
-    let key_of = |line: &str| {
-        let key = line.split('=').next().unwrap_or("").trim();
-        key.trim_matches('"').trim_matches('\'').to_owned()
-    };
-    let mut left: Vec<(&str, f64)> = new.to_vec();
-    let (mut out, mut inside, mut found) = (String::new(), false, false);
-    let add = |out: &mut String, left: &mut Vec<(&str, f64)>| {
-        for (name, v) in left.drain(..) {
-            if !out.ends_with('\n') {
-                out.push('\n');
-            }
-            *out += &format!("{}\n", pair(name, v));
-        }
-    };
-    for line in text.split_inclusive('\n') {
-        let bare = line.split('#').next().unwrap_or("").trim();
-        if bare.starts_with('[') {
-            if inside {
-                add(&mut out, &mut left);
-            }
-            inside = bare == "[parameters]";
-            found |= inside;
-        } else if inside && let Some(at) = left.iter().position(|(n, _)| *n == key_of(bare)) {
-            let (name, v) = left.remove(at);
-            let comment = line.split_once('#').map(|(_, c)| format!(" # {}", c.trim()));
-            out += &format!("{}{}\n", pair(name, v), comment.unwrap_or_default());
-            continue;
-        }
-        out += line;
-    }
-    if inside {
-        add(&mut out, &mut left);
-    }
-    if !found && !left.is_empty() {
-        out += if out.ends_with('\n') { "\n[parameters]\n" } else { "\n\n[parameters]\n" };
-        add(&mut out, &mut left);
-    }
-    out
+    let entries: Vec<String> = new.iter().map(|(name, v)| pair(name, *v)).collect();
+    let entries: Vec<&str> = entries.iter().map(String::as_str).collect();
+    edit_table(text, "parameters", &entries, true)
 }
 
 /// The text of a model file with the estimates of a fit in it. Comments stay; what is not estimated is not touched.

@@ -106,6 +106,11 @@ impl ModelSpec {
         Ok(filter.fitted(&self.problem()?))
     }
 
+    /// The same where a likelihood is asked for: where noise is given, a filter that has one.
+    pub fn classical(&self, filter: &FilterSpec) -> Result<FilterSpec, SpecError> {
+        Ok(filter.classical(&self.problem()?))
+    }
+
     /// The states that no measurement moves under a filter.
     pub fn unmoved(&self, filter: &FilterSpec) -> Vec<&str> {
         let (Ok(problem), Ok(runner)) = (self.problem(), self.runner(filter)) else {

@@ -157,9 +157,8 @@ impl Dataset {
     /// The change of each observation since it was last measured, which `last` remembers; NaN where it is not.
     fn change(&self, spec: &ModelSpec, row: usize, last: &mut [f64], change: &mut [f64]) {
         for (i, &y) in self.output(row).iter().enumerate() {
-            let by = y - last[i];
-            change[i] =
-                if spec.observation_angles[i] { by.wrap(spec.observation_turns[i]) } else { by };
+            let turn = spec.observation_angles[i].then_some(spec.observation_turns[i]);
+            change[i] = super::repeat::change(y, last[i], turn);
             if !y.is_nan() {
                 last[i] = y;
             }
