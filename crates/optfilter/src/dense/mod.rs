@@ -5,7 +5,7 @@
 //! products that are known to be symmetric one half is computed. Factors and solves are small blocks by loops, and products.
 //!
 //! A processor without fused multiplication (x86 before 2013) has no use for it and stays with the loops of
-//! [`linalg`](crate::linalg), as do small matrices and other scalars. `docs/decisions/0015-dense-products.md` says why this is ours.
+//! [`linalg`](crate::linalg), as do small matrices and other scalars. `docs/decisions/0016-dense-products.md` says why this is ours.
 //!
 //! Reference: Goto and van de Geijn 2008.
 
