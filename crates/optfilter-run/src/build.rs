@@ -12,6 +12,7 @@ use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
 use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
+use crate::together::{self, RunTogether};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -305,7 +306,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let r = self.problem.measurement.as_ref();
         if self.method != Method::Imap {
             let filter = Extended::new(model, self.noise(n, m, r)?);
-            return self.runner(self.gated(filter)?, ());
+            let stop = Arc::new(AtomicBool::new(false));
+            let mut engine = self.engine(self.gated(filter)?, (), stop)?;
+            if with_lanes {
+                engine.together = self.together()?;
+            }
+            return Ok(Arc::new(Shared(Arc::new(engine))));
         }
         let likelihood = self.problem.likelihood(m, self.squared)?;
         let rule = self.rule(n)?;
@@ -334,6 +340,25 @@ impl<'a, T: RunModel> Choice<'a, T> {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
+    }
+
+    /// Many series at once, of a model whose covariances do not depend on what is measured.
+    fn together(&self) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+        let problem = self.problem;
+        let gates = self.spec.gate.is_some() && self.spec.gating != Some(Beyond::Flag);
+        if gates || problem.bounds.is_some() || !problem.model.is_linear() || !problem.is_gaussian()
+        {
+            return Ok(None);
+        }
+        let model = Flexible(problem.model.clone());
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let noise = self.noise(n, m, problem.measurement.as_ref())?;
+        Ok(Some(Box::new(together::Linear {
+            filter: Extended::new(model.clone(), noise),
+            model,
+            even: problem.refuses_irregular(self.spec),
+            gauge: Gauge::new(m.value(), self.spec.gate, None),
+        })))
     }
 
     /// The filter inside the problem's bounds.
@@ -489,6 +514,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
             }),
             lanes: None,
+            together: None,
             stop,
             filter,
         };
