@@ -117,6 +117,7 @@ class CoreFilter:
         first_run: int = 0,
         predict_first: bool = False,
         covariances: bool = True,
+        only: Optional[list[str]] = None,
     ) -> tuple[dict[str, Any], list[Any]]: ...
     def smooth_arrays(
         self,

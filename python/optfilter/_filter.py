@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -15,6 +16,9 @@ from ._frames import read
 from ._model import Model
 from ._result import FilterResult
 from ._settings import to_json
+
+#: The arrays of a result that may be left out.
+_ARRAYS = ("covariances", "innovations", "innovation_covariances", "log_likelihoods", "nis", "flags")
 
 #: Arguments that say of what, not which filter.
 _PROBLEM = ("Q", "R", "x0", "P0", "dt", "likelihood", "bounds", "prior_cov")
@@ -166,6 +170,7 @@ class Filter(_core.CoreFilter):
         first_run: int = 0,
         predict_first: Optional[bool] = None,
         covariances: bool = True,
+        only: Optional[Sequence[str]] = None,
         by: Optional[str] = None,
     ) -> Any:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
@@ -197,6 +202,10 @@ class Filter(_core.CoreFilter):
             Whether a prediction precedes the first measurement too; the filter's own setting unless given.
         covariances : bool
             Whether the result holds covariances, which take most of its memory.
+        only : sequence of str, optional
+            The arrays that the result holds besides ``means``, of ``covariances``, ``innovations``,
+            ``innovation_covariances``, ``log_likelihoods``, ``nis`` and ``flags``; all unless given. The others are None,
+            and take neither time nor memory.
         by : str, optional
             The column of a frame that names the series of each row. Every series is filtered by itself, rows may come in any
             order, and the result is a frame of the same library with the same rows: that of
@@ -217,7 +226,10 @@ class Filter(_core.CoreFilter):
         """
         if errors not in ("raise", "nan"):
             raise ValueError(f"errors: must be 'raise' or 'nan', not {errors!r}")
+        wanted = _wanted(only)
         if by is not None:
+            if wanted is not None:
+                raise ValueError("only: is for arrays; the columns of a frame are chosen from the result")
             call: dict[str, Any] = dict(x0=x0, P0=P0, t0=t0, errors=errors, first_run=first_run)
             call.update(predict_first=predict_first, covariances=covariances)
             groups = _many.split(self.model, ys, ts, us, by)
@@ -228,10 +240,10 @@ class Filter(_core.CoreFilter):
         first_run = whole("first_run", first_run, 0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
         arrays, failures = self.run(
-            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances)
+            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances), wanted
         )
         later = None
-        if "innovations" not in arrays:
+        if "innovations" not in arrays and (wanted is None or "innovations" in wanted):
             means = arrays["means"]
 
             def later() -> Array:
@@ -396,6 +408,17 @@ class Filter(_core.CoreFilter):
         shown = ", ".join(f"{k}={_short(v)}" for k, v in self._arguments.items())
         state = np.array2string(self.x, precision=4, threshold=6, separator=", ")
         return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
+
+
+def _wanted(only: Any) -> Optional[list[str]]:
+    """The names of the arrays that a result is to hold; None for all."""
+    if only is None:
+        return None
+    names = [only] if isinstance(only, str) else list(only)
+    for name in names:
+        if name not in ("means", "lagged", *_ARRAYS):
+            raise ValueError(f"only: there is no {name!r}; known: means, {', '.join(_ARRAYS)}")
+    return [*names, "lagged"]
 
 
 def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:

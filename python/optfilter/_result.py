@@ -81,10 +81,9 @@ class FilterResult:
         return self._ts
 
     @property
-    def innovations(self) -> Array:
-        """Measurements less predictions. (Batches of implicit filters compute them when first asked.)"""
-        if self._innovations is None:
-            assert self._later is not None
+    def innovations(self) -> Any:
+        """Measurements less predictions; None if they were left out. (Batches of implicit filters compute them when first asked.)"""
+        if self._innovations is None and self._later is not None:
             self._innovations, self._later = self._later(), None
         return self._innovations
 
@@ -230,7 +229,8 @@ class FilterResult:
             if stds is not None:
                 columns[f"{name}_std"] = stds[..., i].reshape(-1)
         for i, name in enumerate(self.model.observation_names):
-            columns[f"{name}_innovation"] = self.innovations[..., i].reshape(-1)
+            if self.innovations is not None:
+                columns[f"{name}_innovation"] = self.innovations[..., i].reshape(-1)
         if self.log_likelihoods is not None:
             columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
         if self.nis is not None:

@@ -21,6 +21,7 @@ use optfilter_run::{Start, UserRule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use results::Wanted;
 use series::Arrays;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -426,7 +427,7 @@ impl CoreFilter {
     /// Runs whole series. `ys` is (T, m) or (B, T, m); `ts` is (T,) or (B, T); `us` is (T, p) or (B, T, p); `x0` is
     /// (n,) or (B, n); `p0` is (n, n) or (B, n, n). Trajectory b draws from the stream of run `first_run + b`.
     /// Returns a dictionary of arrays, and the failures that `lenient` lets pass as (trajectory, exception).
-    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, predict_first=false, covariances=true))]
+    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, predict_first=false, covariances=true, only=None))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
     fn run<'py>(
         &self,
@@ -441,9 +442,11 @@ impl CoreFilter {
         first_run: u64,
         predict_first: bool,
         covariances: bool,
+        only: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
-        self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, covariances))
+        let wanted = Wanted { covariances, only };
+        self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, &wanted))
     }
 
     /// Smooths whole series, shaped as for `run`. Returns a dictionary of arrays (B, T, ...).

@@ -1,7 +1,7 @@
 //! Whole series: on this thread, on all, or as lanes.
 
 use super::CoreFilter;
-use super::results::ResultArrays;
+use super::results::{ResultArrays, Wanted};
 use super::series::{Arrays, Many};
 use crate::convert::{array, as_array, slice};
 use crate::errors::{
@@ -36,12 +36,12 @@ impl CoreFilter {
         arrays: &Arrays<'py>,
         begin: (Option<f64>, bool),
         first_run: u64,
-        (lenient, covariances): (bool, bool),
+        (lenient, wanted): (bool, &Wanted),
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let runner = self.runner();
         let many = arrays.many(py, self, begin, first_run)?;
         let lanes = !self.python && many.series.len() > 1 && runner.lanes().is_some();
-        let mut results = ResultArrays::new(py, &*runner, &many, !lanes, covariances)?;
+        let mut results = ResultArrays::new(py, &*runner, &many, !lanes, wanted)?;
         let ended = self.run_into(py, &*runner, &many, results.rows()?, lanes);
         if let Some(error) = take_pending() {
             return Err(error);
