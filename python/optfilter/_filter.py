@@ -439,8 +439,10 @@ def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:
         if parts[key] is not None:
             parts[key] = compact(key, parts[key], size)
     likelihood = given.get("likelihood", model.likelihood)
+    if callable(likelihood) and not isinstance(likelihood, likelihoods.Likelihood):
+        likelihood = likelihoods.LogProb(likelihood)
     if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
-        raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+        raise ValueError(f"likelihood: must be one of optfilter.likelihoods or a function, not {likelihood!r}")
     sides = box(given.get("bounds", model.bounds), model.n)
     prior = given.get("prior_cov")
     return {

@@ -240,8 +240,10 @@ class Model:
         }
         self.Q_per_time = bool(Q_per_time)
         self.x0 = vector("x0", x0, self.n)
+        if callable(likelihood) and not isinstance(likelihood, likelihoods.Likelihood):
+            likelihood = likelihoods.LogProb(likelihood)
         if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
-            raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+            raise ValueError(f"likelihood: must be one of optfilter.likelihoods or a function, not {likelihood!r}")
         self.likelihood = likelihood
         self.bounds = box(bounds, self.n)
         self.name = name

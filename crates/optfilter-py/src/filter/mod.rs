@@ -9,7 +9,7 @@ mod series;
 use crate::convert::{array, fill_vector, matrix};
 use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
 use crate::model::{AnyModel, CoreModel};
-use crate::problem::{build, covariance, read_problem, read_rule, read_spec};
+use crate::problem::{build, covariance, is_python, read_problem, read_rule, read_spec};
 use crate::threads;
 use lock::Moving;
 use optfilter::filter::FilterError;
@@ -158,7 +158,7 @@ impl CoreFilter {
         let runner = build(&spec, &problem, rule.as_ref())?;
         let live = runner.start(runner.default_start()).map_err(|e| to_python(py, e, None))?;
         let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
-        let python = model.is_python() || matches!(rule, Some(UserRule::Custom(_)));
+        let python = is_python(&problem) || matches!(rule, Some(UserRule::Custom(_)));
         let moving = Moving::new(live, problem.dt, m, inputs);
         Ok(Self {
             heavy: !python && work(&spec, n) > 2000,
