@@ -573,6 +573,7 @@ class TextModel(Model):
         self.time_pattern: Optional[str] = about["time_pattern"]
         self.time_epoch: Optional[float] = about["time_epoch"]
         self.held_inputs: tuple[bool, ...] = tuple(about["held_inputs"])
+        self.interpolated_inputs: tuple[bool, ...] = tuple(about["interpolated_inputs"])
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
         self.state_angles = tuple(about["state_angles"])

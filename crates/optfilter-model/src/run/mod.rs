@@ -6,6 +6,7 @@
 
 mod dataset;
 mod held;
+mod interpolate;
 mod layout;
 mod problem;
 mod score;
@@ -14,6 +15,7 @@ mod typical;
 
 pub use dataset::Dataset;
 pub use held::Held;
+pub use interpolate::Interpolation;
 pub use layout::{Layout, forecast_names};
 pub use problem::build_text;
 pub(crate) use score::mean;
