@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from . import _core, _many, likelihoods, optimizers
-from ._ahead import Forecast, Given, SmoothResult, regular
+from ._ahead import Forecast, Given, Horizon, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
 from ._frames import read
 from ._model import Model
@@ -171,6 +171,7 @@ class Filter(_core.CoreFilter):
         predict_first: Optional[bool] = None,
         covariances: bool = True,
         only: Optional[Sequence[str]] = None,
+        horizon: Optional[int] = None,
         by: Optional[str] = None,
     ) -> Any:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
@@ -206,6 +207,9 @@ class Filter(_core.CoreFilter):
             The arrays that the result holds besides ``means``, of ``covariances``, ``innovations``,
             ``innovation_covariances``, ``log_likelihoods``, ``nis`` and ``flags``; all unless given. The others are None,
             and take neither time nor memory.
+        horizon : int, optional
+            Forecasts from every row, so many rows ahead, as ``result.ahead``: a :class:`Horizon`. Each is, to the bit, what
+            :meth:`forecast` says of the series up to its row (with inputs as they were at the row).
         by : str, optional
             The column of a frame that names the series of each row. Every series is filtered by itself, rows may come in any
             order, and the result is a frame of the same library with the same rows: that of
@@ -231,7 +235,7 @@ class Filter(_core.CoreFilter):
             if wanted is not None:
                 raise ValueError("only: is for arrays; the columns of a frame are chosen from the result")
             call: dict[str, Any] = dict(x0=x0, P0=P0, t0=t0, errors=errors, first_run=first_run)
-            call.update(predict_first=predict_first, covariances=covariances)
+            call.update(predict_first=predict_first, covariances=covariances, horizon=horizon)
             groups = _many.split(self.model, ys, ts, us, by)
             return _many.along_rows(self, groups, lambda *rows: self.filter(*rows, **call))
         model = self.model
@@ -253,6 +257,10 @@ class Filter(_core.CoreFilter):
         start = dt if first and t0 is None else 0.0
         result = FilterResult(model, arrays, failures, ts, (start, dt), later, given.shown, given.index, ys)
         result._source = (self, given, t0, first)
+        if horizon is not None:
+            rows = whole("horizon", horizon, 1)
+            ahead = self.horizon_arrays(rows, ys, ts, us, x0, P0, t0, first_run, first)
+            result.ahead = Horizon(model, ahead, ys.ndim == 2)
         return result
 
     def _read(self, ys: Any, ts: Any, us: Any, x0: Any, P0: Any) -> Given:

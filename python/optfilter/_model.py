@@ -389,7 +389,7 @@ class Model:
         ``by`` names the column of a frame (pandas, polars, pyarrow) that says whose row it is; see
         :meth:`optfilter.Filter.filter`.
         """
-        known = ("x0", "P0", "t0", "errors", "first_run", "covariances", "only", "by")
+        known = ("x0", "P0", "t0", "errors", "first_run", "covariances", "only", "horizon", "by")
         call = {key: settings.pop(key) for key in known if key in settings}
         return self._own_filter(settings).filter(ys, ts, us, **call)
 

@@ -35,6 +35,8 @@ class FilterResult:
     flags : (T,) array of str or None
         What the command line says of each row: ok, missing, partial, outlier, bound or runaway (the measurement
         expected of the estimate is far from all measurements so far). None for batches of implicit filters.
+    ahead : Horizon or None
+        Forecasts from every row, if ``horizon`` asked for them.
     lagged : (T, n) array or None
         Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
@@ -178,6 +180,9 @@ class FilterResult:
             rows.append(f"<tr><th>{escape(name)}</th><td>{self.means[last][i]:.6g}{spread}</td></tr>")
         return f"<p>{escape(repr(self))}</p><table><caption>last row</caption>{''.join(rows)}</table>"
 
+    #: Forecasts from every row, if they were asked for: an :class:`optfilter._ahead.Horizon`.
+    ahead: Any = None
+
     #: The filter and what it was given, for forecasts; a pickle leaves them out.
     _source: Any = None
 
@@ -235,6 +240,8 @@ class FilterResult:
             columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
         if self.nis is not None:
             columns["nis"] = self.nis.reshape(-1)
+        if self.ahead is not None:
+            columns.update(self.ahead._columns())
         return columns
 
     def plot(self, truth: Any = None, ax: Any = None, trajectory: int = 0) -> Any:

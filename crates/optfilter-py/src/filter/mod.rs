@@ -490,6 +490,27 @@ impl CoreFilter {
         self.forecast_series(py, &arrays, (t0, predict_first), (rows, dt), us_ahead)
     }
 
+    /// Filters whole series, shaped as for `run`, and predicts `rows` rows from each of their rows. Returns a dictionary of
+    /// arrays (B, T, rows, ...).
+    #[pyo3(signature = (rows, ys, ts=None, us=None, x0=None, p0=None, t0=None, first_run=0, predict_first=false))]
+    #[allow(clippy::too_many_arguments)] // one call, from one place in Python
+    fn horizon_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        ys: &Bound<'py, PyAny>,
+        ts: Option<&Bound<'py, PyAny>>,
+        us: Option<&Bound<'py, PyAny>>,
+        x0: Option<&Bound<'py, PyAny>>,
+        p0: Option<&Bound<'py, PyAny>>,
+        t0: Option<f64>,
+        first_run: u64,
+        predict_first: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arrays = Arrays::new(ys, ts, us, x0, p0)?;
+        self.horizon_series(py, &arrays, (t0, predict_first), first_run, rows)
+    }
+
     /// The innovations (B, T, m) of estimates (B, T, n) that `run` returned without them.
     #[pyo3(signature = (means, ys, ts=None, us=None, x0=None, t0=None, predict_first=false))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
