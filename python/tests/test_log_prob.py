@@ -124,8 +124,10 @@ def test_what_goes_wrong_is_said():
         LogProb(3)
     with pytest.raises(ValueError, match="gradient: must be a function"):
         LogProb(volatility, 3)
-    with pytest.raises(ValueError, match="needs measurement noise"):
-        optfilter.KalmanFilter(model(LogProb(volatility)))
+    for kind in (optfilter.KalmanFilter, optfilter.ExtendedKalmanFilter, optfilter.ETKF):
+        with pytest.raises(ValueError, match="use pf, imap or vkf"):
+            kind(model(LogProb(volatility)))
+    assert model(LogProb(volatility, vectorized=True)).filter([1.0, 2.0]).nis is not None  # particles, without a word
     with pytest.raises(ValueError, match="cannot be drawn from"):
         optfilter.simulate(model(LogProb(volatility)), 10)
     assert "LogProb(volatility)" in repr(model(LogProb(volatility)).likelihood)

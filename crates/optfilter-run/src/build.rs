@@ -105,7 +105,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let name = method.name();
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let has_q = problem.process.is_some();
-        let has_r = problem.measurement.is_some();
+        // Of a density that somebody else computes, R says nothing.
+        let foreign = matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)));
+        let has_r = problem.measurement.is_some() && !foreign;
         let explicit_prior = spec.prior_var.is_some() || problem.prior.is_some();
         let needs_q = match method {
             Method::Imap => false,
@@ -123,6 +125,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if (reads_r || method.is_ensemble()) && !has_r {
             let wide = |part: &Component| part.variance().is_some_and(f64::is_infinite);
             let message = match &problem.likelihood {
+                Some(LikelihoodSpec::Foreign(_)) => format!(
+                    "{name} takes measurements for gaussian, and this likelihood is a function; use pf, imap or vkf"
+                ),
                 Some(LikelihoodSpec::Components(parts)) if parts.iter().any(wide) => format!(
                     "{name} needs the variance of the measurements, and student-t has none where dof <= 2; use imap or pf"
                 ),
