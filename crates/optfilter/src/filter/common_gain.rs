@@ -57,6 +57,9 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 /// Covariances that a row may have before they are too many to be worth sharing.
 const MOST: usize = 256;
 
+/// Numbers that a graph may hold: 64 MiB.
+const ROOM: usize = 1 << 23;
+
 /// How a run of some lanes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Together {
@@ -64,7 +67,8 @@ pub enum Together {
     Done,
     /// A lane left the numbers, or cannot be computed: what each comes to is for it to say alone.
     Apart,
-    /// The gaps of these series have too little in common; those to come will not fare better.
+    /// The gaps of these series have too little in common, or they are so long that their covariances fill the memory; those to
+    /// come will not fare better.
     Crowded,
 }
 
@@ -77,6 +81,8 @@ where
     clock: Series<'a>,
     /// By row.
     layers: Vec<Vec<Known<M::State, M::Output>>>,
+    /// Ways so far.
+    ways: usize,
 }
 
 /// What is known before a row.
@@ -169,7 +175,7 @@ where
     ) -> Self {
         let mut layers: Vec<_> = (0..=clock.len()).map(|_| Vec::new()).collect();
         layers[0].push(Known { cov, predicted: None, learnt: Vec::new() });
-        Self { filter, clock, layers }
+        Self { filter, clock, layers, ways: 0 }
     }
 
     /// Runs up to `W` series that have [the clock](Series::same_clock), each from its own mean, and hands out their rows.
@@ -191,6 +197,9 @@ where
             || self.clock.input_dim() != model.input_dim()
         {
             return Together::Apart;
+        }
+        if self.clock.len() * self.size() > ROOM {
+            return Together::Crowded;
         }
         // Unused lanes repeat the first series.
         let of = |lane: usize| if lane < series.len() { lane } else { 0 };
@@ -292,6 +301,13 @@ where
         Together::Done
     }
 
+    /// Numbers that a way takes, with the node behind it and what the allocator adds.
+    fn size(&self) -> usize {
+        let (n, m) =
+            (self.filter.model.state_dim().value(), self.filter.model.output_dim().value());
+        3 * n * n + n * m + 3 * m * m + 64
+    }
+
     fn moves(&self, k: usize, step: &Step) -> bool {
         self.clock.predicts(k) && step.dt != 0.0
     }
@@ -315,6 +331,10 @@ where
         mask: &[bool],
         step: &Step,
     ) -> Result<usize, Together> {
+        if (self.ways + 1) * self.size() > ROOM {
+            return Err(Together::Crowded);
+        }
+        self.ways += 1;
         let predicted = match &self.layers[k][node].predicted {
             Some(cov) => cov.clone(),
             None => {

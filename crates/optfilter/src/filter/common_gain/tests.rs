@@ -123,3 +123,12 @@ fn gaps_that_have_nothing_in_common_are_too_many() {
     }
     assert!(ends[0] == Together::Done && ends.contains(&Together::Crowded), "{ends:?}");
 }
+
+#[test]
+fn a_graph_that_would_fill_the_memory_is_not_begun() {
+    let filter = level();
+    let long = vec![1.0; 200_000];
+    let series = [Series::new(&long, 1).unwrap()];
+    let mut gain = CommonGain::new(&filter, series[0], dmatrix![1.0]);
+    assert_eq!(gain.run::<8>(&[&[0.0]], &series, &mut |_, _, _| {}), Together::Crowded);
+}
