@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import filters, likelihoods, models, nn, optimizers
-from ._ahead import Forecast, SmoothResult
+from ._ahead import Forecast, Horizon, SmoothResult
 from ._core import __version__
 from ._errors import Divergence
 from ._explore import Explorer, explore
@@ -60,6 +60,7 @@ __all__ = [
     "FilterResult",
     "FitResult",
     "Forecast",
+    "Horizon",
     "ImplicitMAP",
     "IteratedEKF",
     "KalmanFilter",

@@ -200,6 +200,48 @@ class Forecast:
         return columns
 
 
+class Horizon:
+    """What every row of a series expects of the next ones: forecasts from each row, ``H`` rows ahead.
+
+    Attributes are those of :class:`Forecast` with an axis of rows in front, ``means`` ``(T, H, m)`` and so on, and one of
+    trajectories before that for a batch. Steps ahead are ``dt`` long, and inputs stay as they were at the row.
+    """
+
+    #: How much of the probability the intervals hold.
+    levels: ClassVar[tuple[float, float, float]] = Forecast.levels
+
+    def __init__(self, model: Model, arrays: dict[str, Any], single: bool) -> None:
+        found = {name: array[0] if single else array for name, array in arrays.items()}
+        self.model = model
+        self.means: Array = found["means"]
+        self.stds: Array = found["stds"]
+        self.intervals: Array = found["intervals"]
+        self.state_means: Array = found["state_means"]
+        self.state_stds: Array = found["state_stds"]
+        self.state_intervals: Array = found["state_intervals"]
+
+    def __repr__(self) -> str:
+        return f"Horizon(means {'x'.join(map(str, self.means.shape))})"
+
+    def _columns(self) -> dict[str, Array]:
+        """Columns as ``optfilter filter --horizon`` writes them."""
+        columns: dict[str, Array] = {}
+        states = self.model.state_names
+        observed = [f"{name}_measured" if name in states else name for name in self.model.observation_names]
+        for row in range(self.means.shape[-2]):
+            for names, means, stds, intervals in (
+                (states, self.state_means, self.state_stds, self.state_intervals),
+                (observed, self.means, self.stds, self.intervals),
+            ):
+                for i, name in enumerate(names):
+                    label = f"{name}_ahead_{row + 1}"
+                    columns[label] = means[..., row, i].reshape(-1)
+                    columns[f"{label}_std"] = stds[..., row, i].reshape(-1)
+                    columns[f"{label}_lo95"] = intervals[..., row, i, 2, 0].reshape(-1)
+                    columns[f"{label}_hi95"] = intervals[..., row, i, 2, 1].reshape(-1)
+        return columns
+
+
 def _times(model: Model, given: Given, clock: tuple[float, float], rows: int) -> Any:
     """The times of the rows ahead; `clock` is the time of the last row where rows have none, and the step."""
     ts = given.arrays[1]

@@ -117,7 +117,20 @@ class CoreFilter:
         first_run: int = 0,
         predict_first: bool = False,
         covariances: bool = True,
+        only: Optional[list[str]] = None,
     ) -> tuple[dict[str, Any], list[Any]]: ...
+    def horizon_arrays(
+        self,
+        rows: int,
+        ys: Any,
+        ts: Any = None,
+        us: Any = None,
+        x0: Any = None,
+        p0: Any = None,
+        t0: Optional[float] = None,
+        first_run: int = 0,
+        predict_first: bool = False,
+    ) -> dict[str, Any]: ...
     def smooth_arrays(
         self,
         ys: Any,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from . import _core, _many, likelihoods, optimizers
-from ._ahead import Forecast, Given, SmoothResult, regular
+from ._ahead import Forecast, Given, Horizon, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
 from ._frames import read
 from ._model import Model
 from ._result import FilterResult
 from ._settings import to_json
+
+#: The arrays of a result that may be left out.
+_ARRAYS = ("covariances", "innovations", "innovation_covariances", "log_likelihoods", "nis", "flags")
 
 #: Arguments that say of what, not which filter.
 _PROBLEM = ("Q", "R", "x0", "P0", "dt", "likelihood", "bounds", "prior_cov")
@@ -166,6 +170,8 @@ class Filter(_core.CoreFilter):
         first_run: int = 0,
         predict_first: Optional[bool] = None,
         covariances: bool = True,
+        only: Optional[Sequence[str]] = None,
+        horizon: Optional[int] = None,
         by: Optional[str] = None,
     ) -> Any:
         """Filters a whole series ``(T, m)`` or a batch ``(B, T, m)`` from ``x0``, ``P0``.
@@ -197,6 +203,13 @@ class Filter(_core.CoreFilter):
             Whether a prediction precedes the first measurement too; the filter's own setting unless given.
         covariances : bool
             Whether the result holds covariances, which take most of its memory.
+        only : sequence of str, optional
+            The arrays that the result holds besides ``means``, of ``covariances``, ``innovations``,
+            ``innovation_covariances``, ``log_likelihoods``, ``nis`` and ``flags``; all unless given. The others are None,
+            and take neither time nor memory.
+        horizon : int, optional
+            Forecasts from every row, so many rows ahead, as ``result.ahead``: a :class:`Horizon`. Each is, to the bit, what
+            :meth:`forecast` says of the series up to its row (with inputs as they were at the row).
         by : str, optional
             The column of a frame that names the series of each row. Every series is filtered by itself, rows may come in any
             order, and the result is a frame of the same library with the same rows: that of
@@ -217,9 +230,12 @@ class Filter(_core.CoreFilter):
         """
         if errors not in ("raise", "nan"):
             raise ValueError(f"errors: must be 'raise' or 'nan', not {errors!r}")
+        wanted = _wanted(only)
         if by is not None:
+            if wanted is not None:
+                raise ValueError("only: is for arrays; the columns of a frame are chosen from the result")
             call: dict[str, Any] = dict(x0=x0, P0=P0, t0=t0, errors=errors, first_run=first_run)
-            call.update(predict_first=predict_first, covariances=covariances)
+            call.update(predict_first=predict_first, covariances=covariances, horizon=horizon)
             groups = _many.split(self.model, ys, ts, us, by)
             return _many.along_rows(self, groups, lambda *rows: self.filter(*rows, **call))
         model = self.model
@@ -228,10 +244,10 @@ class Filter(_core.CoreFilter):
         first_run = whole("first_run", first_run, 0)
         first = self.predicts_first if predict_first is None else bool(predict_first)
         arrays, failures = self.run(
-            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances)
+            ys, ts, us, x0, P0, t0, errors == "nan", first_run, first, bool(covariances), wanted
         )
         later = None
-        if "innovations" not in arrays:
+        if "innovations" not in arrays and (wanted is None or "innovations" in wanted):
             means = arrays["means"]
 
             def later() -> Array:
@@ -241,6 +257,10 @@ class Filter(_core.CoreFilter):
         start = dt if first and t0 is None else 0.0
         result = FilterResult(model, arrays, failures, ts, (start, dt), later, given.shown, given.index, ys)
         result._source = (self, given, t0, first)
+        if horizon is not None:
+            rows = whole("horizon", horizon, 1)
+            ahead = self.horizon_arrays(rows, ys, ts, us, x0, P0, t0, first_run, first)
+            result.ahead = Horizon(model, ahead, ys.ndim == 2)
         return result
 
     def _read(self, ys: Any, ts: Any, us: Any, x0: Any, P0: Any) -> Given:
@@ -398,6 +418,17 @@ class Filter(_core.CoreFilter):
         return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
 
 
+def _wanted(only: Any) -> Optional[list[str]]:
+    """The names of the arrays that a result is to hold; None for all."""
+    if only is None:
+        return None
+    names = [only] if isinstance(only, str) else list(only)
+    for name in names:
+        if name not in ("means", "lagged", *_ARRAYS):
+            raise ValueError(f"only: there is no {name!r}; known: means, {', '.join(_ARRAYS)}")
+    return [*names, "lagged"]
+
+
 def _split(arguments: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """What is given; the settings among it, as the engine names them; an optimizer that has no name."""
     given = {key: value for key, value in arguments.items() if value is not None}
@@ -416,8 +447,10 @@ def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:
         if parts[key] is not None:
             parts[key] = compact(key, parts[key], size)
     likelihood = given.get("likelihood", model.likelihood)
+    if callable(likelihood) and not isinstance(likelihood, likelihoods.Likelihood):
+        likelihood = likelihoods.LogProb(likelihood)
     if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
-        raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+        raise ValueError(f"likelihood: must be one of optfilter.likelihoods or a function, not {likelihood!r}")
     sides = box(given.get("bounds", model.bounds), model.n)
     prior = given.get("prior_cov")
     return {

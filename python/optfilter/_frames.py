@@ -97,9 +97,23 @@ def times(
     return units - units[..., :1], given
 
 
+def filled(model: Model, us: Array, ys: Array, ts: Optional[Array]) -> Array:
+    """The inputs ``(T, p)`` of a series with what the model file makes of missing ones: on a line between two that are
+    known, or as before."""
+    us = us.copy()
+    for column in np.flatnonzero(np.asarray(getattr(model, "interpolated_inputs", ()), dtype=bool)):
+        values = us[:, column]
+        at = np.arange(len(values), dtype=float) if ts is None else ts
+        known = np.flatnonzero(~np.isnan(values))
+        for before, after in zip(known[:-1], known[1:]):
+            span = at[after] - at[before]
+            share = (at[before + 1 : after] - at[before]) / span if span > 0 else 0.0
+            values[before + 1 : after] = values[before] + (values[after] - values[before]) * share
+    return _held(us, ys, getattr(model, "held_inputs", ()))
+
+
 def _held(us: Array, ys: Array, held: Any) -> Array:
     """Inputs that stay as they were where a row does not state them; 1 before the first while nothing is measured."""
-    us = us.copy()
     measured = ~np.all(np.isnan(ys), axis=-1)
     for column in np.flatnonzero(np.asarray(held, dtype=bool)):
         values = us[:, column]
@@ -117,7 +131,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     names = _names(ys)
     index = getattr(ys, "index", None) if hasattr(ys, "iloc") else None
     unit = getattr(model, "seconds_per_unit", 1.0)
-    shown = None
+    shown, own = None, False
     if names is not None:
         frame = ys
         if not model.has_names and not set(model.observation_names) <= set(names):
@@ -139,7 +153,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
         ys = gather("ys", [model.column(name) for name in model.observation_names])
         if us is None and model.inputs:
             us = gather("us", [model.column(name) for name in model.input_names])
-            us = _held(us, ys, getattr(model, "held_inputs", ()))
+            own = True
         time = getattr(model, "time_column", None)
         if ts is None and time is not None:
             if time not in names:
@@ -149,4 +163,6 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
         ys = to_float_array("ys", _numpy(ys))
     if ts is not None:
         ts, shown = times("ts", ts, unit, getattr(model, "time_pattern", None), getattr(model, "time_epoch", None))
+    if own:
+        us = filled(model, us, ys, ts)
     return Data(ys, ts, us, shown, index)

@@ -240,8 +240,10 @@ class Model:
         }
         self.Q_per_time = bool(Q_per_time)
         self.x0 = vector("x0", x0, self.n)
+        if callable(likelihood) and not isinstance(likelihood, likelihoods.Likelihood):
+            likelihood = likelihoods.LogProb(likelihood)
         if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
-            raise ValueError(f"likelihood: must be one of optfilter.likelihoods, not {likelihood!r}")
+            raise ValueError(f"likelihood: must be one of optfilter.likelihoods or a function, not {likelihood!r}")
         self.likelihood = likelihood
         self.bounds = box(bounds, self.n)
         self.name = name
@@ -387,7 +389,7 @@ class Model:
         ``by`` names the column of a frame (pandas, polars, pyarrow) that says whose row it is; see
         :meth:`optfilter.Filter.filter`.
         """
-        known = ("x0", "P0", "t0", "errors", "first_run", "covariances", "by")
+        known = ("x0", "P0", "t0", "errors", "first_run", "covariances", "only", "horizon", "by")
         call = {key: settings.pop(key) for key in known if key in settings}
         return self._own_filter(settings).filter(ys, ts, us, **call)
 
@@ -571,6 +573,7 @@ class TextModel(Model):
         self.time_pattern: Optional[str] = about["time_pattern"]
         self.time_epoch: Optional[float] = about["time_epoch"]
         self.held_inputs: tuple[bool, ...] = tuple(about["held_inputs"])
+        self.interpolated_inputs: tuple[bool, ...] = tuple(about["interpolated_inputs"])
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
         self.state_angles = tuple(about["state_angles"])

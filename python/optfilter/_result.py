@@ -35,6 +35,8 @@ class FilterResult:
     flags : (T,) array of str or None
         What the command line says of each row: ok, missing, partial, outlier, bound or runaway (the measurement
         expected of the estimate is far from all measurements so far). None for batches of implicit filters.
+    ahead : Horizon or None
+        Forecasts from every row, if ``horizon`` asked for them.
     lagged : (T, n) array or None
         Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
@@ -81,10 +83,9 @@ class FilterResult:
         return self._ts
 
     @property
-    def innovations(self) -> Array:
-        """Measurements less predictions. (Batches of implicit filters compute them when first asked.)"""
-        if self._innovations is None:
-            assert self._later is not None
+    def innovations(self) -> Any:
+        """Measurements less predictions; None if they were left out. (Batches of implicit filters compute them when first asked.)"""
+        if self._innovations is None and self._later is not None:
             self._innovations, self._later = self._later(), None
         return self._innovations
 
@@ -179,6 +180,9 @@ class FilterResult:
             rows.append(f"<tr><th>{escape(name)}</th><td>{self.means[last][i]:.6g}{spread}</td></tr>")
         return f"<p>{escape(repr(self))}</p><table><caption>last row</caption>{''.join(rows)}</table>"
 
+    #: Forecasts from every row, if they were asked for: an :class:`optfilter._ahead.Horizon`.
+    ahead: Any = None
+
     #: The filter and what it was given, for forecasts; a pickle leaves them out.
     _source: Any = None
 
@@ -230,11 +234,14 @@ class FilterResult:
             if stds is not None:
                 columns[f"{name}_std"] = stds[..., i].reshape(-1)
         for i, name in enumerate(self.model.observation_names):
-            columns[f"{name}_innovation"] = self.innovations[..., i].reshape(-1)
+            if self.innovations is not None:
+                columns[f"{name}_innovation"] = self.innovations[..., i].reshape(-1)
         if self.log_likelihoods is not None:
             columns["log_likelihood"] = self.log_likelihoods.reshape(-1)
         if self.nis is not None:
             columns["nis"] = self.nis.reshape(-1)
+        if self.ahead is not None:
+            columns.update(self.ahead._columns())
         return columns
 
     def plot(self, truth: Any = None, ax: Any = None, trajectory: int = 0) -> Any:

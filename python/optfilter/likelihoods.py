@@ -21,6 +21,7 @@ __all__ = [
     "Huber",
     "Independent",
     "Likelihood",
+    "LogProb",
     "Poisson",
     "SquaredError",
     "StudentT",
@@ -160,6 +161,73 @@ class Independent(Likelihood):
 
     def __hash__(self) -> int:
         return hash(self.components)
+
+
+class LogProb(Likelihood):
+    """Any density, by its logarithm: a function ``log_prob(y, eta)`` of a measurement ``(m,)`` and of eta = h(x) ``(m,)``.
+
+    Implicit filters descend it, particle filters weigh by it. Components of ``y`` that are missing are NaN; a row without
+    any measurement is not asked for.
+
+    Parameters
+    ----------
+    log_prob : callable
+        The logarithm of the density of ``y`` given eta, a number.
+    gradient : callable or "jax", optional
+        Its derivative by eta, ``(m,)``. ``"jax"`` has JAX differentiate a ``log_prob`` that is written in ``jax.numpy``. Without
+        one, implicit filters take differences, and say so.
+    vectorized : bool
+        Whether both functions take many etas at once, ``(N, m)``, and give ``(N,)`` and ``(N, m)``: a particle filter then
+        calls once for all its particles.
+
+    Examples
+    --------
+    Stochastic volatility: the state is the logarithm of a variance, and what is measured has that variance.
+
+    >>> import numpy as np, optfilter
+    >>> from optfilter.likelihoods import LogProb
+    >>> def log_prob(y, h):
+    ...     return -0.5 * (np.log(2 * np.pi) + h[:, 0] + y[0] ** 2 * np.exp(-h[:, 0]))
+    >>> model = optfilter.models.Linear([[0.95]], [[1.0]], Q=0.05, likelihood=LogProb(log_prob, vectorized=True))
+    >>> result = optfilter.ParticleFilter(model, 2000, seed=1).filter([0.1, -0.3, 2.5, -3.0, 2.0])
+    >>> bool(result.means[-1, 0] > result.means[1, 0])
+    True
+    """
+
+    def __init__(self, log_prob: Any, gradient: Any = None, *, vectorized: bool = False) -> None:
+        if not callable(log_prob):
+            raise ValueError(f"log_prob: must be a function of (y, eta), not {log_prob!r}")
+        if not (gradient is None or gradient == "jax" or callable(gradient)):
+            raise ValueError(f'gradient: must be a function of (y, eta) or "jax", not {gradient!r}')
+        self.log_prob, self.gradient, self.vectorized = log_prob, gradient, bool(vectorized)
+
+    def _spec(self, m: int) -> tuple[Any, ...]:
+        gradient = _jax_gradient(self.log_prob, self.vectorized) if self.gradient == "jax" else self.gradient
+        return ("log_prob", self.log_prob, gradient, self.vectorized)
+
+    def __repr__(self) -> str:
+        name = getattr(self.log_prob, "__name__", None) or repr(self.log_prob)
+        return f"LogProb({name})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogProb) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.log_prob, self.gradient, self.vectorized)
+
+
+def _jax_gradient(log_prob: Any, vectorized: bool) -> Any:
+    """The gradient by eta as JAX has it."""
+    try:
+        import jax
+    except ImportError:
+        raise ImportError('gradient="jax" needs JAX: pip install jax') from None
+    # The sum over etas has, by each of them, the derivative of its own term.
+    total = (lambda y, eta: log_prob(y, eta).sum()) if vectorized else log_prob
+    return jax.jit(jax.grad(lambda y, eta: total(y, eta).squeeze(), argnums=1))
 
 
 def from_file(parts: list[tuple[str, float, float]]) -> Union[Likelihood, None]:

@@ -146,3 +146,27 @@ def test_the_program_gives_the_same_bits(method):
     np.testing.assert_array_equal(program("smooth"), np.hstack([smoothed.means, stds]))
     ahead = model.forecast(frame, steps=5, method=method).to_dataframe()
     np.testing.assert_array_equal(program("forecast", "--steps", "5"), ahead.iloc[:, 1:].to_numpy(dtype=float))
+
+
+def test_forecasts_from_every_row():
+    model = optfilter.models.RandomWalk(1, Q=0.5, R=1.0)
+    ys = [1.0, None, 2.0, 0.5]
+    for made in (
+        optfilter.KalmanFilter(model),
+        optfilter.UnscentedKF(model),
+        optfilter.ParticleFilter(model, 64, seed=1),
+    ):
+        result = made.filter(ys, horizon=2)
+        assert result.ahead.means.shape == (4, 2, 1) and result.ahead.state_intervals.shape == (4, 2, 1, 3, 2)
+        for k in range(4):
+            alone = made.forecast(ys[: k + 1], steps=2)
+            for name in ("means", "stds", "intervals", "state_means", "state_stds", "state_intervals"):
+                np.testing.assert_array_equal(getattr(result.ahead, name)[k], getattr(alone, name), err_msg=name)
+        np.testing.assert_array_equal(result.means, made.filter(ys).means)
+    columns = list(optfilter.KalmanFilter(model).filter(ys, horizon=1).to_dataframe().columns)
+    assert columns[-4:] == ["y0_ahead_1", "y0_ahead_1_std", "y0_ahead_1_lo95", "y0_ahead_1_hi95"]
+    batch = optfilter.KalmanFilter(model).filter(np.ones((3, 4, 1)), horizon=2)
+    assert batch.ahead.means.shape == (3, 4, 2, 1)
+    assert optfilter.KalmanFilter(model).filter(ys).ahead is None
+    with pytest.raises(ValueError, match="horizon"):
+        optfilter.KalmanFilter(model).filter(ys, horizon=0)

@@ -55,6 +55,24 @@ def test_inputs_hold():
     np.testing.assert_array_equal(model.filter(sparse).means, model.filter(full).means)
 
 
+def test_inputs_lie_on_a_line():
+    text = (
+        'states = ["x"]\n[inputs]\npush = { interpolate = true }\n[dynamics]\nx = "x + push*dt"\n[observation]\ny = "x"\n'
+        "[process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n[time]\ncolumn = 't'\n"
+    )
+    model = optfilter.Model.from_toml(text)
+    ts = [0.0, 1, 4, 5, 6]
+    sparse = pd.DataFrame({"t": ts, "y": [1.0, 2, np.nan, 4, 5], "push": [2, np.nan, np.nan, -3, np.nan]})
+    full = sparse.assign(push=[2.0, 1, -2, -3, -3])
+    expected = model.filter(full).means
+    np.testing.assert_array_equal(model.filter(sparse).means, expected)
+    # The same of two series whose rows alternate.
+    both = pd.concat([sparse.assign(who="a"), sparse.assign(who="b")]).sort_values("t", kind="stable")
+    found = model.filter(both, by="who")
+    for who in "ab":
+        np.testing.assert_array_equal(found[found["who"] == who]["x"], expected[:, 0])
+
+
 def test_a_gate_rejects():
     model = optfilter.models.RandomWalk(1, Q=0.1, R=1.0)
     ys = np.zeros((30, 1))

@@ -7,9 +7,9 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::join::{Join, is_joined};
-use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, Rows, TableReader, TimeStyle, Wanted};
+use optfilter_model::{Missing, ModelSpec};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -121,7 +121,12 @@ impl Feed {
         let joined = !by && is_joined(tables, &wanted, layout.time.is_some());
         let reader = match joined || late > 0.0 {
             true => {
-                let columns = (&wanted[..], spec.inputs.len());
+                // After the time come the inputs; one that is interpolated waits for its own next value.
+                let stays = |rule: &Missing| *rule != Missing::Interpolate;
+                let rules = spec.missing_inputs.iter().enumerate();
+                let held: Vec<usize> =
+                    rules.filter(|(_, r)| stays(r)).map(|(i, _)| i + 1).collect();
+                let columns = (&wanted[..], &held[..]);
                 Reader::Joined(Join::open(tables, format, columns, &spec.time_style, late)?)
             }
             false => Reader::One(files::reader(first, format, &wanted, &spec.time_style)?),

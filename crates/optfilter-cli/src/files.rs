@@ -382,3 +382,12 @@ pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     written
 }
+
+/// An error where a row could not be answered before the next one is there.
+pub fn check_follow(spec: &ModelSpec) -> Result<(), Failure> {
+    let Some(name) = spec.interpolated() else { return Ok(()) };
+    Err(Failure::usage(format!(
+        "input `{name}` is interpolated, which needs the value after it; --follow answers every row at once. \
+         Write `hold = true` in [inputs], or leave out --follow"
+    )))
+}

@@ -109,6 +109,15 @@ fn one(args: &Args) -> Result<(), Failure> {
             "only one stream of text can be followed: CSV, TSV or JSON lines",
         ));
     }
+    if args.follow {
+        files::check_follow(spec)?;
+    }
+    if let (Some(_), Some(name)) = (&args.checkpoint, spec.interpolated()) {
+        return Err(Failure::usage(format!(
+            "input `{name}` is interpolated, and a run that goes on from a checkpoint has lost the value before it; \
+             leave out --checkpoint, or write `hold = true` in [inputs]"
+        )));
+    }
     if !out_format.is_text() && (args.follow || args.checkpoint.is_some()) {
         return Err(Failure::usage(
             "only text can be written row by row; use CSV, TSV or JSON lines for --out",

@@ -1,7 +1,7 @@
 //! Tables with a clock of their own each, as one: rows in the order of their times, each with what its table measures.
 //!
 //! An accelerometer writes a hundred rows a second into one file, a receiver one row a second into another; the model reads both.
-//! A column that a table lacks is missing in its rows, but for inputs, which stay as they were.
+//! A column that a table lacks is missing in its rows, but for inputs, which stay as they were unless they are interpolated.
 //! Rows that come late within a table are put in their place as long as they are no later than is tolerated.
 
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ struct Clock {
 pub struct Join {
     clocks: Vec<Clock>,
     width: usize,
-    /// The places of inputs, and their last values.
+    /// The places of inputs that stay as they were, and their last values.
     inputs: Vec<(usize, f64)>,
     late: f64,
 }
@@ -39,7 +39,7 @@ impl Join {
     pub fn open(
         tables: &[PathBuf],
         format: Option<FormatName>,
-        (wanted, inputs): (&[Wanted], usize),
+        (wanted, held): (&[Wanted], &[usize]),
         style: &TimeStyle,
         late: f64,
     ) -> Result<Self, Failure> {
@@ -58,7 +58,7 @@ impl Join {
             let (rows, newest, ended) = (Rows::default(), f64::NEG_INFINITY, false);
             clocks.push(Clock { reader, name, places, rows, waiting, newest, ended });
         }
-        let inputs = (1..=inputs).map(|place| (place, f64::NAN)).collect();
+        let inputs = held.iter().map(|place| (*place, f64::NAN)).collect();
         Ok(Self { clocks, width: wanted.len(), inputs, late })
     }
 

@@ -151,3 +151,45 @@ fn degrees_that_are_read_as_radians_are_noticed() {
     let right = folder.write("d.toml", &text.replace("angle = true", "angle = \"degrees\""));
     assert!(!said(&right).contains("in radians"), "{}", said(&right));
 }
+
+#[test]
+fn an_input_between_two_that_are_known_lies_on_a_line() {
+    let folder = Folder::new();
+    let line = CART.replace("inputs = [\"push\"]\n", "[inputs]\npush = { interpolate = true }\n");
+    let [held, line] = [("held.toml", CART), ("line.toml", &line)].map(|(n, t)| folder.write(n, t));
+    let sparse = "t,push,fix\n0,1,0\n1,,1\n4,,2\n5,-4,3\n6,,4\n";
+    let full = "t,push,fix\n0,1,0\n1,0,1\n4,-3,2\n5,-4,3\n6,-4,4\n";
+    let [sparse, full] =
+        [("sparse.csv", sparse), ("full.csv", full)].map(|(n, t)| folder.write(n, t));
+    for command in ["filter", "smooth"] {
+        let expected = ok(&[command, &held, &full, "--quiet"]);
+        assert_eq!(ok(&[command, &line, &sparse, "--quiet"]), expected);
+    }
+    let lagged = ok(&["smooth", &held, &full, "--quiet", "--lag", "2"]);
+    assert_eq!(ok(&["smooth", &line, &sparse, "--quiet", "--lag", "2"]), lagged);
+    // Two clocks: the input comes by one table, the fixes by the other, between its rows.
+    let pushes = folder.write("pushes.csv", "t,push\n0,0\n2,4\n4,4\n");
+    let fixes = folder.write("fixes.csv", "t,fix\n0.5,0\n1,1\n3,2\n");
+    let both = folder.write("both.csv", "t,push,fix\n0,0,\n0.5,1,0\n1,2,1\n2,4,\n3,4,2\n4,4,\n");
+    assert_eq!(
+        ok(&["filter", &line, &pushes, &fixes, "--quiet"]),
+        ok(&["filter", &held, &both, "--quiet"])
+    );
+    // What cannot wait says so.
+    fails(&["filter", &line, &sparse, "--follow"], 2, "input `push` is interpolated");
+    fails(&["smooth", &line, &sparse, "--lag", "2", "--follow"], 2, "input `push` is interpolated");
+    let saved = folder.path("saved").display().to_string();
+    fails(
+        &[
+            "filter",
+            &line,
+            &sparse,
+            "--checkpoint",
+            &saved,
+            "--out",
+            &folder.path("out.csv").display().to_string(),
+        ],
+        2,
+        "leave out --checkpoint",
+    );
+}

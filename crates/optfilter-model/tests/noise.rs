@@ -1,7 +1,7 @@
 //! Noise that is an expression of columns, times and inputs.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-use optfilter_model::run::{Dataset, Layout};
+use optfilter_model::run::{Dataset, Interpolation, Layout};
 use optfilter_model::table::{Format, Rows, Source, TableReader};
 use optfilter_model::{FilterSpec, ModelSpec};
 use optfilter_run::{Gaps, Method, smooth};
@@ -235,6 +235,58 @@ fn held_inputs_stay_as_they_were() {
     assert!(data(&spec, "y,push\n1,\n2,3\n").inputs[0].is_nan());
     let error = ModelSpec::parse("m.toml", &text.replace("{ hold = true }", "true")).unwrap_err();
     assert_eq!(error.line, 3, "{error}");
+}
+
+#[test]
+fn interpolated_inputs_lie_on_a_line() {
+    let text = "states = [\"x\"]\n[inputs]\npush = { interpolate = true }\n[dynamics]\nx = \"x + push\"\n[observation]\ny = \"x\"\n\
+                [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let even = data(&spec, "y,push\n1,2\n2,\n,\n4,-1\n5,\n");
+    assert_eq!(even.inputs, [2.0, 1.0, 0.0, -1.0, -1.0]); // after the last, as before
+    assert!(data(&spec, "y,push\n1,\n2,3\n").inputs[0].is_nan());
+    let timed = ModelSpec::parse("m.toml", &format!("{text}[time]\ncolumn = \"t\"\n")).unwrap();
+    let uneven = data(&timed, "t,y,push\n0,1,2\n1,2,\n4,,4\n4,1,\n4,1,8\n");
+    assert_eq!(uneven.inputs, [2.0, 2.5, 4.0, 4.0, 8.0]);
+    let both = text.replace("interpolate = true", "hold = true, interpolate = true");
+    let error = ModelSpec::parse("m.toml", &both).unwrap_err();
+    assert!(error.to_string().contains("not both"), "{error}");
+}
+
+/// Rows of two series in small batches: each waits for its own series' next value, and all come out in order.
+#[test]
+fn rows_wait_for_the_next_value_of_their_series() {
+    let text = "states = [\"x\"]\n[inputs]\npush = { interpolate = true }\n[dynamics]\nx = \"x + push\"\n[observation]\ny = \"x\"\n\
+                [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let layout = Layout::new(&spec, None).by(Some("who"));
+    let mut lines = Interpolation::new(&spec, &layout).unwrap();
+    let nan = f64::NAN;
+    // Input, measurement, number of the series.
+    let rows = [
+        (0.0, 0.0),
+        (10.0, 1.0),
+        (nan, 0.0),
+        (nan, 1.0),
+        (2.0, 0.0),
+        (nan, 0.0),
+        (30.0, 1.0),
+        (nan, 1.0),
+    ];
+    let mut out = Vec::new();
+    let mut waited = Vec::new();
+    for (push, who) in rows {
+        let mut batch = Rows::default();
+        (batch.values, batch.rows) = (vec![push, 1.0, who], 1);
+        batch.labels = vec!["a".to_owned(), "b".to_owned()];
+        let free = lines.push(batch);
+        waited.push(free.len());
+        out.extend(free.iter().map(|batch| batch.values[0]));
+    }
+    assert_eq!(waited, [1, 1, 0, 0, 1, 0, 2, 0]);
+    out.extend(lines.finish().iter().map(|batch| batch.values[0]));
+    assert_eq!(out[..5], [0.0, 10.0, 1.0, 20.0, 2.0]);
+    assert!(out[5].is_nan() && out[6] == 30.0 && out[7].is_nan());
 }
 
 /// What is simulated scatters as the law says.

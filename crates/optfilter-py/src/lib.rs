@@ -9,6 +9,7 @@ mod errors;
 mod explore;
 mod filter;
 mod fit;
+mod log_prob;
 mod model;
 mod nn;
 mod optimizer;

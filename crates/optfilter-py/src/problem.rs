@@ -2,12 +2,13 @@
 
 use crate::convert::{as_array, check_memory, fill_vector, matrix, slice};
 use crate::errors::{bad, take_pending};
+use crate::log_prob::PythonLogDensity;
 use crate::model::{AnyModel, CoreModel};
 use crate::optimizer::PythonRule;
 use nalgebra::DMatrix;
 use numpy::PyUntypedArrayMethods;
 use optfilter::model::likelihood::{
-    Bernoulli, Component, Huber, LikelihoodError, Link, Poisson, StudentT,
+    Bernoulli, Component, Foreign, Huber, LikelihoodError, Link, Poisson, StudentT,
 };
 use optfilter::model::{Dynamics, Observation};
 use optfilter::optim::Bounds;
@@ -102,8 +103,19 @@ pub(crate) fn likelihood(spec: &Bound<'_, PyAny>) -> PyResult<LikelihoodSpec> {
             let components = parts.iter().map(component).collect::<PyResult<_>>()?;
             Ok(LikelihoodSpec::Components(components))
         }
+        "log_prob" => {
+            let (function, gradient) = (spec.get_item(1)?.unbind(), spec.get_item(2)?);
+            let gradient = (!gradient.is_none()).then(|| gradient.unbind());
+            let density = PythonLogDensity::new(function, gradient, spec.get_item(3)?.extract()?);
+            Ok(LikelihoodSpec::Foreign(Foreign::new(Arc::new(density))))
+        }
         _ => Err(bad("likelihood", format!("there is no likelihood called {name:?}"))),
     }
+}
+
+/// Whether a step of a filter of the problem runs Python code.
+pub(crate) fn is_python(problem: &Problem<AnyModel>) -> bool {
+    problem.model.is_python() || matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)))
 }
 
 /// One component: kind, shape (degrees of freedom, delta), scale, canonical link.
@@ -200,7 +212,7 @@ pub(crate) fn build(
     }
     let angles = (0..n).any(|i| problem.model.is_state_angle(i));
     // Lanes of Python code would be no faster; lanes leave angles as they are.
-    let lanes = !angles && !problem.model.is_python();
+    let lanes = !angles && !is_python(problem);
     let built = match &problem.model {
         AnyModel::Text(text) => {
             build_text(spec, &problem.with_model((**text).clone()), rule, lanes)

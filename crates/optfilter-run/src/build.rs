@@ -12,6 +12,7 @@ use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
 use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
+use crate::together::{self, RunTogether};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -104,7 +105,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let name = method.name();
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let has_q = problem.process.is_some();
-        let has_r = problem.measurement.is_some();
+        // Of a density that somebody else computes, R says nothing.
+        let foreign = matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)));
+        let has_r = problem.measurement.is_some() && !foreign;
         let explicit_prior = spec.prior_var.is_some() || problem.prior.is_some();
         let needs_q = match method {
             Method::Imap => false,
@@ -122,6 +125,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if (reads_r || method.is_ensemble()) && !has_r {
             let wide = |part: &Component| part.variance().is_some_and(f64::is_infinite);
             let message = match &problem.likelihood {
+                Some(LikelihoodSpec::Foreign(_)) => format!(
+                    "{name} takes measurements for gaussian, and this likelihood is a function; use pf, imap or vkf"
+                ),
                 Some(LikelihoodSpec::Components(parts)) if parts.iter().any(wide) => format!(
                     "{name} needs the variance of the measurements, and student-t has none where dof <= 2; use imap or pf"
                 ),
@@ -305,7 +311,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let r = self.problem.measurement.as_ref();
         if self.method != Method::Imap {
             let filter = Extended::new(model, self.noise(n, m, r)?);
-            return self.runner(self.gated(filter)?, ());
+            let stop = Arc::new(AtomicBool::new(false));
+            let mut engine = self.engine(self.gated(filter)?, (), stop)?;
+            if with_lanes {
+                engine.together = self.together()?;
+            }
+            return Ok(Arc::new(Shared(Arc::new(engine))));
         }
         let likelihood = self.problem.likelihood(m, self.squared)?;
         let rule = self.rule(n)?;
@@ -334,6 +345,25 @@ impl<'a, T: RunModel> Choice<'a, T> {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
+    }
+
+    /// Many series at once, of a model whose covariances do not depend on what is measured.
+    fn together(&self) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+        let problem = self.problem;
+        let gates = self.spec.gate.is_some() && self.spec.gating != Some(Beyond::Flag);
+        if gates || problem.bounds.is_some() || !problem.model.is_linear() || !problem.is_gaussian()
+        {
+            return Ok(None);
+        }
+        let model = Flexible(problem.model.clone());
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let noise = self.noise(n, m, problem.measurement.as_ref())?;
+        Ok(Some(Box::new(together::Linear {
+            filter: Extended::new(model.clone(), noise),
+            model,
+            even: problem.refuses_irregular(self.spec),
+            gauge: Gauge::new(m.value(), self.spec.gate, None),
+        })))
     }
 
     /// The filter inside the problem's bounds.
@@ -489,6 +519,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
             }),
             lanes: None,
+            together: None,
             stop,
             filter,
         };

@@ -72,6 +72,12 @@ impl FilterSpec {
         }
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, problem.measurement.as_ref());
+        if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood
+            && n <= MOST_STATES_WITH_BARS
+            && problem.process.is_some()
+        {
+            return Self { method: Some(Method::Pf), ..self.clone() };
+        }
         if n > MOST_STATES_WITH_BARS || noise().is_err() {
             return self.believing(problem);
         }

@@ -5,6 +5,7 @@ use crate::flags::Gauge;
 use crate::outlook::Outlook;
 use crate::rhythm::Rhythm;
 use crate::runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
+use crate::together::RunTogether;
 use nalgebra::{DefaultAllocator, Dim};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
@@ -42,6 +43,7 @@ where
     pub(crate) gauge: Gauge,
     pub(crate) word: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
+    pub(crate) together: Option<Box<dyn RunTogether>>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -224,6 +226,20 @@ where
             Ok(()) => {}
         }
         result
+    }
+
+    fn run_together(
+        &self,
+        starts: &[Start],
+        series: &[Series<'_>],
+        rows: &mut [Results<'_>],
+        watch: &Watch<'_>,
+    ) -> Vec<bool> {
+        let fits = starts.len() == series.len() && rows.len() == series.len();
+        match &self.0.together {
+            Some(together) if fits => together.run(starts, series, rows, watch.stop),
+            _ => vec![false; series.len()],
+        }
     }
 
     fn outlook(&self) -> Box<dyn Outlook> {

@@ -25,7 +25,7 @@
 use crate::error::RunError;
 use crate::forecast::{Forecast, look_ahead};
 use crate::outlook::Outlook;
-use crate::runner::Runner;
+use crate::runner::{Live, Runner};
 use crate::session::Session;
 use optfilter::model::Step;
 use std::sync::Arc;
@@ -51,12 +51,23 @@ impl Horizon {
         u: &[f64],
     ) -> Result<Forecast, RunError> {
         let dt = session.dt();
+        session.aside(|live| self.look_from(live, step, u, dt))
+    }
+
+    /// The same of a belief on its way, which is carried on; steps ahead are `dt` long.
+    pub fn look_from(
+        &self,
+        live: &mut dyn Live,
+        step: &Step,
+        u: &[f64],
+        dt: f64,
+    ) -> Result<Forecast, RunError> {
         let ahead = |k: usize| {
             let (index, time) = (step.index + k as u64, step.time + k as f64 * dt);
             Step { time, ..Step::even(index, dt) }
         };
         let steps: Vec<Step> = (1..=self.rows).map(ahead).collect();
         let inputs = u.repeat(self.rows);
-        session.aside(|live| look_ahead(&*self.outlook, &*self.runner, live, &steps, &inputs))
+        look_ahead(&*self.outlook, &*self.runner, live, &steps, &inputs)
     }
 }

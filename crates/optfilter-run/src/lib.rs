@@ -29,7 +29,7 @@
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
 //! | [`mod@smooth`], [`mod@forecast`], `outlook` | what later rows say of earlier ones; what comes after the last |
 //! | [`horizon`], [`lag`] | the same on a stream: forecasts from every row, and rows smoothed by the next few |
-//! | [`lanes`] | many series of an implicit filter side by side |
+//! | [`lanes`], `together` | many series side by side: of an implicit filter, of a linear model |
 //! | [`rule`] | optimizers: the library's, a matrix, or a user's own |
 
 mod begin;
@@ -55,6 +55,7 @@ pub mod session;
 mod simulate;
 pub mod smooth;
 pub mod spec;
+mod together;
 
 pub use build::{build, build_with};
 pub use default::unmoved;

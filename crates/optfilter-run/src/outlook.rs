@@ -228,6 +228,10 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         let m = self.model.output_dim();
         let likelihood = self.likelihood.get_or_init(|| self.problem.likelihood(m, false));
         let likelihood = likelihood.as_ref().map_err(Clone::clone)?;
+        if let AnyLikelihood::Foreign(_) = likelihood {
+            let message = "a density that is only known by its logarithm cannot be drawn from, so there are no forecasts of measurements";
+            return Err(SpecError::of("likelihood", message).into());
+        }
         let Some(scatter) = Scatter::new(likelihood, m) else {
             let quantity = "measurement_cov (R)";
             let index = Some(step.index);

@@ -7,7 +7,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::model::likelihood::{
-    AnyLikelihood, Component, Gaussian, Independent, Link, SquaredError,
+    AnyLikelihood, Component, Foreign, Gaussian, Independent, Link, SquaredError,
 };
 use optfilter::model::{DiagonalNoise, GaussianNoise, Noise, NoiseError, Step};
 use optfilter::optim::Bounds;
@@ -102,6 +102,8 @@ pub enum LikelihoodSpec {
     Gaussian(Covariance),
     /// A law for each component.
     Components(Vec<Component>),
+    /// What somebody else computes of h(x).
+    Foreign(Foreign),
 }
 
 /// A model and all that a filter may want to know about it.
@@ -217,12 +219,14 @@ impl<M> Problem<M> {
         }
     }
 
-    /// Which of `m` components count, or tell zeros from ones.
+    /// Which of `m` components count, tell zeros from ones, or are known to somebody else only.
     pub(crate) fn discrete(&self, m: usize) -> Vec<bool> {
         match &self.likelihood {
             Some(LikelihoodSpec::Components(parts)) => {
                 (0..m).map(|i| parts.get(i).is_some_and(Component::is_discrete)).collect()
             }
+            // What h is to the measurement is not known: no square of their difference is chi-square.
+            Some(LikelihoodSpec::Foreign(_)) => vec![true; m],
             _ => Vec::new(),
         }
     }
@@ -252,6 +256,7 @@ impl<M> Problem<M> {
             Some(LikelihoodSpec::Components(parts)) => {
                 parts.iter().all(|c| matches!(c, Component::Normal(_)))
             }
+            Some(LikelihoodSpec::Foreign(_)) => false,
         }
     }
 
@@ -287,6 +292,9 @@ impl<M> Problem<M> {
                     return Err(SpecError::of("likelihood", message));
                 }
                 Ok(AnyLikelihood::Independent(Independent::new(parts.clone())))
+            }
+            (Some(LikelihoodSpec::Foreign(foreign)), _) => {
+                Ok(AnyLikelihood::Foreign(foreign.clone()))
             }
             (Some(LikelihoodSpec::Squared), _) => Ok(AnyLikelihood::SquaredError(SquaredError)),
             _ if squared => Ok(AnyLikelihood::SquaredError(SquaredError)),

@@ -166,6 +166,17 @@ pub trait Runner: Send + Sync {
         rows: &mut Results<'_>,
         watch: &Watch<'_>,
     ) -> Result<(), FilterError>;
+    /// Runs many series at once, where the filter can and they have enough in common, each to the bits of
+    /// [`run`](Runner::run). Says of every series whether its rows are written; the others are to be run alone.
+    fn run_together(
+        &self,
+        _starts: &[Start],
+        series: &[Series<'_>],
+        _rows: &mut [Results<'_>],
+        _watch: &Watch<'_>,
+    ) -> Vec<bool> {
+        vec![false; series.len()]
+    }
     /// The problem, as smoothers and forecasts see it.
     fn outlook(&self) -> Box<dyn Outlook>;
     /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.

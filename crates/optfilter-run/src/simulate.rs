@@ -2,7 +2,7 @@
 
 use crate::error::SpecError;
 use crate::model::{Flexible, RunModel};
-use crate::problem::{Covariance, Problem};
+use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::filter::{FilterError, GaussianBelief};
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
@@ -51,6 +51,10 @@ pub fn simulate<T: RunModel>(
     }
     if problem.process.is_none() {
         return Err(SpecError::of("Q", "to simulate, the model needs process noise").into());
+    }
+    if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood {
+        let message = "a density that is only known by its logarithm cannot be drawn from; simulate with another likelihood";
+        return Err(SpecError::of("likelihood", message).into());
     }
     let likelihood = scattered(problem, m.0).likelihood(m, false)?;
     let unit = Covariance::Scalar(1.0);

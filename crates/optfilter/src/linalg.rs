@@ -7,7 +7,7 @@
 //! All of them are written over any [`Scalar`], so that lanes of series and derivatives by parameters run
 //! through the same source as plain numbers.
 
-use crate::scalar::Scalar;
+use crate::scalar::{Lanes, Scalar};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -380,6 +380,43 @@ where
             Self::Cofactors(_, det) => det.ln(),
             Self::Factor(factor) => factor.ln_det(),
         }
+    }
+}
+
+impl<M: Dim> Solver<f64, M>
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    /// Many solvers as lanes of one; `None` if some solve by cofactors and others through the factor.
+    #[inline(always)]
+    pub(crate) fn side_by_side<const W: usize>(each: &[&Self; W]) -> Option<Solver<Lanes<W>, M>> {
+        if let Self::Cofactors(first, _) = each[0] {
+            let (mut inverses, mut determinants) = ([first; W], Lanes([0.0; W]));
+            for (lane, solver) in each.iter().enumerate() {
+                let Self::Cofactors(inverse, det) = solver else { return None };
+                (inverses[lane], determinants.0[lane]) = (inverse, *det);
+            }
+            let (rows, columns) = first.shape_generic();
+            let inverse = OMatrix::from_fn_generic(rows, columns, |i, j| {
+                Lanes(core::array::from_fn(|lane| inverses[lane][(i, j)]))
+            });
+            return Some(Solver::Cofactors(inverse, determinants));
+        }
+        let Self::Factor(first) = each[0] else { return None };
+        let mut factors = [first; W];
+        for (lane, solver) in each.iter().enumerate() {
+            let Self::Factor(factor) = solver else { return None };
+            factors[lane] = factor;
+        }
+        let (rows, columns) = first.l.shape_generic();
+        let of = |read: &dyn Fn(&Factor<f64, M>) -> f64| {
+            Lanes(core::array::from_fn(|lane| read(factors[lane])))
+        };
+        Some(Solver::Factor(Factor {
+            l: OMatrix::from_fn_generic(rows, columns, |i, j| of(&|f| f.l[(i, j)])),
+            pivots: OVector::from_fn_generic(rows, U1, |i, _| of(&|f| f.pivots[i])),
+            inverse: OVector::from_fn_generic(rows, U1, |i, _| of(&|f| f.inverse[i])),
+        }))
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn run(
     let (rows_to, rows_from) = sync_channel(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
     // Not joined: it may be waiting for input that never comes.
-    let mut reading = Some(spawn(move || read_all(reader, 1, &rows_to, &spare_from)));
+    let mut reading = Some(spawn(move || read_all(reader, 1, None, &rows_to, &spare_from)));
     let (mut saved_rows, mut saved_at) = (worker.tally.rows, Instant::now());
     let mut results = Vec::new();
     sink.flush()?; // the header goes out before the first row arrives

@@ -7,6 +7,7 @@ use super::worker::Worker;
 use crate::defect::caught;
 use crate::failure::Failure;
 use crate::feed::Feed;
+use optfilter_model::run::Interpolation;
 use optfilter_model::table::Rows;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -35,7 +36,8 @@ pub(super) fn run(
     let (result_to, result_from) = sync_channel::<Message>(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel::<(Rows, Vec<f64>)>(2 * IN_FLIGHT);
     // Joined only when it has ended: it may be waiting for input that never comes.
-    let reading = spawn(move || read_all(reader, BATCH, &full_to, &empty_from));
+    let lines = Interpolation::new(job.spec, &job.layout);
+    let reading = spawn(move || read_all(reader, BATCH, lines, &full_to, &empty_from));
     let writing = spawn(move || write_all(sink, &result_from, &spare_to));
     // Whatever happens to the filter, what it has answered is written.
     let filtered =
@@ -55,10 +57,11 @@ pub(super) fn ended(reading: Option<JoinHandle<()>>) -> Result<(), Failure> {
     reading.map_or(Ok(()), |r| r.join().map_err(|_| Failure::defect()))
 }
 
-/// Hands on batches of up to `rows` rows until the table ends.
+/// Hands on batches of up to `rows` rows until the table ends, with inputs between those that are known in them.
 pub fn read_all(
     mut reader: Feed,
     rows: usize,
+    mut lines: Option<Interpolation>,
     to: &SyncSender<Result<Rows, Failure>>,
     empties: &Receiver<Rows>,
 ) {
@@ -68,8 +71,20 @@ pub fn read_all(
         batch.forget_labels();
         let more = reader.read(&mut batch, rows);
         // Whole rows before a bad one still count; a torn row's cells are cut off.
-        if batch.rows > 0 && to.send(Ok(batch)).is_err() {
-            return;
+        if batch.rows > 0 {
+            let free = match &mut lines {
+                Some(lines) => lines.push(batch),
+                None => vec![batch],
+            };
+            if !free.into_iter().all(|batch| to.send(Ok(batch)).is_ok()) {
+                return;
+            }
+        }
+        if !matches!(more, Ok(true)) {
+            let rest = lines.as_mut().map(Interpolation::finish).unwrap_or_default();
+            if !rest.into_iter().all(|batch| to.send(Ok(batch)).is_ok()) {
+                return;
+            }
         }
         match more {
             Ok(true) => {}

@@ -8,7 +8,7 @@ use crate::pipeline::{BATCH, GLANCE, IN_FLIGHT, read_all};
 use crate::tables::Asked;
 use crate::whole::{self, Results};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Keys, Layout};
+use optfilter_model::run::{Held, Interpolation, Keys, Layout};
 use optfilter_model::table::Rows;
 use optfilter_run::{FilterSpec, Lag, Late, RunError, Runner, Session, SessionError};
 use std::collections::VecDeque;
@@ -23,6 +23,9 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     }
     if args.follow && !(asked.format.is_text() && asked.out_format.is_text()) {
         return Err(Failure::usage("only text can be followed: CSV, TSV or JSON lines"));
+    }
+    if args.follow {
+        files::check_follow(spec)?;
     }
     let begun = Instant::now();
     let filter = asked.filter.smoothing(&spec.problem()?, lag + 1)?;
@@ -63,6 +66,8 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
 struct Track {
     session: Session,
     lag: Lag,
+    /// Its inputs so far.
+    held: Held,
     /// The times of the rows that wait, and as they were read.
     times: VecDeque<(f64, Option<Vec<u8>>)>,
     first_time: f64,
@@ -92,7 +97,8 @@ impl Stream<'_> {
         let (rows_to, rows_from) = sync_channel(IN_FLIGHT);
         let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
         let size = if follow { 1 } else { BATCH };
-        std::thread::spawn(move || read_all(feed, size, &rows_to, &spare_from));
+        let lines = Interpolation::new(self.spec, &self.layout);
+        std::thread::spawn(move || read_all(feed, size, lines, &rows_to, &spare_from));
         if follow {
             self.results.flush()?; // the header
         }
@@ -125,9 +131,11 @@ impl Stream<'_> {
                 let session = session.map_err(Failure::other)?;
                 let lag = Lag::new(&*self.runner, self.lag)?;
                 let (times, first_time) = (VecDeque::new(), time.unwrap_or(f64::NEG_INFINITY));
-                self.tracks.push(Track { session, lag, times, first_time });
+                let held = Held::new(self.spec);
+                self.tracks.push(Track { session, lag, held, times, first_time });
             }
             let track = &mut self.tracks[place];
+            let u = track.held.fill(u, y);
             let taken = track.session.take(time, batch.calendar, u, y);
             let step = match taken {
                 Ok(step) => step,

@@ -118,6 +118,8 @@ pub enum Missing {
     Refuse,
     /// The last value stays.
     Hold,
+    /// It lies on a line between the last value and the next.
+    Interpolate,
 }
 
 /// A model file that has passed every check.
@@ -188,6 +190,12 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
+    /// The first input that is interpolated, if any is: its rows wait for later ones.
+    pub fn interpolated(&self) -> Option<&str> {
+        let place = self.missing_inputs.iter().position(|rule| *rule == Missing::Interpolate)?;
+        self.inputs.get(place).map(String::as_str)
+    }
+
     /// Reads a model from text; `name` is the file name that errors show.
     pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostic> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };

@@ -131,21 +131,38 @@ impl Reader {
             self.check_name(&entry.key, &entry.key_at)?;
             let rule = match &entry.value.kind {
                 Kind::Table(rules) => {
-                    self.check_keys(rules, &["hold"], &format!("inputs.{}", entry.key))?;
-                    match rules.first() {
-                        Some(hold) if self.flag(&hold.value)? => Missing::Hold,
-                        _ => Missing::Refuse,
-                    }
+                    let known = ["hold", "interpolate"];
+                    self.check_keys(rules, &known, &format!("inputs.{}", entry.key))?;
+                    self.read_missing(rules)?
                 }
                 _ => {
                     let names: Vec<String> = entries.iter().map(|e| e.key.clone()).collect();
                     let message = format!("[inputs] gives each of {} a table", list(&names));
-                    let help = format!("write {} = {{ hold = true }}, or {{}}", entry.key);
+                    let help = format!(
+                        "write {} = {{ hold = true }}, {{ interpolate = true }} or {{}}",
+                        entry.key
+                    );
                     return Err(self.at(&entry.value.at, message).help(help));
                 }
             };
             inputs.push((entry.key.clone(), rule));
         }
         Ok(inputs)
+    }
+
+    /// What to make of an input where it is missing.
+    fn read_missing(&self, rules: &[Entry]) -> Result<Missing, Diagnostic> {
+        let mut found = Missing::Refuse;
+        for rule in rules {
+            if !self.flag(&rule.value)? {
+                continue;
+            }
+            if found != Missing::Refuse {
+                let message = "an input is held or interpolated, not both";
+                return Err(self.at(&rule.key_at, message));
+            }
+            found = if rule.key == "hold" { Missing::Hold } else { Missing::Interpolate };
+        }
+        Ok(found)
     }
 }

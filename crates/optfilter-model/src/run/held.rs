@@ -29,7 +29,7 @@ impl Held {
         self.row.copy_from_slice(&self.last);
         if y.iter().all(|y| y.is_nan()) {
             for (v, rule) in self.row.iter_mut().zip(&self.rules) {
-                if v.is_nan() && *rule == Missing::Hold {
+                if v.is_nan() && *rule != Missing::Refuse {
                     *v = 1.0;
                 }
             }

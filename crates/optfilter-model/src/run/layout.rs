@@ -51,7 +51,7 @@ impl Layout {
             column: spec.column(name).to_owned(),
             kind: match missing {
                 Missing::Refuse => ColumnKind::Input,
-                Missing::Hold => ColumnKind::Measurement,
+                Missing::Hold | Missing::Interpolate => ColumnKind::Measurement,
             },
         });
         let outputs = named(&spec.observations, ColumnKind::Measurement);

@@ -6,6 +6,7 @@
 
 mod dataset;
 mod held;
+mod interpolate;
 mod layout;
 mod problem;
 mod repeat;
@@ -15,6 +16,7 @@ mod typical;
 
 pub use dataset::Dataset;
 pub use held::Held;
+pub use interpolate::Interpolation;
 pub use layout::{Layout, forecast_names};
 pub use problem::build_text;
 pub use repeat::Repeating;

@@ -9,7 +9,8 @@ use crate::threads;
 use optfilter::Series;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, Forecast, RunError, Runner, Smoothed, Spread, Start, Watch, forecast, smooth_from,
+    Estimate, Forecast, Horizon, RunError, Runner, Smoothed, Spread, Start, Watch, forecast,
+    smooth_from,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -95,6 +96,47 @@ impl CoreFilter {
         Ok(out)
     }
 
+    /// Filters every series and predicts `rows` rows from each of its rows; returns a dictionary of arrays with leading axes
+    /// of trajectories and rows. A forecast that leaves the finite numbers is NaN.
+    pub(super) fn horizon_series<'py>(
+        &self,
+        py: Python<'py>,
+        arrays: &Arrays<'py>,
+        begin: (Option<f64>, bool),
+        first_run: u64,
+        rows: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (built, many) = (self.built(), arrays.many(py, self, begin, first_run)?);
+        let (runner, dt) = (built.runner, built.problem.dt);
+        let ((n, m, _), (count, len)) = (self.sizes, many.shape());
+        check_memory(&[count, len, rows, 8 * (n + m)])?;
+        let horizon = Horizon::new(runner.clone(), rows);
+        let each = self.each(py, &*runner, &many, |start, series, watch| {
+            from_every_row(&*runner, &horizon, start, series, dt, watch)
+        })?;
+        let none = Spread { mean: f64::NAN, std: f64::NAN, intervals: [(f64::NAN, f64::NAN); 3] };
+        let out = PyDict::new(py);
+        for (states, kind, width) in [(true, "state_", n), (false, "", m)] {
+            let mut all: Vec<Spread> = Vec::with_capacity(count * len * rows * width);
+            for found in each.iter().flatten() {
+                match found {
+                    Some(one) if states => all.extend(one.states.iter().flatten()),
+                    Some(one) => all.extend(one.measurements.iter().flatten()),
+                    None => all.extend(std::iter::repeat_n(none, rows * width)),
+                }
+            }
+            let column = |of: &dyn Fn(&Spread) -> f64| {
+                array(py, all.iter().map(of).collect(), [count, len, rows, width])
+            };
+            out.set_item(format!("{kind}means"), column(&|s| s.mean)?)?;
+            out.set_item(format!("{kind}stds"), column(&|s| s.std)?)?;
+            let ends = all.iter().flat_map(|s| s.intervals).flat_map(|(low, high)| [low, high]);
+            let ends = array(py, ends.collect(), [count, len, rows, width, 3, 2])?;
+            out.set_item(format!("{kind}intervals"), ends)?;
+        }
+        Ok(out)
+    }
+
     /// Does the same with every series: on this thread, which a signal or an exception of a callable ends.
     fn each<T: Send>(
         &self,
@@ -159,4 +201,29 @@ fn ahead(
         .map(|k| Step { time: last + k as f64 * dt, ..Step::even((len + k) as u64, dt) })
         .collect();
     forecast(runner, &mut *live, &steps, us)
+}
+
+/// Filters a series and predicts from every row of it; the belief goes on from the row.
+fn from_every_row(
+    runner: &dyn Runner,
+    horizon: &Horizon,
+    start: &Start,
+    series: &Series<'_>,
+    dt: f64,
+    watch: &Watch<'_>,
+) -> Done<Vec<Option<Forecast>>> {
+    let lost = |_| optfilter::filter::FilterError::Empty { argument: "saved belief" };
+    let (mut live, mut estimate) = (runner.start(start)?, Estimate::default());
+    let mut out = Vec::with_capacity(series.len());
+    for k in 0..series.len() {
+        let (step, u, y) = (series.step(k), series.input(k), series.observation(k));
+        live.step(series.predicts(k), &step, u, y, &mut estimate)?;
+        let saved = live.save().map_err(lost)?;
+        out.push(horizon.look_from(&mut *live, &step, u, dt).ok());
+        live.restore(&saved).map_err(lost)?;
+        if (k + 1).is_multiple_of(watch.stride) && (watch.stop)() {
+            return Err(optfilter::filter::FilterError::Empty { argument: "watch" }.into());
+        }
+    }
+    Ok(out)
 }

@@ -9,7 +9,7 @@ mod series;
 use crate::convert::{array, fill_vector, matrix};
 use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
 use crate::model::{AnyModel, CoreModel};
-use crate::problem::{build, covariance, read_problem, read_rule, read_spec};
+use crate::problem::{build, covariance, is_python, read_problem, read_rule, read_spec};
 use crate::threads;
 use lock::Moving;
 use optfilter::filter::FilterError;
@@ -21,6 +21,7 @@ use optfilter_run::{Start, UserRule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use results::Wanted;
 use series::Arrays;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -157,7 +158,7 @@ impl CoreFilter {
         let runner = build(&spec, &problem, rule.as_ref())?;
         let live = runner.start(runner.default_start()).map_err(|e| to_python(py, e, None))?;
         let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
-        let python = model.is_python() || matches!(rule, Some(UserRule::Custom(_)));
+        let python = is_python(&problem) || matches!(rule, Some(UserRule::Custom(_)));
         let moving = Moving::new(live, problem.dt, m, inputs);
         Ok(Self {
             heavy: !python && work(&spec, n) > 2000,
@@ -426,7 +427,7 @@ impl CoreFilter {
     /// Runs whole series. `ys` is (T, m) or (B, T, m); `ts` is (T,) or (B, T); `us` is (T, p) or (B, T, p); `x0` is
     /// (n,) or (B, n); `p0` is (n, n) or (B, n, n). Trajectory b draws from the stream of run `first_run + b`.
     /// Returns a dictionary of arrays, and the failures that `lenient` lets pass as (trajectory, exception).
-    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, predict_first=false, covariances=true))]
+    #[pyo3(signature = (ys, ts=None, us=None, x0=None, p0=None, t0=None, lenient=false, first_run=0, predict_first=false, covariances=true, only=None))]
     #[allow(clippy::too_many_arguments)] // one call, from one place in Python
     fn run<'py>(
         &self,
@@ -441,9 +442,11 @@ impl CoreFilter {
         first_run: u64,
         predict_first: bool,
         covariances: bool,
+        only: Option<Vec<String>>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
-        self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, covariances))
+        let wanted = Wanted { covariances, only };
+        self.run_series(py, &arrays, (t0, predict_first), first_run, (lenient, &wanted))
     }
 
     /// Smooths whole series, shaped as for `run`. Returns a dictionary of arrays (B, T, ...).
@@ -485,6 +488,27 @@ impl CoreFilter {
     ) -> PyResult<Bound<'py, PyDict>> {
         let arrays = Arrays::new(ys, ts, us, x0, p0)?;
         self.forecast_series(py, &arrays, (t0, predict_first), (rows, dt), us_ahead)
+    }
+
+    /// Filters whole series, shaped as for `run`, and predicts `rows` rows from each of their rows. Returns a dictionary of
+    /// arrays (B, T, rows, ...).
+    #[pyo3(signature = (rows, ys, ts=None, us=None, x0=None, p0=None, t0=None, first_run=0, predict_first=false))]
+    #[allow(clippy::too_many_arguments)] // one call, from one place in Python
+    fn horizon_arrays<'py>(
+        &self,
+        py: Python<'py>,
+        rows: usize,
+        ys: &Bound<'py, PyAny>,
+        ts: Option<&Bound<'py, PyAny>>,
+        us: Option<&Bound<'py, PyAny>>,
+        x0: Option<&Bound<'py, PyAny>>,
+        p0: Option<&Bound<'py, PyAny>>,
+        t0: Option<f64>,
+        first_run: u64,
+        predict_first: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arrays = Arrays::new(ys, ts, us, x0, p0)?;
+        self.horizon_series(py, &arrays, (t0, predict_first), first_run, rows)
     }
 
     /// The innovations (B, T, m) of estimates (B, T, n) that `run` returned without them.

@@ -11,6 +11,22 @@ use pyo3::types::PyDict;
 /// One quantity of all trajectories: its name in Python, and the array.
 type Quantity<'py> = (&'static str, Bound<'py, PyArray<f64, IxDyn>>);
 
+/// Which arrays a call asks for.
+pub(super) struct Wanted {
+    /// Whether covariances are among them.
+    pub(super) covariances: bool,
+    /// Their names, where not all are.
+    pub(super) only: Option<Vec<String>>,
+}
+
+impl Wanted {
+    fn has(&self, name: &str) -> bool {
+        let spread = name == "covariances" || name == "innovation_covariances";
+        let named = self.only.as_ref().is_none_or(|only| only.iter().any(|other| other == name));
+        name == "means" || named && (self.covariances || !spread)
+    }
+}
+
 /// Arrays of zeros for everything that a filter reports.
 pub(super) struct ResultArrays<'py> {
     quantities: Vec<Quantity<'py>>,
@@ -18,23 +34,26 @@ pub(super) struct ResultArrays<'py> {
 }
 
 impl<'py> ResultArrays<'py> {
-    /// For `many` trajectories of `runner`; `innovations` may be left for later, and
-    /// covariances out.
+    /// For `many` trajectories of `runner`; `innovations` may be left for later, and what is not `wanted` out.
     pub(super) fn new(
         py: Python<'py>,
         runner: &dyn Runner,
         many: &Many<'_>,
         innovations: bool,
-        covariances: bool,
+        wanted: &Wanted,
     ) -> PyResult<Self> {
         let (n, m, _) = runner.dims();
         let (count, len) = many.shape();
         let lead = if many.single { vec![len] } else { vec![count, len] };
         let mut quantities = Vec::with_capacity(7);
         // All of them at once, since each alone may fit.
-        let spreads = if covariances { n * n + m * m } else { 0 };
+        let spreads = |name, size: usize| if wanted.has(name) { size * size } else { 0 };
+        let spreads = spreads("covariances", n) + spreads("innovation_covariances", m);
         check_memory(&[count, len, n + m + 3 + if runner.has_cov() { spreads } else { 0 }])?;
         let mut add = |name, tail: &[usize]| -> PyResult<()> {
+            if !wanted.has(name) {
+                return Ok(());
+            }
             let shape = [lead.as_slice(), tail].concat();
             quantities.push((name, PyArray::zeros(py, IxDyn(&shape), false)));
             Ok(())
@@ -45,10 +64,8 @@ impl<'py> ResultArrays<'py> {
             add("flags", &[])?;
         }
         if runner.has_cov() {
-            if covariances {
-                add("covariances", &[n, n])?;
-                add("innovation_covariances", &[m, m])?;
-            }
+            add("covariances", &[n, n])?;
+            add("innovation_covariances", &[m, m])?;
             add("log_likelihoods", &[])?;
             add("nis", &[])?;
         }

@@ -1,7 +1,7 @@
 //! Whole series: on this thread, on all, or as lanes.
 
 use super::CoreFilter;
-use super::results::ResultArrays;
+use super::results::{ResultArrays, Wanted};
 use super::series::{Arrays, Many};
 use crate::convert::{array, as_array, slice};
 use crate::errors::{
@@ -22,6 +22,9 @@ type Ended = Result<(), FilterError>;
 /// Trajectories that run as lanes of one computation, and between which a run can be stopped.
 const LANES: usize = 32;
 
+/// Most trajectories of a linear model that run as one task, and how many of their rows.
+const TASK: (usize, usize) = (1024, 1 << 17);
+
 /// Steps between two looks at the clock, for filters whose steps are short.
 const STRIDE: usize = 256;
 
@@ -33,12 +36,12 @@ impl CoreFilter {
         arrays: &Arrays<'py>,
         begin: (Option<f64>, bool),
         first_run: u64,
-        (lenient, covariances): (bool, bool),
+        (lenient, wanted): (bool, &Wanted),
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyList>)> {
         let runner = self.runner();
         let many = arrays.many(py, self, begin, first_run)?;
         let lanes = !self.python && many.series.len() > 1 && runner.lanes().is_some();
-        let mut results = ResultArrays::new(py, &*runner, &many, !lanes, covariances)?;
+        let mut results = ResultArrays::new(py, &*runner, &many, !lanes, wanted)?;
         let ended = self.run_into(py, &*runner, &many, results.rows()?, lanes);
         if let Some(error) = take_pending() {
             return Err(error);
@@ -86,17 +89,7 @@ impl CoreFilter {
             if lanes {
                 return run_lanes(runner, many, rows, &watch);
             }
-            (many.series.par_iter().zip(&many.starts).zip(rows))
-                .map(|((series, start), mut rows)| {
-                    run_one(
-                        runner,
-                        start,
-                        series,
-                        &mut rows,
-                        &Watch { stride: STRIDE, stop: &watch },
-                    )
-                })
-                .collect()
+            run_together(runner, many, rows, &watch)
         });
         stop.store(false, Ordering::Relaxed);
         ended
@@ -161,6 +154,31 @@ fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<
         }
     }
     out
+}
+
+/// On all threads; together where that is faster, and alone elsewhere.
+fn run_together(
+    runner: &dyn Runner,
+    many: &Many<'_>,
+    mut rows: Vec<Rows<'_>>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Vec<Ended> {
+    let (count, len) = many.shape();
+    // As many tasks as keep every thread busy, each of whole groups of lanes.
+    let share = count.div_ceil(4 * rayon::current_num_threads());
+    let most = TASK.0.min(TASK.1 / len.max(1)).min(share);
+    let size = most.next_multiple_of(LANES);
+    let tasks = many.series.par_chunks(size).zip(many.starts.par_chunks(size));
+    let ended = tasks.zip(rows.par_chunks_mut(size)).map(|((series, starts), rows)| {
+        let watch = || Watch { stride: STRIDE, stop: &stop };
+        let done = runner.run_together(starts, series, rows, &watch());
+        let alone = rows.par_iter_mut().enumerate().map(|(b, rows)| match done.get(b) {
+            Some(true) => Ok(()),
+            _ => run_one(runner, &starts[b], &series[b], rows, &watch()),
+        });
+        alone.collect()
+    });
+    ended.collect::<Vec<Vec<Ended>>>().concat()
 }
 
 /// As lanes, on all threads.

@@ -231,8 +231,11 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("name", &spec.name)?;
     about.set_item("states", &spec.states)?;
     about.set_item("inputs", &spec.inputs)?;
-    let held = spec.missing_inputs.iter().map(|rule| *rule == Missing::Hold).collect::<Vec<_>>();
-    about.set_item("held_inputs", held)?;
+    let ruled = |wanted: &[Missing]| -> Vec<bool> {
+        spec.missing_inputs.iter().map(|rule| wanted.contains(rule)).collect()
+    };
+    about.set_item("held_inputs", ruled(&[Missing::Hold, Missing::Interpolate]))?;
+    about.set_item("interpolated_inputs", ruled(&[Missing::Interpolate]))?;
     about.set_item("observations", &spec.observations)?;
     let parameters = PyDict::new(py);
     for (name, value) in &spec.parameters {

@@ -31,6 +31,7 @@
 //! ```
 
 mod bounded;
+mod common_gain;
 mod ensemble;
 mod ensemble_belief;
 mod ensemble_transform;
@@ -56,6 +57,7 @@ mod window_loss;
 
 pub use crate::error::FilterError;
 pub use bounded::Bounded;
+pub use common_gain::{CommonGain, LaneRow, Together};
 pub use ensemble::Ensemble;
 pub use ensemble_belief::EnsembleBelief;
 pub use error_bars::ErrorBars;

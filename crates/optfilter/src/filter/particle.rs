@@ -254,6 +254,26 @@ where
         all_sane
     }
 
+    /// h of every particle, one after the other.
+    #[inline(never)]
+    fn seen(&self, belief: &ParticleBelief<M::State>, u: &[f64], step: &Step) -> Vec<f64> {
+        let (n, m) = (self.model.state_dim().value(), self.model.output_dim().value());
+        let mut etas = vec![0.0; belief.weights.len() * m];
+        let points = states(&belief.values, n, 0..belief.weights.len());
+        for (x, eta) in points.chunks_exact(n).zip(etas.chunks_exact_mut(m)) {
+            self.model.observe(x, u, step, eta);
+        }
+        etas
+    }
+
+    /// The loss of every particle, of a likelihood that is asked once for all.
+    #[inline(never)]
+    fn losses(&self, etas: &[f64], y: &[f64]) -> Vec<f64> {
+        let mut out = vec![f64::NAN; etas.len() / y.len().max(1)];
+        self.likelihood.losses(y, etas, &mut out);
+        out
+    }
+
     /// Subtracts each particle's loss from its log-weight, and gathers the moments of h before that; also
     /// whether all particles are numbers that measure something.
     #[inline(always)]
@@ -283,6 +303,13 @@ where
         let points = || states(&belief.values, dim, 0..belief.weights.len());
         let many = self.model.observe_many(&points, u, step);
         let stretch = self.stretch(u, step);
+        let losses = self.likelihood.wants_many().then(|| {
+            let etas = match &many {
+                Some(many) => many.clone(),
+                None => self.seen(belief, u, step),
+            };
+            self.losses(&etas, y)
+        });
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
@@ -338,7 +365,10 @@ where
                 shrink(measured.as_mut_slice(), factors.as_slice());
                 shrink(eta.as_mut_slice(), factors.as_slice());
             }
-            let loss = self.likelihood.loss(measured.as_slice(), eta.as_slice(), observed);
+            let loss = match &losses {
+                Some(losses) => load(losses, g),
+                None => self.likelihood.loss(measured.as_slice(), eta.as_slice(), observed),
+            };
             // What was set aside, and a loss that is not a number, weigh nothing.
             let nothing = Lanes([f64::NEG_INFINITY; LANES]);
             let lighter = load(log_weights, g) - loss;

@@ -1,6 +1,6 @@
 //! A likelihood chosen at run time.
 
-use super::{Gaussian, Independent, Likelihood, Observed, SquaredError};
+use super::{Foreign, Gaussian, Independent, Likelihood, Observed, SquaredError};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim};
@@ -17,6 +17,8 @@ where
     Gaussian(Gaussian<M>),
     /// A different likelihood for each component.
     Independent(Independent),
+    /// What somebody else computes.
+    Foreign(Foreign),
 }
 
 macro_rules! each {
@@ -25,6 +27,7 @@ macro_rules! each {
             AnyLikelihood::SquaredError($l) => $body,
             AnyLikelihood::Gaussian($l) => $body,
             AnyLikelihood::Independent($l) => $body,
+            AnyLikelihood::Foreign($l) => $body,
         }
     };
 }
@@ -55,6 +58,7 @@ where
             Self::SquaredError(l) => l.score(y, eta, observed, out),
             Self::Gaussian(l) => l.score(y, eta, observed, out),
             Self::Independent(l) => independent_score(l, y, eta, observed, out),
+            Self::Foreign(l) => l.score(y, eta, observed, out),
         }
     }
     #[inline(always)]
@@ -79,8 +83,15 @@ where
         each!(self, l => l.log_normalizer(y, observed))
     }
     #[inline(always)]
+    fn wants_many(&self) -> bool {
+        matches!(self, Self::Foreign(_))
+    }
+    fn losses(&self, y: &[f64], etas: &[f64], out: &mut [f64]) -> bool {
+        each!(self, l => l.losses(y, etas, out))
+    }
+    #[inline(always)]
     fn has_scale(&self) -> bool {
-        !matches!(self, Self::SquaredError(_))
+        !matches!(self, Self::SquaredError(_) | Self::Foreign(_))
     }
     fn dim(&self) -> Option<usize> {
         each!(self, l => l.dim())

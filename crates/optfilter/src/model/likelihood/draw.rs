@@ -37,12 +37,13 @@ impl<'a, M: Dim> Scatter<'a, M>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    /// Of a likelihood of `m` components; `None` if its covariance has no factor.
+    /// Of a likelihood of `m` components; `None` if its covariance has no factor, or if nobody knows how to draw from it.
     pub fn new(likelihood: &'a AnyLikelihood<M>, m: M) -> Option<Self> {
         Some(match likelihood {
             AnyLikelihood::SquaredError(_) => Self::Together(OMatrix::identity_generic(m, m)),
             AnyLikelihood::Gaussian(gaussian) => Self::Together(psd_factor(&gaussian.cov())?),
             AnyLikelihood::Independent(independent) => Self::Apart(independent.components()),
+            AnyLikelihood::Foreign(_) => return None,
         })
     }
 

@@ -11,6 +11,7 @@
 //! | [`Huber`] | z^2/2, linear beyond delta | the centre |
 //! | [`Poisson`] | rate - y ln rate | the rate or its logarithm |
 //! | [`Bernoulli`] | cross-entropy | the probability or its logit |
+//! | [`Foreign`] | what somebody else computes | whatever that reads |
 //!
 //! A user's own likelihood needs only [`Likelihood::loss`]; its derivative is automatic:
 //!
@@ -35,6 +36,7 @@
 mod any;
 mod component;
 mod draw;
+mod foreign;
 mod gaussian;
 
 pub use any::AnyLikelihood;
@@ -42,6 +44,7 @@ pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };
 pub use draw::Scatter;
+pub use foreign::{Foreign, LogDensity};
 pub(crate) use gaussian::masked_cov;
 pub use gaussian::{Gaussian, SquaredError};
 
@@ -131,6 +134,18 @@ pub trait Likelihood {
     /// What must be added to the loss to make it -ln p(y | eta).
     fn log_normalizer(&self, _y: &[f64], _observed: Observed<'_>) -> f64 {
         0.0
+    }
+
+    /// Whether it would rather be asked once for many etas ([`losses`](Self::losses)); whoever has many asks here first.
+    #[inline(always)]
+    fn wants_many(&self) -> bool {
+        false
+    }
+
+    /// Writes the loss at every eta of many, one after the other in `etas`, and returns `true`, if the likelihood
+    /// [wants that](Self::wants_many). Components of `y` that are missing are NaN.
+    fn losses(&self, _y: &[f64], _etas: &[f64], _out: &mut [f64]) -> bool {
+        false
     }
 
     /// Whether it has a scale that a row's noise may [stretch](super::stretch).
