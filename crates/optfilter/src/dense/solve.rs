@@ -83,10 +83,17 @@ pub(crate) fn solve_upper(l: &[f64], m: usize, b: &mut [f64]) {
                 column[start..end].iter_mut().zip(sums).for_each(|(out, sum)| *out -= sum);
             }
         }
+        // The block's triangle by rows, so that neighbours in memory go through the same operations.
+        let wide = end - start;
+        let triangle: Vec<f64> =
+            (start..end).flat_map(|i| (start..end).map(move |j| l[i + j * m])).collect();
         for column in b.chunks_exact_mut(m) {
-            for i in (start..end).rev() {
-                let sum: f64 = (i + 1..end).map(|k| l[k + i * m] * column[k]).sum();
-                column[i] -= sum;
+            let x = &mut column[start..end];
+            for i in (1..wide).rev() {
+                let v = x[i];
+                for (out, l) in x[..i].iter_mut().zip(&triangle[i * wide..]) {
+                    *out -= l * v;
+                }
             }
         }
     }

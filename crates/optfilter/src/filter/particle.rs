@@ -45,6 +45,7 @@ use crate::model::{Model, Noise, Step};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
 use alloc::vec;
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};

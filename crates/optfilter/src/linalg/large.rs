@@ -5,13 +5,13 @@ use crate::scalar::Scalar;
 #[cfg(feature = "std")]
 use alloc::vec;
 
-/// A B.
+/// A B; there are zeros in its place before.
 #[inline]
 pub(super) fn product<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
     added(inner, a, b, out, false)
 }
 
-/// A B', which is symmetric.
+/// A B', which is symmetric; there are zeros in its place before.
 #[inline]
 pub(super) fn symmetric<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
     added(inner, a, b, out, true)
@@ -24,17 +24,24 @@ fn added<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S], is_symmetric:
         return false;
     }
     let rows = a.len() / inner;
+    let add = |a: &[f64], b: &[f64], sums: &mut [f64]| {
+        let half = is_symmetric.then_some(0);
+        let mut place = Place { values: sums, height: rows, first: 0, half };
+        let b = if is_symmetric { View::new(b, rows).transposed() } else { View::new(b, inner) };
+        add_product(&mut place, 1.0, View::new(a, rows), b, inner);
+        if is_symmetric {
+            mirror(sums, rows);
+        }
+    };
     for lane in 0..S::LANES {
         let (a, b) = (S::lane(a, lane), S::lane(b, lane));
-        let mut sums = vec![0.0; out.len()];
-        let half = is_symmetric.then_some(0);
-        let mut place = Place { values: &mut sums, height: rows, first: 0, half };
-        let b = if is_symmetric { View::new(&b, rows).transposed() } else { View::new(&b, inner) };
-        add_product(&mut place, 1.0, View::new(&a, rows), b, inner);
-        if is_symmetric {
-            mirror(&mut sums, rows);
+        if let Some(out) = S::doubles_mut(out) {
+            add(&a, &b, out);
+        } else {
+            let mut sums = vec![0.0; out.len()];
+            add(&a, &b, &mut sums);
+            S::set_lane(out, lane, &sums);
         }
-        S::set_lane(out, lane, &sums);
     }
     true
 }
@@ -64,8 +71,8 @@ pub(super) fn solve<S: Scalar>(l: &[S], pivots: &[S], b: &mut [S]) -> bool {
         return false;
     }
     for lane in 0..S::LANES {
-        let (l, pivots, mut x) =
-            (S::lane(l, lane), S::lane(pivots, lane), S::lane(b, lane).into_owned());
+        let (l, pivots) = (S::lane(l, lane), S::lane(pivots, lane));
+        let mut x = S::lane(b, lane).into_owned();
         crate::dense::solve_lower(&l, m, &mut x);
         for column in x.chunks_exact_mut(m) {
             column.iter_mut().zip(pivots.iter()).for_each(|(v, d)| *v /= d);

@@ -94,6 +94,11 @@ pub trait Scalar:
     fn lane(_values: &[Self], _lane: usize) -> Cow<'_, [f64]> {
         Cow::Borrowed(&[])
     }
+    /// The values themselves, where each is one plain number.
+    #[inline(always)]
+    fn doubles_mut(_values: &mut [Self]) -> Option<&mut [f64]> {
+        None
+    }
     /// Replaces one of them of every value.
     #[inline(always)]
     fn set_lane(_values: &mut [Self], _lane: usize, _from: &[f64]) {}

@@ -193,6 +193,10 @@ real!(
         Cow::Borrowed(values)
     }
     #[inline(always)]
+    fn doubles_mut(values: &mut [f64]) -> Option<&mut [f64]> {
+        Some(values)
+    }
+    #[inline(always)]
     fn set_lane(values: &mut [f64], _lane: usize, from: &[f64]) {
         values.copy_from_slice(from);
     }
