@@ -155,8 +155,10 @@ fn degrees_that_are_read_as_radians_are_noticed() {
 #[test]
 fn an_input_between_two_that_are_known_lies_on_a_line() {
     let folder = Folder::new();
-    let line = CART.replace("inputs = [\"push\"]\n", "[inputs]\npush = { interpolate = true }\n");
-    let [held, line] = [("held.toml", CART), ("line.toml", &line)].map(|(n, t)| folder.write(n, t));
+    let cart = CART.replace("speed = \"v\"\n", "");
+    let line = cart.replace("inputs = [\"push\"]\n", "[inputs]\npush = { interpolate = true }\n");
+    let [held, line] =
+        [("held.toml", &cart), ("line.toml", &line)].map(|(n, t)| folder.write(n, t));
     let sparse = "t,push,fix\n0,1,0\n1,,1\n4,,2\n5,-4,3\n6,,4\n";
     let full = "t,push,fix\n0,1,0\n1,0,1\n4,-3,2\n5,-4,3\n6,-4,4\n";
     let [sparse, full] =

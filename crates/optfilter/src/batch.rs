@@ -9,7 +9,7 @@
 //! run one by one, so a batch never refuses what a single run accepts.
 //!
 //! The Gaussian and particle filters have [`run_many`]: threads only (a particle filter is vector code
-//! within).
+//! within). Series of a linear model run side by side through [`CommonGain`](crate::filter::CommonGain).
 
 use crate::Shapes;
 use crate::drive::{Run, Trace};

@@ -11,6 +11,7 @@ mod checkpoint;
 mod consistency;
 mod corners;
 mod ensemble;
+mod evidence;
 mod failures;
 mod golden;
 mod likelihoods;
