@@ -49,6 +49,7 @@ use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, Step};
 use crate::optim::{Bounds, ConjugateGradients, Objective, Optimizer, descend_within};
+use crate::scalar::Scalar;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -207,7 +208,8 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With the first state of the window kept inside a box, and prediction and estimate put into it.
+    /// With the first state of the window kept inside a box, and prediction and estimate put into it. Where the
+    /// constraint is weak, the path is bent back into the box at every row, as far as Q lets it bend.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -243,12 +245,11 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
             Ok(())
         };
         alone("a learning-rate matrix", self.rule.size().is_some())?;
-        alone("memory = Carry", self.memory == Memory::Carry)?;
-        alone("bounds", self.bounds.is_some())
+        alone("memory = Carry", self.memory == Memory::Carry)
     }
 
     /// Numbers that are optimised per row.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         if self.bend.is_some() { self.model.state_dim().value() } else { 0 }
     }
 }
@@ -259,6 +260,14 @@ where
 {
     /// The loss of rows.
     pub(crate) fn loss<'a>(&'a self, rows: &'a VecDeque<Row>) -> WindowLoss<'a, M, L, f64> {
+        self.loss_over(rows)
+    }
+
+    /// The loss of rows in any scalar.
+    pub(crate) fn loss_over<'a, S: Scalar>(
+        &'a self,
+        rows: &'a VecDeque<Row>,
+    ) -> WindowLoss<'a, M, L, S> {
         let factor = |bend: &Bend, row: &Row| match row.part {
             Part::Before | Part::First => bend.initial.clone(),
             _ => (bend.process)(&row.step),
@@ -429,7 +438,10 @@ where
             self.steps,
             self.bounds.as_ref(),
         );
-        loss.follow(&start);
+        match (&self.bounds, &self.bend) {
+            (Some(bounds), Some(_)) => loss.follow_within(&mut start, bounds),
+            _ => loss.follow(&start),
+        }
         let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
         let memory = (self.memory == Memory::Carry).then_some(memory);
