@@ -194,7 +194,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         };
         let costly =
             method == Method::Imap && can && !spec.is_windowed() && n + m > MOST_DIRECTIONS;
-        let word = (costly && spec.error_bars != Some(false)).then(|| {
+        let mut word = (costly && spec.error_bars != Some(false)).then(|| {
             let cost = format!(
                 "{n} states and {m} measurements take about {} times as long as the estimates",
                 n + m
@@ -208,6 +208,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 ),
             }
         });
+        if bends && can && spec.error_bars.is_none() && !error_bars {
+            word = Some(format!(
+                "no standard deviations: this weak window optimises {optimised} numbers, and they cost the cube of that; \
+                 error_bars = true asks for them"
+            ));
+        }
         Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
 

@@ -175,12 +175,7 @@ where
     }
 
     /// The window moves on by so many rows.
-    fn shift(
-        &self,
-        belief: &WindowBelief<M::State, R::Memory>,
-        gone: usize,
-        errors: &mut Errors,
-    ) {
+    fn shift(&self, belief: &WindowBelief<M::State, R::Memory>, gone: usize, errors: &mut Errors) {
         let n = belief.mean.nrows();
         let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
         let mut loss = self.window.loss(&past);

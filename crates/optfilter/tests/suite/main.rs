@@ -17,3 +17,4 @@ mod likelihoods;
 mod properties;
 mod smoother;
 mod window;
+mod window_weak;
