@@ -277,6 +277,17 @@ where
         WindowLoss::new(&self.model, &self.likelihood, rows, self.discount, factors)
     }
 
+    /// Whether a belief has the numbers that this window optimises: one saved by another may not.
+    pub(crate) fn check_belief<T>(
+        &self,
+        belief: &WindowBelief<M::State, T>,
+        step: &Step,
+    ) -> Result<(), FilterError> {
+        let past = belief.rows.len().saturating_sub(1);
+        let expected = self.model.state_dim().value() + self.width() * past;
+        check_len("belief", expected, belief.start.len(), Some(step.index))
+    }
+
     /// Adds a row, and forgets the oldest where there are too many.
     fn push<T>(&self, belief: &mut WindowBelief<M::State, T>, mut row: Row) {
         let n = self.model.state_dim().value();
@@ -409,6 +420,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
+        self.check_belief(belief, step)?;
         let mut next = belief.clone();
         next.mean = moved(&self.model, belief.mean.as_slice(), u, step);
         self.push(&mut next, Row::usual(step, true, u, None));
@@ -424,6 +436,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         check_possible(&self.likelihood, y, observed, step)?;
+        self.check_belief(belief, step)?;
         let at = belief.mean.as_slice();
         let predicted = predicted_measurement(&self.model, &self.likelihood, at, u, step);
         let innovation = residual(&self.model, y, &predicted, observed);

@@ -49,7 +49,7 @@ use super::window_errors::{Errors, Way, matrix};
 use super::window_loss::{Part, Row};
 use super::window_response::Responsive;
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::stretch::{measurement_cov, process_cov};
@@ -117,6 +117,10 @@ where
     }
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
         self.window.check_dim(n, index)?;
+        let (size, rows) = (self.window.start.len(), self.window.rows.len());
+        check_len("belief", size * size, self.errors.rest.len(), Some(index))?;
+        check_len("belief", rows, self.errors.measured.len(), Some(index))?;
+        check_len("belief", rows, self.errors.moved.len(), Some(index))?;
         check_square("belief", n, &self.cov, Some(index))
     }
     fn confine(&mut self, bounds: &Bounds) {
@@ -258,7 +262,7 @@ where
             curvature.rows_mut(0, size).fill(0.0);
             weighed.iter_mut().for_each(|w| w.columns_mut(0, size).fill(0.0));
         }
-        let d = R::response(&self.window, before, &curvature);
+        let d = R::response(&self.window, before);
         let a = DMatrix::<f64>::identity(all, all) - &d * &curvature;
         // Backwards: B_j, K_j, and the way from row j to the newest.
         let rest = sandwich(&a, &matrix(all, &errors.rest));
@@ -368,6 +372,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        self.window.check_belief(&belief.window, step)?;
         let mut placed = belief.window.clone();
         self.window.place(&mut placed, u, step, Some(y.into()));
         let mut errors = belief.errors.clone();

@@ -19,11 +19,10 @@ const WIDTH: usize = 4;
 /// A way down a window's loss that says how it answers to a push of the gradient.
 pub trait Responsive: Descent {
     /// D: minus the derivative, by a constant added to every gradient, of where `steps` steps from the window's first
-    /// state (and increments) end. `curvature` is that of the loss.
+    /// state (and increments) end.
     fn response<M: Model, L: Likelihood>(
         window: &Window<M, L, Self>,
         belief: &WindowBelief<M::State, Self::Memory>,
-        curvature: &DMatrix<f64>,
     ) -> DMatrix<f64>
     where
         DefaultAllocator: Shapes<M::State, M::Output>;
@@ -51,7 +50,6 @@ impl<O: Optimizer<f64> + Optimizer<Dual<f64, WIDTH>>> Responsive for O {
     fn response<M: Model, L: Likelihood>(
         window: &Window<M, L, Self>,
         belief: &WindowBelief<M::State, Self::Memory>,
-        _curvature: &DMatrix<f64>,
     ) -> DMatrix<f64>
     where
         DefaultAllocator: Shapes<M::State, M::Output>,
@@ -86,7 +84,6 @@ impl Responsive for ConjugateGradients {
     fn response<M: Model, L: Likelihood>(
         window: &Window<M, L, Self>,
         belief: &WindowBelief<M::State, ()>,
-        curvature: &DMatrix<f64>,
     ) -> DMatrix<f64>
     where
         DefaultAllocator: Shapes<M::State, M::Output>,
@@ -96,12 +93,19 @@ impl Responsive for ConjugateGradients {
         let mut loss = window.loss(&belief.rows);
         loss.gradient(&belief.start, &mut gradient);
         let numbers = window.rule.record(&gradient, window.steps, |v, out| loss.curve(v, out)).1;
-        // The iterations as they went, on the identity in place of the gradient.
+        // The iterations as they went, on the identity in place of the gradient, and with the curvature of where they went: that
+        // of any other place has other eigenvalues, at which a polynomial of many iterations is anything.
+        let (mut curvature, mut unit) = (DMatrix::zeros(n, n), vec![0.0; n]);
+        for i in 0..n {
+            unit[i] = 1.0;
+            loss.curve(&unit, curvature.column_mut(i).as_mut_slice());
+            unit[i] = 0.0;
+        }
         let (mut out, mut r) = (DMatrix::zeros(n, n), DMatrix::identity(n, n));
         let mut p: DMatrix<f64> = r.clone();
         for (far, kept) in numbers {
             out += far * &p;
-            r -= far * (curvature * &p);
+            r -= far * (&curvature * &p);
             p = &r + kept * p;
         }
         out
