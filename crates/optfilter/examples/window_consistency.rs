@@ -170,7 +170,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         twin.window("gd lr=0.1", gd(0.1)?, (3, 4, 0.8, false))?;
         twin.window("cg", cg(), (3, 16, 0.9, false))?;
         twin.window("cg", cg(), (3, 8, 0.7, false))?;
-        twin.window("gd lr=0.2", gd(0.2)?, (10, 8, 1.0, true))?;
+        twin.window("gd lr=0.03", gd(0.03)?, (10, 8, 1.0, true))?;
         twin.window("cg", cg(), (10, 16, 1.0, true))?;
         twin.window("cg", cg(), (40, 16, 1.0, true))?;
     }
