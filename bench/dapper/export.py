@@ -10,7 +10,7 @@ needs `pip install dapper==1.7.1`. OUT/SETUP-SEED/ then holds, in float64,
     variance.npy       m               of the observations' noise
 
 A setup is a module of dapper.mods.Lorenz96 (sakov2008: D = m = 40; bocquet2010_m40: D = 40, half of it observed). `--variance` replaces the
-observation variance that it ships.
+observation variance that it ships, and the folder is then called SETUP_RVARIANCE-SEED.
 """
 
 import argparse
@@ -52,7 +52,8 @@ def main():
     options = parser.parse_args()
     for seed in options.seeds:
         HMM = setup(options.setup, options.cycles, options.variance)
-        folder = options.out / f"{options.setup}-{seed}"
+        named = options.setup if options.variance is None else f"{options.setup}_R{options.variance:g}"
+        folder = options.out / f"{named}-{seed}"
         folder.mkdir(parents=True, exist_ok=True)
         for name, values in zip(("truth", "observations", "ensemble", "variance"), arrays(HMM, seed, options.members)):
             np.save(folder / f"{name}.npy", np.ascontiguousarray(values, dtype=np.float64))

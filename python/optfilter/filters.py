@@ -324,7 +324,8 @@ class ImplicitMAP(Filter):
     error_bars : bool, optional
         Whether to carry an error covariance, by differentiating through the optimizer's steps. By default where Q
         and R are given, the optimizer can be differentiated and is restarted, and state and measurement have at most 100 numbers together: for each of them it costs about
-        what the estimates cost.
+        what the estimates cost. A window has it by default up to 100 states, under a weak constraint up to 100 of the
+        ``D * (window + 1)`` numbers that are then optimised.
     strict : bool
         Whether a covariance that grows without bound is an error; otherwise it is given up (NaN), and the
         estimates go on.

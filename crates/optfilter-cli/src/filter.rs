@@ -251,9 +251,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             && filter.error_bars != Some(false)
     }) {
         let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
-        out.push_str(&if filter.is_weak() && filter.is_windowed() {
-            "no standard deviations under a weak constraint\n".to_owned()
-        } else if has_noise {
+        out.push_str(&if has_noise {
             format!("no standard deviations from row {row} on: these steps enlarge errors; try a smaller --lr\n")
         } else {
             "no standard deviations: the model file states no noise\n".to_owned()

@@ -120,6 +120,49 @@ fn a_file_may_ask_for_windows_and_conjugate_gradients() {
     }
 }
 
+/// The path may bend and is bounded all the same, has error bars, and goes on from a checkpoint to the bit; long windows
+/// say why they have none.
+#[test]
+fn a_weak_window_has_error_bars_and_bounds() {
+    let bounded = format!("{MODEL}[bounds]\nx = [0.9, inf]\n");
+    let weak = |length: usize| {
+        let text =
+            format!("optimizer = \"cg\"\nsteps = 9\nconstraint = \"weak\"\nwindow = {length}");
+        let spec = ModelSpec::parse("m.toml", &format!("{bounded}[filter]\n{text}\n")).unwrap();
+        (spec.runner(&spec.filter).unwrap(), spec.filter.clone())
+    };
+    let (runner, filter) = weak(3);
+    assert!(runner.has_cov() && runner.word().is_none());
+    let (mut one, mut other) = (
+        Session::new(&*runner, &filter, 1.0).unwrap(),
+        Session::new(&*runner, &filter, 1.0).unwrap(),
+    );
+    let mut least = f64::INFINITY;
+    for k in 0..12 {
+        let y = [if k < 6 { -0.8 } else { 0.4 }];
+        one.take(None, false, &[0.0], &y).unwrap();
+        let saved = one.save().unwrap();
+        if k == 7 {
+            other.restore(&saved).unwrap();
+        } else if k > 7 {
+            other.take(None, false, &[0.0], &y).unwrap();
+            assert_eq!(one.estimate, other.estimate);
+        }
+        least = least.min(one.estimate.mean[0]);
+        assert!(one.estimate.std(0) > 0.0 && one.estimate.std(0) < 0.5, "{:?}", one.estimate);
+    }
+    assert_eq!(least, 0.9);
+    let (runner, _) = weak(200);
+    assert!(!runner.has_cov() && runner.word().unwrap().contains("optimises 201 numbers"));
+    // A belief of another window is refused, not read beyond its end.
+    let strong = FilterSpec { constraint: None, ..filter };
+    let spec = ModelSpec::parse("m.toml", &bounded).unwrap();
+    let stiff = spec.runner(&strong).unwrap();
+    let mut stiff = Session::new(&*stiff, &strong, 1.0).unwrap();
+    let restored = stiff.restore(&one.save().unwrap());
+    assert!(restored.is_err() || stiff.take(None, false, &[0.0], &[0.1]).is_err());
+}
+
 fn read_filter(text: &str) -> FilterSpec {
     ModelSpec::parse("m.toml", &format!("{MODEL}[filter]\n{text}\n")).unwrap().filter
 }

@@ -181,26 +181,26 @@ impl<'a, T: RunModel> Choice<'a, T> {
             return Err(SpecError::of("method", message));
         }
         let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
-        let weak = spec.is_windowed() && spec.is_weak();
-        let can = has_q && has_r && !spec.carry() && differentiable && !weak;
+        let can = has_q && has_r && !spec.carry() && differentiable;
+        // Error bars of a window cost the cube of what it optimises.
+        let optimised = if bends { n.saturating_mul(spec.window().saturating_add(1)) } else { n };
         let error_bars = match spec.error_bars {
             Some(true) if method == Method::Imap && !can => {
                 let why = match (has_q, has_r, spec.carry()) {
                     (false, ..) => "they need process noise (Q)",
                     (_, false, _) => "they need measurement noise (R)",
                     (.., true) => "there are none with a carried optimizer state",
-                    _ if weak => "there are none under a weak constraint",
                     _ => "they need an optimizer that can be differentiated, not a callable",
                 };
                 return Err(SpecError::of("error_bars", why));
             }
             Some(asked) => asked,
-            None if spec.is_windowed() => can && n <= MOST_STATES_WITH_BARS,
+            None if spec.is_windowed() => can && optimised <= MOST_STATES_WITH_BARS,
             None => can && n + m <= MOST_DIRECTIONS,
         };
         let costly =
             method == Method::Imap && can && !spec.is_windowed() && n + m > MOST_DIRECTIONS;
-        let word = (costly && spec.error_bars != Some(false)).then(|| {
+        let mut word = (costly && spec.error_bars != Some(false)).then(|| {
             let cost = format!(
                 "{n} states and {m} measurements take about {} times as long as the estimates",
                 n + m
@@ -214,6 +214,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 ),
             }
         });
+        if bends && can && spec.error_bars.is_none() && !error_bars {
+            word = Some(format!(
+                "no standard deviations: this weak window optimises {optimised} numbers, and they cost the cube of that; \
+                 error_bars = true asks for them"
+            ));
+        }
         Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
 

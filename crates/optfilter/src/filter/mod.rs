@@ -53,7 +53,9 @@ mod unscented;
 mod variational;
 mod window;
 mod window_bars;
+mod window_errors;
 mod window_loss;
+mod window_response;
 
 pub use crate::error::FilterError;
 pub use bounded::Bounded;
@@ -78,5 +80,6 @@ pub use traits::{Belief, Filter, Update};
 pub use unscented::{SigmaPoints, Unscented};
 pub use variational::Variational;
 pub use window::{Curved, Descent, Window, WindowBelief};
-pub use window_bars::{Responsive, WindowBars, WindowBarsBelief};
+pub use window_bars::{WindowBars, WindowBarsBelief};
 pub use window_loss::ProcessFactor;
+pub use window_response::Responsive;

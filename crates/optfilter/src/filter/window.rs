@@ -49,6 +49,7 @@ use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, Step};
 use crate::optim::{Bounds, ConjugateGradients, Objective, Optimizer, descend_within};
+use crate::scalar::Scalar;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -207,7 +208,8 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         Ok(self)
     }
 
-    /// With the first state of the window kept inside a box, and prediction and estimate put into it.
+    /// With the first state of the window kept inside a box, and prediction and estimate put into it. Where the
+    /// constraint is weak, the path is bent back into the box at every row, as far as Q lets it bend.
     pub fn with_bounds(mut self, bounds: Bounds) -> Result<Self, FilterError> {
         check_len("bounds", self.model.state_dim().value(), bounds.dim(), None)?;
         self.bounds = Some(bounds);
@@ -243,12 +245,11 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
             Ok(())
         };
         alone("a learning-rate matrix", self.rule.size().is_some())?;
-        alone("memory = Carry", self.memory == Memory::Carry)?;
-        alone("bounds", self.bounds.is_some())
+        alone("memory = Carry", self.memory == Memory::Carry)
     }
 
     /// Numbers that are optimised per row.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         if self.bend.is_some() { self.model.state_dim().value() } else { 0 }
     }
 }
@@ -259,6 +260,14 @@ where
 {
     /// The loss of rows.
     pub(crate) fn loss<'a>(&'a self, rows: &'a VecDeque<Row>) -> WindowLoss<'a, M, L, f64> {
+        self.loss_over(rows)
+    }
+
+    /// The loss of rows in any scalar.
+    pub(crate) fn loss_over<'a, S: Scalar>(
+        &'a self,
+        rows: &'a VecDeque<Row>,
+    ) -> WindowLoss<'a, M, L, S> {
         let factor = |bend: &Bend, row: &Row| match row.part {
             Part::Before | Part::First => bend.initial.clone(),
             _ => (bend.process)(&row.step),
@@ -266,6 +275,17 @@ where
         let of = |bend: &Bend| rows.iter().map(|row| factor(bend, row)).collect();
         let factors = self.bend.as_ref().map(of);
         WindowLoss::new(&self.model, &self.likelihood, rows, self.discount, factors)
+    }
+
+    /// Whether a belief has the numbers that this window optimises: one saved by another may not.
+    pub(crate) fn check_belief<T>(
+        &self,
+        belief: &WindowBelief<M::State, T>,
+        step: &Step,
+    ) -> Result<(), FilterError> {
+        let past = belief.rows.len().saturating_sub(1);
+        let expected = self.model.state_dim().value() + self.width() * past;
+        check_len("belief", expected, belief.start.len(), Some(step.index))
     }
 
     /// Adds a row, and forgets the oldest where there are too many.
@@ -400,6 +420,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
+        self.check_belief(belief, step)?;
         let mut next = belief.clone();
         next.mean = moved(&self.model, belief.mean.as_slice(), u, step);
         self.push(&mut next, Row::usual(step, true, u, None));
@@ -415,6 +436,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         check_possible(&self.likelihood, y, observed, step)?;
+        self.check_belief(belief, step)?;
         let at = belief.mean.as_slice();
         let predicted = predicted_measurement(&self.model, &self.likelihood, at, u, step);
         let innovation = residual(&self.model, y, &predicted, observed);
@@ -429,7 +451,10 @@ where
             self.steps,
             self.bounds.as_ref(),
         );
-        loss.follow(&start);
+        match (&self.bounds, &self.bend) {
+            (Some(bounds), Some(_)) => loss.follow_within(&mut start, bounds),
+            _ => loss.follow(&start),
+        }
         let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
         let memory = (self.memory == Memory::Carry).then_some(memory);

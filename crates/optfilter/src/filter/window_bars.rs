@@ -16,6 +16,11 @@
 //! e <- F e - q. The error of the estimate itself is that of s carried along the path, less the process noise met
 //! on the way.
 //!
+//! Under a weak constraint the same holds with e = (error of s, z_1, z_2, ...), J_j the derivative by all of them, and
+//! the cost of the increments in the curvature; when the window moves on, e <- F e + C_1 z_1 - q. While the window
+//! reaches back to the beginning, s is the initial mean and its error has the initial covariance. N = n (L + 1)
+//! parameters make an update O(N^3).
+//!
 //! For rules that are linear in the data on linear systems this is exact. A window of one row is the
 //! [`ErrorBars`](super::ErrorBars) of the windowless filter to rounding:
 //!
@@ -39,123 +44,22 @@
 use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
 use super::implicit_map::Memory;
 use super::traits::{Belief, Filter, Update, is_sane};
-use super::window::{Descent, Window, WindowBelief};
-use super::window_loss::{Row, WindowLoss};
+use super::window::{Window, WindowBelief};
+use super::window_errors::{Errors, Way, matrix};
+use super::window_loss::{Part, Row};
+use super::window_response::Responsive;
 use crate::Shapes;
-use crate::error::{FilterError, check_square};
+use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, sandwich};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
-use crate::optim::{Bounds, ConjugateGradients, Objective, Optimizer, descend_within};
-use crate::scalar::Dual;
+use crate::optim::Bounds;
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
-
-/// Directions carried by one differentiated descent.
-const WIDTH: usize = 4;
-
-/// A way down a window's loss that says how it answers to a push of the gradient.
-pub trait Responsive: Descent {
-    /// D (n x n): minus the derivative, by a constant added to every gradient, of where `steps` steps from
-    /// the window's first state end. `curvature` is that of the loss.
-    fn response<M: Model, L: Likelihood>(
-        window: &Window<M, L, Self>,
-        belief: &WindowBelief<M::State, Self::Memory>,
-        curvature: &DMatrix<f64>,
-    ) -> DMatrix<f64>
-    where
-        DefaultAllocator: Shapes<M::State, M::Output>;
-}
-
-/// A loss whose gradient is pushed along the directions `first ..`.
-struct Pushed<F> {
-    loss: F,
-    first: usize,
-}
-
-impl<F: Objective<Dual<f64, WIDTH>>> Objective<Dual<f64, WIDTH>> for Pushed<F> {
-    fn value(&mut self, x: &[Dual<f64, WIDTH>]) -> Dual<f64, WIDTH> {
-        self.loss.value(x)
-    }
-    fn gradient(&mut self, x: &[Dual<f64, WIDTH>], out: &mut [Dual<f64, WIDTH>]) {
-        self.loss.gradient(x, out);
-        for d in 0..WIDTH.min(out.len() - self.first) {
-            out[self.first + d].eps[d] += 1.0;
-        }
-    }
-}
-
-impl<O: Optimizer<f64> + Optimizer<Dual<f64, WIDTH>>> Responsive for O {
-    fn response<M: Model, L: Likelihood>(
-        window: &Window<M, L, Self>,
-        belief: &WindowBelief<M::State, Self::Memory>,
-        _curvature: &DMatrix<f64>,
-    ) -> DMatrix<f64>
-    where
-        DefaultAllocator: Shapes<M::State, M::Output>,
-    {
-        let n = belief.start.len();
-        let mut out = DMatrix::zeros(n, n);
-        for first in (0..n).step_by(WIDTH) {
-            let mut x: Vec<Dual<f64, WIDTH>> =
-                belief.start.iter().map(|&v| Dual::constant(v)).collect();
-            let loss = WindowLoss::new(
-                &window.model,
-                &window.likelihood,
-                &belief.rows,
-                window.discount,
-                None,
-            );
-            let mut state = Optimizer::<Dual<f64, WIDTH>>::init(&window.rule, &x);
-            let (rule, steps) = (&window.rule, window.steps);
-            descend_within(
-                rule,
-                &mut Pushed { loss, first },
-                &mut x,
-                &mut state,
-                steps,
-                window.bounds.as_ref(),
-            );
-            for d in 0..WIDTH.min(n - first) {
-                for i in 0..n {
-                    out[(i, first + d)] = -x[i].eps[d];
-                }
-            }
-        }
-        out
-    }
-}
-
-impl Responsive for ConjugateGradients {
-    fn response<M: Model, L: Likelihood>(
-        window: &Window<M, L, Self>,
-        belief: &WindowBelief<M::State, ()>,
-        curvature: &DMatrix<f64>,
-    ) -> DMatrix<f64>
-    where
-        DefaultAllocator: Shapes<M::State, M::Output>,
-    {
-        let n = belief.start.len();
-        let mut gradient = vec![0.0; n];
-        let mut loss = window.loss(&belief.rows);
-        loss.gradient(&belief.start, &mut gradient);
-        let numbers = window.rule.record(&gradient, window.steps, |v, out| loss.curve(v, out)).1;
-        // The iterations as they went, on the identity in place of the gradient.
-        let (mut out, mut r) = (DMatrix::zeros(n, n), DMatrix::identity(n, n));
-        let mut p: DMatrix<f64> = r.clone();
-        for (far, kept) in numbers {
-            out += far * &p;
-            r -= far * (curvature * &p);
-            p = &r + kept * p;
-        }
-        out
-    }
-}
 
 /// A windowed filter that also carries an error covariance.
 #[derive(Clone)]
@@ -178,17 +82,6 @@ where
     pub(crate) window: WindowBelief<N, T>,
     cov: OMatrix<f64, N, N>,
     errors: Errors,
-}
-
-/// What the error e of the window's first state is made of: matrices column by column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Errors {
-    /// The covariance (n x n) of what does not come from noises inside the window.
-    rest: Vec<f64>,
-    /// The derivative of e by the measurement noise of each row (n x m).
-    measured: VecDeque<Vec<f64>>,
-    /// The derivative of e by the process noise on the way to each row (n x n).
-    moved: VecDeque<Vec<f64>>,
 }
 
 impl<N: Dim, T> WindowBarsBelief<N, T>
@@ -224,6 +117,10 @@ where
     }
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
         self.window.check_dim(n, index)?;
+        let (size, rows) = (self.window.start.len(), self.window.rows.len());
+        check_len("belief", size * size, self.errors.rest.len(), Some(index))?;
+        check_len("belief", rows, self.errors.measured.len(), Some(index))?;
+        check_len("belief", rows, self.errors.moved.len(), Some(index))?;
         check_square("belief", n, &self.cov, Some(index))
     }
     fn confine(&mut self, bounds: &Bounds) {
@@ -232,10 +129,6 @@ where
     fn flaw(&self) -> Option<&'static str> {
         self.window.flaw()
     }
-}
-
-fn matrix(rows: usize, values: &[f64]) -> DMatrix<f64> {
-    DMatrix::from_column_slice(rows, values.len() / rows.max(1), values)
 }
 
 fn dense<R: Dim, C: Dim>(a: &OMatrix<f64, R, C>) -> DMatrix<f64>
@@ -253,15 +146,12 @@ where
     Q: Noise<M::State, M::Output>,
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// Around a windowed filter with a strong constraint, whose optimizer restarts at each row.
+    /// Around a windowed filter whose optimizer restarts at each row.
     pub fn new(window: Window<M, L, R>, noise: Q) -> Result<Self, FilterError> {
         let requirement = "left out where error bars are asked for";
         let refused = |argument| Err(FilterError::Setting { argument, value: 1.0, requirement });
         if window.memory == Memory::Carry {
             return refused("memory = Carry");
-        }
-        if window.bend.is_some() {
-            return refused("a weak constraint");
         }
         Ok(Self { window, noise, strict: false })
     }
@@ -288,33 +178,31 @@ where
         (dense(&f), dense(&process_cov(&self.window.model, &self.noise, &row.u, &row.step)))
     }
 
-    /// The window moves on by a row: e <- F e - q, and what is known of the first noises goes into the rest.
-    fn shift(&self, belief: &WindowBelief<M::State, R::Memory>, errors: &mut Errors) {
+    /// The window moves on by so many rows.
+    fn shift(&self, belief: &WindowBelief<M::State, R::Memory>, gone: usize, errors: &mut Errors) {
         let n = belief.mean.nrows();
-        let measured = errors.measured.pop_front();
-        errors.moved.pop_front();
-        let (Some(first), Some(second)) = (belief.rows.front(), belief.rows.get(1)) else { return };
-        let identity = DMatrix::<f64>::identity(n, n);
-        let (f, q) = match second.moves {
-            true => self.moves(second, &belief.start[..n]),
-            false => (identity.clone(), DMatrix::zeros(n, n)),
-        };
-        let mut rest = sandwich(&f, &matrix(n, &errors.rest));
-        if let (Some(to), true) = (measured, first.y.is_some()) {
-            let r = dense(&measurement_cov(&self.window.model, &self.noise, &first.u, &first.step));
-            rest += sandwich(&(&f * matrix(n, &to)), &r);
+        let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
+        let mut loss = self.window.loss(&past);
+        loss.follow(&belief.start);
+        for j in 1..past.len() {
+            let (first, second) = (&past[j - 1], &past[j]);
+            let (f, q) = match second.moves {
+                true => {
+                    let (f, q) = self.moves(second, loss.state(j - 1));
+                    (f, Some(q))
+                }
+                false => (DMatrix::identity(n, n), None),
+            };
+            let r = first.y.as_ref().map(|_| self.measurement_cov(first));
+            let factor = || loss.bend(j).map_or_else(|| DMatrix::zeros(n, n), |c| c.matrix());
+            let bend = (self.window.width() > 0).then(factor);
+            errors.shift(&Way { f, q, r, bend });
         }
-        if let (Some(to), true) = (errors.moved.front(), second.moves) {
-            rest += sandwich(&(&f * matrix(n, to) - identity), &q);
-        }
-        errors.rest = rest.as_slice().to_vec();
-        for to in errors.measured.iter_mut().chain(errors.moved.iter_mut().skip(1)) {
-            *to = (&f * matrix(n, to)).as_slice().to_vec();
-        }
-        // What has gone into the rest is no longer a noise of its own.
-        if let Some(to) = errors.moved.front_mut() {
-            to.fill(0.0);
-        }
+    }
+
+    /// R of a row.
+    fn measurement_cov(&self, row: &Row) -> DMatrix<f64> {
+        dense(&measurement_cov(&self.window.model, &self.noise, &row.u, &row.step))
     }
 
     /// The errors after an update whose rows and start are those of `before` and whose path now starts at
@@ -327,13 +215,14 @@ where
     ) -> (Errors, DMatrix<f64>) {
         let (n, m) = (self.window.model.state_dim(), self.window.model.output_dim());
         let (size, outputs, rows) = (n.value(), m.value(), before.rows.len());
+        let all = before.start.len();
         let mut loss = self.window.loss(&before.rows);
         loss.follow(after);
-        // Forwards: F_j, Q_j, H_j, and J_j = H_j F_j .. F_1 with its weighted form.
+        // Forwards: F_j, Q_j, H_j, the derivative of x_j by the parameters, and J_j = H_j times it with its weighted form.
         let identity = DMatrix::<f64>::identity(size, size);
         let (mut f, mut q, mut h, mut weighed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut curvature = DMatrix::zeros(size, size);
-        let mut product = identity.clone();
+        let mut curvature = DMatrix::zeros(all, all);
+        let mut product = DMatrix::identity(size, all);
         for (j, row) in before.rows.iter().enumerate() {
             match row.moves && j > 0 {
                 true => {
@@ -347,14 +236,19 @@ where
                     q.push(DMatrix::zeros(size, size));
                 }
             }
-            let mut wj = DMatrix::zeros(outputs, size);
-            let mut hj = wj.clone();
+            if let Some(factor) = loss.bend(j) {
+                product.columns_mut(j * size, size).copy_from(&factor.matrix());
+                // An increment costs z'z / 2.
+                curvature.view_mut((j * size, j * size), (size, size)).fill_with_identity();
+            }
+            let mut wj = DMatrix::zeros(outputs, all);
+            let mut hj = DMatrix::zeros(outputs, size);
             if row.y.is_some() {
                 let (eta, at) =
                     linearize_observation(&self.window.model, n, loss.state(j), &row.u, &row.step);
                 hj = dense(&at);
                 let slope = &hj * &product;
-                for i in 0..size {
+                for i in 0..all {
                     let (v, out) = (slope.column(i).into_owned(), &mut wj.column_mut(i));
                     loss.weigh(j, eta.as_slice(), v.as_slice(), out.as_mut_slice());
                 }
@@ -363,20 +257,25 @@ where
             h.push(hj);
             weighed.push(wj);
         }
-        let d = R::response(&self.window, before, &curvature);
-        let a = &identity - &d * &curvature;
+        if before.rows[0].part == Part::Anchor {
+            // The initial mean stays as it is: no gradient moves it, but its error moves the others.
+            curvature.rows_mut(0, size).fill(0.0);
+            weighed.iter_mut().for_each(|w| w.columns_mut(0, size).fill(0.0));
+        }
+        let d = R::response(&self.window, before);
+        let a = DMatrix::<f64>::identity(all, all) - &d * &curvature;
         // Backwards: B_j, K_j, and the way from row j to the newest.
-        let rest = sandwich(&a, &matrix(size, &errors.rest));
+        let rest = sandwich(&a, &matrix(all, &errors.rest));
         let (mut measured, mut moved, mut ways) =
             (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        let mut k = DMatrix::zeros(size, size);
+        let mut k = DMatrix::zeros(all, size);
         let mut way = identity;
         for j in (0..rows).rev() {
             let moves = before.rows[j].moves && j > 0;
             let b = &d * weighed[j].transpose();
             k += &b * &h[j];
-            measured.push_front(&a * matrix(size, &errors.measured[j]) + b);
-            let to = &a * matrix(size, &errors.moved[j]);
+            measured.push_front(&a * matrix(all, &errors.measured[j]) + b);
+            let to = &a * matrix(all, &errors.moved[j]);
             moved.push_front(if moves { to + &k } else { to });
             ways.push_front(way.clone());
             if moves {
@@ -384,16 +283,14 @@ where
                 way *= &f[j];
             }
         }
-        // `way` now leads from the first row to the newest, whose error is that of the first carried there, less the
-        // process noise on the way.
-        let mut cov = sandwich(&way, &rest);
+        // The newest error is that of the parameters carried there, less the process noise on the way.
+        let mut cov = sandwich(&product, &rest);
         for (j, row) in before.rows.iter().enumerate() {
             if row.y.is_some() {
-                let r = dense(&measurement_cov(&self.window.model, &self.noise, &row.u, &row.step));
-                cov += sandwich(&(&way * &measured[j]), &r);
+                cov += sandwich(&(&product * &measured[j]), &self.measurement_cov(row));
             }
             if row.moves && j > 0 {
-                cov += sandwich(&(&way * &moved[j] - &ways[j]), &q[j]);
+                cov += sandwich(&(&product * &moved[j] - &ways[j]), &q[j]);
             }
         }
         let flat = |all: VecDeque<DMatrix<f64>>| -> VecDeque<Vec<f64>> {
@@ -411,7 +308,7 @@ where
     /// From a finite estimate and its covariance, before any row.
     pub fn new(mean: OVector<f64, N>, cov: OMatrix<f64, N, N>) -> Result<Self, FilterError> {
         let GaussianBelief { mean, cov } = GaussianBelief::new(mean, cov)?;
-        let errors = Errors { rest: cov.as_slice().to_vec(), ..Errors::default() };
+        let errors = Errors::of_start(cov.as_slice());
         Ok(Self { window: WindowBelief::new(mean)?, cov, errors })
     }
 
@@ -457,8 +354,9 @@ where
         let cov = sandwich(&f, &belief.cov) + q;
         let mut errors = belief.errors.clone();
         let window = self.window.propagate(&belief.window, u, step)?;
-        if belief.window.rows.is_empty() {
-            errors.rest = cov.as_slice().to_vec();
+        if belief.window.rows.is_empty() && self.window.bend.is_none() {
+            // The first state of all is carried to the first row.
+            errors = Errors::of_start(cov.as_slice());
         }
         self.append(&belief.window, &window, true, &mut errors);
         let next = WindowBarsBelief { window, cov, errors };
@@ -474,6 +372,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        self.window.check_belief(&belief.window, step)?;
         let mut placed = belief.window.clone();
         self.window.place(&mut placed, u, step, Some(y.into()));
         let mut errors = belief.errors.clone();
@@ -559,13 +458,19 @@ where
         if now.count == before.count {
             return;
         }
-        errors.measured.push_back(vec![0.0; n * m]);
-        errors.moved.push_back(vec![0.0; n * n]);
-        if now.rows.len() == before.rows.len() {
-            // The window was full: the oldest row went, seen from where it stood with the new one in it.
+        // A weak window begins with more than the first row: with the initial state.
+        let (had, width) = (before.rows.len(), self.window.width());
+        let added = if had == 0 { now.rows.len() } else { 1 };
+        for j in 0..added {
+            errors.grow(n, m, if had + j > 0 { width } else { 0 });
+        }
+        let gone = had + added - now.rows.len();
+        if gone > 0 {
+            // The window was full: the oldest rows went, seen from where they stood with the new one in it.
             let mut whole = before.clone();
+            whole.start.extend(core::iter::repeat_n(0.0, width));
             whole.rows.extend(now.rows.back().map(|row| Row { moves, ..row.clone() }));
-            self.shift(&whole, errors);
+            self.shift(&whole, gone, errors);
         }
     }
 }

@@ -15,14 +15,14 @@ use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{
     Model, ObservationAt, Step, TransitionAt, pull_back_observation, pull_back_transition,
 };
-use crate::optim::Objective;
+use crate::optim::{Bounds, Objective};
 use crate::scalar::Scalar;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DefaultAllocator, Dim};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One row of a window.
@@ -125,6 +125,31 @@ impl ProcessFactor {
         }
     }
 
+    /// As a matrix, n x n.
+    pub(crate) fn matrix(&self) -> DMatrix<f64> {
+        match self {
+            Self::Diagonal(c) => DMatrix::from_diagonal(&DVector::from_column_slice(c)),
+            Self::Dense(c) => c.clone(),
+        }
+    }
+
+    /// Changes z by what moves x + C z by `by`, where C can.
+    fn bend(&self, z: &mut [f64], by: &[f64]) {
+        match self {
+            Self::Diagonal(c) => {
+                for ((z, &by), &c) in z.iter_mut().zip(by).zip(c) {
+                    *z += if c > 0.0 { by / c } else { 0.0 };
+                }
+            }
+            Self::Dense(c) => {
+                let change = c.clone().lu().solve(&DVector::from_column_slice(by));
+                for (z, d) in z.iter_mut().zip(change.iter().flatten()) {
+                    *z += if d.is_finite() { *d } else { 0.0 };
+                }
+            }
+        }
+    }
+
     /// z + C' w
     fn pull<S: Scalar>(&self, w: &[S], z: &[S], out: &mut [S]) {
         out.copy_from_slice(z);
@@ -211,22 +236,33 @@ where
 
     /// The path from `x`.
     pub(crate) fn follow(&mut self, x: &[S]) {
-        let n = self.n;
-        self.path[..n].copy_from_slice(&x[..n]);
-        for (j, row) in self.rows.iter().enumerate().skip(1) {
-            let (before, at) = self.path.split_at_mut(j * n);
-            let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
-            if row.moves {
-                self.model.transition(before, &row.u, &row.step, at);
-            } else {
-                at.copy_from_slice(before);
-            }
-            if let Some(factors) = &self.factors
-                && row.bends()
-            {
-                factors[j].add(&x[j * n..][..n], at);
-            }
+        self.path[..self.n].copy_from_slice(&x[..self.n]);
+        for j in 1..self.rows.len() {
+            self.reach(x, j);
         }
+    }
+
+    /// The state of the path at row `j`, from that at the row before.
+    fn reach(&mut self, x: &[S], j: usize) {
+        let (n, row) = (self.n, &self.rows[j]);
+        let (before, at) = self.path.split_at_mut(j * n);
+        let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
+        if row.moves {
+            self.model.transition(before, &row.u, &row.step, at);
+        } else {
+            at.copy_from_slice(before);
+        }
+        if let Some(factors) = &self.factors
+            && row.bends()
+        {
+            factors[j].add(&x[j * n..][..n], at);
+        }
+    }
+
+    /// How the path may bend on the way to row `j`, if it may.
+    pub(crate) fn bend(&self, j: usize) -> Option<&ProcessFactor> {
+        let bends = j > 0 && self.rows[j].bends();
+        self.factors.as_ref().filter(|_| bends).map(|factors| &*factors[j])
     }
 
     /// Calls `f` with the loss of row `j`, if something is measured there.
@@ -321,6 +357,25 @@ impl<M: Model, L: Likelihood> WindowLoss<'_, M, L, f64>
 where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
+    /// The path from `x`, whose increments are changed so that it stays inside a box, as far as they can.
+    pub(crate) fn follow_within(&mut self, x: &mut [f64], bounds: &Bounds) {
+        let n = self.n;
+        self.path[..n].copy_from_slice(&x[..n]);
+        let mut by = vec![0.0; n];
+        for j in 1..self.rows.len() {
+            self.reach(x, j);
+            by.copy_from_slice(self.state(j));
+            bounds.project(&mut by);
+            by.iter_mut().zip(self.state(j)).for_each(|(to, from)| *to -= from);
+            if by.iter().any(|by| *by != 0.0)
+                && let Some(factor) = self.bend(j)
+            {
+                factor.bend(&mut x[j * n..][..n], &by);
+                self.reach(x, j);
+            }
+        }
+    }
+
     /// Writes the Gauss-Newton curvature times `v`, along the path that was followed last.
     pub(crate) fn curve(&mut self, v: &[f64], out: &mut [f64]) {
         let m = self.model.output_dim().value();

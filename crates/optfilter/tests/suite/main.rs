@@ -18,3 +18,4 @@ mod likelihoods;
 mod properties;
 mod smoother;
 mod window;
+mod window_weak;
