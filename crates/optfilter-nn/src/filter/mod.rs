@@ -34,7 +34,7 @@ pub use linearised::{Likelihood, Linearised};
 pub use low_rank::LowRank;
 pub use optfilter::filter::Memory;
 pub use particle::{Particle, ParticleError, disturb, losses};
-pub use start::{Converged, fit};
+pub use start::{Converged, fit, fit_until};
 pub use transition::Transition;
 pub use variational::{Variational, VariationalError};
 pub use window::{Past, Window, WindowError, WindowObjective};
