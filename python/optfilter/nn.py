@@ -34,9 +34,9 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _network, _saved, _stream
+from . import _network, _saved, _stream
 from ._arrays import Array, whole
-from ._estimator import Estimator, not_fitted
+from ._estimator import not_fitted
 from ._network import (
     ELU,
     Conv,
@@ -50,11 +50,11 @@ from ._network import (
     ReLU,
     Tanh,
 )
+from ._native import LEARNT, SINGLE, Native
 from ._progress import Progress
-from ._river import OneByOne, grown_weights
-from ._settings import to_json
+from ._river import OneByOne
 from ._stream import FollowResult, WeightsDiverged
-from .optimizers import Adam, Optimizer
+from .optimizers import Optimizer
 
 __all__ = [
     "ELU",
@@ -74,18 +74,7 @@ __all__ = [
 ]
 
 
-#: What is only there once something was learnt.
-_LEARNT = (
-    *("_engine", "_made", "_settings", "_flat", "_samples", "_keys"),
-    *("classes_", "feature_names_in_", "n_features_in_"),
-)
-
-
-#: The settings of a single filter, and what each is where another one was given.
-_SINGLE: dict[str, Any] = {"optimizer": Adam(1e-3), "steps": 10, "window": 0, "discount": 1.0, "carry": False}
-
-
-class Follower(Estimator, OneByOne):
+class Follower(Native, OneByOne):
     """A network with a filter over its weights, or with a bank of filters.
 
     Where none of ``optimizer``, ``steps``, ``window``, ``discount`` and ``carry`` is given, nothing has to be chosen: rules, rates over four
@@ -160,128 +149,12 @@ class Follower(Estimator, OneByOne):
         self.epochs = epochs
         self.seed = seed
 
-    # ---------------------------------------------------------------- the engine
-
-    def _given(self) -> list[str]:
-        """The settings of a single filter that were given."""
-        return [name for name in _SINGLE if getattr(self, name) is not None]
-
-    def _single(self) -> dict[str, Any]:
-        """All settings of a single filter."""
-        return {name: usual if getattr(self, name) is None else getattr(self, name) for name, usual in _SINGLE.items()}
-
-    def _spec(self, outputs: int, loss: str) -> Optional[str]:
-        """The single filter as the engine reads it; nothing for a bank."""
-        if not self._given() and not (loss == "squared" and outputs > 1):
-            return None
-        settings = self._single()
-        rule = settings.pop("optimizer")
-        if not isinstance(rule, Optimizer) or not hasattr(rule, "lr"):
-            raise ValueError(
-                f"optimizer: must be SGD, Adam, RMSProp, Adagrad or Adadelta of optfilter, not {rule!r}; "
-                "other rules work with optfilter.torch and optfilter.jax"
-            )
-        return to_json({"method": "imap", **rule._spec(), **settings})
-
-    def _described(self, made: tuple[list[int], int, str]) -> tuple[str, Optional[str], bool]:
-        return _network.describe(self.network), self._spec(*made[1:]), bool(self.scale)
-
-    def _engine_of(self, made: tuple[list[int], int, str], described: tuple[str, Optional[str], bool]) -> Any:
-        """An engine that has learnt nothing: a single filter, or a bank."""
-        (shape, outputs, loss), (network, spec, scale) = made, described
-        seed = whole("seed", self.seed, least=0, most=2**64 - 1)
-        scale = scale and (len(shape) == 1 or spec is None)  # the bank leaves images as they are by itself
-        if spec is None:
-            classes = {"squared": 0, "binary": 2}.get(loss, outputs)
-            return _core.CoreBank(network, shape, classes, scale, seed)
-        return _core.CoreFollower(network, shape, outputs, loss, spec, scale, seed)
-
-    def _build(self, *made: Any) -> Any:
-        return self._engine_of(made, self._described(made))
-
     @property
     def shares_(self) -> tuple[tuple[str, float], ...]:
         """Of a bank: its settings with their shares in what is predicted, the largest first."""
         if not self._banked:
             raise AttributeError("shares_: there are none, because this is a single filter or has learnt nothing yet")
         return tuple(self._engine.shares)
-
-    @property
-    def _banked(self) -> bool:
-        return hasattr(self, "_engine") and isinstance(self._engine, _core.CoreBank)
-
-    def _begin(self, X: Array, y: NDArray[Any], classes: Any, names: Optional[list[str]]) -> None:
-        """Everything that the first samples say; nothing is changed where something is wrong."""
-        if self.task not in (None, "classification", "regression"):
-            raise ValueError(f"task: must be 'classification' or 'regression', not {self.task!r}")
-        shape = _network.sample_shape(X)
-        known = None
-        if self.task == "classification" or (self.task is None and (classes is not None or _network.are_classes(y))):
-            known = np.unique(_network.class_labels(y if classes is None else np.asarray(classes)))
-            outputs, loss = (1, "binary") if len(known) <= 2 else (len(known), "classes")
-        else:
-            outputs, loss = _network.number_labels(y).shape[1], "squared"
-        engine = self._build(shape, outputs, loss)
-        if self.weights is not None:
-            with open(self.weights, "rb") as file:
-                engine.read_safetensors(file.read())
-        self._engine = engine
-        self._made = (shape, outputs, loss)
-        self._settings = self._described(self._made)
-        self._flat = y.ndim == 1
-        self._samples = 0
-        self.n_features_in_ = int(np.prod(shape))
-        for name, value in (("classes_", known), ("feature_names_in_", names)):
-            if value is not None:
-                setattr(self, name, np.asarray(value, dtype=object) if name == "feature_names_in_" else value)
-            elif hasattr(self, name):
-                delattr(self, name)
-
-    def _renew(self) -> None:
-        """An engine of the present settings with the weights and the scaling of the old one."""
-        described = self._described(self._made)
-        if self._settings == described:
-            return
-        if self._settings[0] != described[0]:
-            raise ValueError("network: cannot change once weights were learnt; use fit, or a new Follower")
-        engine = self._build(*self._made)
-        engine.set_weights(self._engine.weights, self._engine.updates)
-        if self.scale:
-            engine.set_scaling(*self._engine.scaling, float(self._samples))
-        self._engine, self._settings = engine, described
-
-    @property
-    def _classifies(self) -> bool:
-        return self._made[2] != "squared"
-
-    def _read(self, X: Any) -> tuple[Array, Optional[list[str]]]:
-        """Samples, checked against those before; and the names of their columns, where they have some."""
-        names = None
-        if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
-            names = [str(name) for name in X.columns]
-        array = _network.samples(X)
-        if hasattr(self, "_engine"):
-            known = getattr(self, "feature_names_in_", None)
-            if names is not None and known is not None and names != known.tolist():
-                raise ValueError(
-                    "X: The feature names should match those that were passed during fit: "
-                    f"{known.tolist()}, not {names}"
-                )
-            if _network.sample_shape(array) != self._made[0]:
-                n = int(np.prod(array.shape[1:]))
-                raise ValueError(
-                    f"X: samples of shape {array.shape[1:]}, but those before had {self._made[0]}: X has {n} features, "
-                    f"but Follower is expecting {self.n_features_in_} features as input"
-                )
-        return array, names
-
-    def _coded(self, y: NDArray[Any]) -> tuple[Optional[NDArray[np.uint32]], Optional[Array]]:
-        if self._classifies:
-            return _network.codes(_network.class_labels(y), self.classes_), None
-        values = _network.number_labels(y)
-        if values.shape[1] != self._made[1]:
-            raise ValueError(f"y: {values.shape[1]} numbers for each sample; {self._made[1]} are needed")
-        return None, values
 
     # ---------------------------------------------------------------- scikit-learn's manner
 
@@ -293,19 +166,10 @@ class Follower(Estimator, OneByOne):
         most = whole("epochs", self.epochs, least=0, most=2**32 - 1)
         fresh._engine.settle(X, *fresh._coded(y), most, 1e-5)
         fresh._samples = len(X)
-        for name in _LEARNT:
+        for name in LEARNT:
             self.__dict__.pop(name, None)
         self.__dict__.update({k: v for k, v in fresh.__dict__.items() if k not in self._names()})
         return self
-
-    def _pair(self, X: Any, y: Any) -> tuple[Array, NDArray[Any], Optional[list[str]]]:
-        array, names = self._read(X)
-        if y is None:
-            raise ValueError("y: This estimator requires y to be passed, but the target y is None")
-        if not np.isfinite(array).all():
-            sample = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise ValueError(f"X: sample {sample} contains NaN or infinity")
-        return array, _network.labels(y, len(array)), names
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Follower:
         """Time passes by one step, and the labels of its samples arrive; ``y=None``: none did, and nothing is learnt.
@@ -413,25 +277,6 @@ class Follower(Estimator, OneByOne):
         shares = self.shares_ if self._banked else ()
         return FollowResult(time=times, n=n, classification=self._classifies, shares=shares, **scores)
 
-    # ---------------------------------------------------------------- river's manner
-
-    def _grow(self, new: NDArray[Any]) -> None:
-        """One more class: what was learnt of the others stays; the optimizer's memory and the window begin anew."""
-        if (new.dtype.kind in "US") != (self.classes_.dtype.kind in "US"):
-            _network.codes(new, self.classes_)  # says what is wrong
-        classes = np.concatenate([self.classes_, new])
-        if len(classes) > 2:
-            made = (self._made[0], len(classes), "classes")
-            if self._banked:
-                self._engine.grow(len(classes))
-            else:
-                engine = self._build(*made)
-                engine.set_weights(grown_weights(self._engine, engine), self._engine.updates)
-                engine.set_scaling(*self._engine.scaling, float(self._samples))
-                self._engine = engine
-            self._made = made
-        self.classes_ = classes
-
     # ---------------------------------------------------------------- saved
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
@@ -448,18 +293,8 @@ class Follower(Estimator, OneByOne):
     @classmethod
     def load(cls, path: Union[str, os.PathLike[str]]) -> Follower:
         """A follower that :meth:`save` or ``optfilter adapt --save`` wrote."""
-        return _saved.read(cls, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {k: v for k, v in self.__dict__.items() if k != "_engine"}
-        return {**state, "_kept": self._engine.save()} if hasattr(self, "_engine") else state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept", None)
-        self.__dict__.update(state)
-        if kept is not None:
-            self._engine = self._engine_of(self._made, self._settings)
-            self._engine.load(kept)
+        made: Follower = _saved.read(cls, path)
+        return made
 
 
 def follow(
@@ -486,8 +321,8 @@ def follow(
     >>> follow(X, X[:, 0] > 0, network="linear").shares[0][0].split()[0] in ("adam", "gd")
     True
     """
-    if auto is False and not any(settings.get(name) is not None for name in _SINGLE):
-        settings["steps"] = _SINGLE["steps"]
+    if auto is False and not any(settings.get(name) is not None for name in SINGLE):
+        settings["steps"] = SINGLE["steps"]
     follower = Follower(**settings)
     if auto:
         if follower._given():

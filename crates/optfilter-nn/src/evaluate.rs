@@ -163,18 +163,7 @@ impl<E: Real> Evaluator<E> {
 
     /// The loss of several batches, each with a factor: their weighted sum, or (reduction of the first) the weighted mean.
     pub fn loss_over(&mut self, weights: &[E], parts: &[(Minibatch<'_, E>, E)]) -> E {
-        self.load(weights, false);
-        let mut scrap = std::mem::take(&mut self.slope);
-        let (mut sum, mut count) = (E::zero(), 0.0);
-        for (batch, factor) in parts {
-            for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-                self.sample(x, false);
-                sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut scrap);
-            }
-            count += factor.to_double() * self.count(batch) as f64;
-        }
-        self.slope = scrap;
-        sum * scale(parts, count)
+        self.over(weights, parts, None)
     }
 
     /// The loss of a batch; its derivative by the weights goes to `out`.
@@ -189,25 +178,42 @@ impl<E: Real> Evaluator<E> {
         parts: &[(Minibatch<'_, E>, E)],
         out: &mut [E],
     ) -> E {
-        self.load(weights, true);
-        self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+        self.over(weights, parts, Some(out))
+    }
+
+    /// Every sample forward, and back as well where a derivative is asked for.
+    fn over(
+        &mut self,
+        weights: &[E],
+        parts: &[(Minibatch<'_, E>, E)],
+        out: Option<&mut [E]>,
+    ) -> E {
+        let back = out.is_some();
+        self.load(weights, back);
+        if back {
+            self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+        }
         let mut dz = std::mem::take(&mut self.slope);
         let (mut sum, mut count) = (E::zero(), 0.0);
         for (batch, factor) in parts {
             for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-                self.sample(x, true);
+                self.sample(x, back);
                 sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut dz);
-                if *factor != E::one() {
-                    dz.iter_mut().for_each(|d| *d = *d * *factor);
+                if back {
+                    if *factor != E::one() {
+                        dz.iter_mut().for_each(|d| *d = *d * *factor);
+                    }
+                    self.back(&dz);
                 }
-                self.back(&dz);
             }
             count += factor.to_double() * self.count(batch) as f64;
         }
         self.slope = dz;
         let scale = scale(parts, count);
-        for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-            packed.unload(scale, out);
+        if let Some(out) = out {
+            for packed in self.stages.iter_mut().filter_map(Stage::weights) {
+                packed.unload(scale, out);
+            }
         }
         sum * scale
     }
