@@ -6,7 +6,7 @@
 
 use crate::kernel::{Aligned, Level, Loss, Real, Reduction, Targets};
 use crate::network::{Network, NetworkError};
-use crate::stage::{Form, Stage, plan};
+use crate::stage::{Form, Packed, Stage, plan};
 
 /// Samples and labels, checked against a network.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +108,11 @@ impl<E: Real> Evaluator<E> {
         }
     }
 
+    /// The instruction set it runs on.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
     /// Numbers of a sample.
     pub fn sample_len(&self) -> usize {
         self.sample_len
@@ -186,12 +191,15 @@ impl<E: Real> Evaluator<E> {
         &mut self,
         weights: &[E],
         parts: &[(Minibatch<'_, E>, E)],
-        out: Option<&mut [E]>,
+        mut out: Option<&mut [E]>,
     ) -> E {
         let back = out.is_some();
         self.load(weights, back);
+        // The derivative of one sample alone is written to its places without a sum, where the layer knows how.
+        let alone = matches!(parts, [(batch, factor)]
+            if *factor == E::one() && batch.samples.len() == self.sample_len);
         if back {
-            self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+            self.summed(alone).for_each(|p| p.clear());
         }
         let mut dz = std::mem::take(&mut self.slope);
         let (mut sum, mut count) = (E::zero(), 0.0);
@@ -203,7 +211,7 @@ impl<E: Real> Evaluator<E> {
                     if *factor != E::one() {
                         dz.iter_mut().for_each(|d| *d = *d * *factor);
                     }
-                    self.back(&dz);
+                    self.back(&dz, if alone { out.as_deref_mut() } else { None });
                 }
             }
             count += factor.to_double() * self.count(batch) as f64;
@@ -211,15 +219,19 @@ impl<E: Real> Evaluator<E> {
         self.slope = dz;
         let scale = scale(parts, count);
         if let Some(out) = out {
-            for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-                packed.unload(scale, out);
-            }
+            self.summed(alone).for_each(|packed| packed.unload(scale, out));
         }
         sum * scale
     }
 
-    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added.
-    fn back(&mut self, dz: &[E]) {
+    /// The weights of the stages that add derivatives up: of a sample `alone`, those that cannot write them at once.
+    fn summed(&mut self, alone: bool) -> impl Iterator<Item = &mut Packed<E>> {
+        let adds = move |stage: &&mut Stage<E>| !(alone && stage.puts());
+        self.stages.iter_mut().filter(adds).filter_map(Stage::weights)
+    }
+
+    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added, or written to `flat`.
+    fn back(&mut self, dz: &[E], mut flat: Option<&mut [E]>) {
         // A stage passes its derivative on only if some stage before it has weights.
         let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
         if let Some(stage) = self.stages.last_mut() {
@@ -232,7 +244,7 @@ impl<E: Real> Evaluator<E> {
                 Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
                 None => (&self.input[..], None),
             };
-            rest[0].backward(self.level, x, dx);
+            rest[0].backward(self.level, x, dx, flat.as_deref_mut());
         }
     }
 
@@ -247,7 +259,7 @@ impl<E: Real> Evaluator<E> {
             self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
             dz.fill(E::zero());
             dz[o] = E::one();
-            self.back(&dz);
+            self.back(&dz, None);
             for packed in self.stages.iter_mut().filter_map(Stage::weights) {
                 packed.unload(E::one(), row);
             }

@@ -2,7 +2,7 @@
 
 use crate::kernel::{
     Aligned, AnyConv, AnyPool, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward,
-    conv_pool_forward, dense_backward, dense_forward, pool_backward, pool_forward, round_up,
+    conv_pool_forward, dense_backward, dense_forward, outer, pool_backward, pool_forward, round_up,
 };
 use crate::layer::{Layer, Shape};
 use crate::network::Network;
@@ -166,10 +166,14 @@ impl<E: Real> Packed<E> {
     pub fn load(&mut self, flat: &[E], transpose: bool) {
         self.bias[..self.outputs.0].copy_from_slice(&flat[self.bias_at..][..self.outputs.0]);
         let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
-        for (row, values) in kernel.chunks_exact(self.outputs.0).enumerate() {
-            let (k, i) = (row / self.inputs.0, row % self.inputs.0);
-            self.w[(k * self.inputs.1 + i) * self.outputs.1..][..self.outputs.0]
-                .copy_from_slice(values);
+        if (self.inputs.0, self.outputs.0) == (self.inputs.1, self.outputs.1) {
+            self.w.copy_from_slice(kernel); // nothing is padded
+        } else {
+            for (row, values) in kernel.chunks_exact(self.outputs.0).enumerate() {
+                let (k, i) = (row / self.inputs.0, row % self.inputs.0);
+                self.w[(k * self.inputs.1 + i) * self.outputs.1..][..self.outputs.0]
+                    .copy_from_slice(values);
+            }
         }
         if !transpose {
             return;
@@ -188,6 +192,16 @@ impl<E: Real> Packed<E> {
     pub fn clear(&mut self) {
         self.dwt.fill(E::zero());
         self.dbias.fill(E::zero());
+    }
+
+    /// Writes the derivative of a single sample, with the dense layer's input `x` and the derivative `g` by its output, to its places in
+    /// the flat vector: what [`Packed::clear`], the way back and [`Packed::unload`] would write.
+    fn put(&self, level: Level, x: &[E], g: &[E], flat: &mut [E]) {
+        let g = &g[..self.outputs.0];
+        let bias = flat[self.bias_at..].iter_mut();
+        bias.zip(g).for_each(|(to, g)| *to = *g + E::zero()); // plus zero: no negative one
+        let kernel = &mut flat[self.kernel_at..][..self.inputs.0 * self.outputs.0];
+        outer(level, x, g, kernel);
     }
 
     /// Writes the accumulated derivative to its places in the flat vector, times `scale`.
@@ -381,8 +395,20 @@ impl<E: Real> Stage<E> {
         }
     }
 
-    /// Adds the derivatives by the weights and, where wanted, writes those by the input, from `self.dout`.
-    pub fn backward(&mut self, level: Level, x: &[E], mut dx: Option<&mut [E]>) {
+    /// Whether the derivative of a single sample can be written to its places at once.
+    pub fn puts(&self) -> bool {
+        matches!(self.work, Work::Dense { .. })
+    }
+
+    /// Adds the derivatives by the weights and, where wanted, writes those by the input, from `self.dout`. Of a single sample, where
+    /// `flat` is given, a stage that [`Stage::puts`] writes its derivative there instead.
+    pub fn backward(
+        &mut self,
+        level: Level,
+        x: &[E],
+        mut dx: Option<&mut [E]>,
+        flat: Option<&mut [E]>,
+    ) {
         self.activation.backward(&self.out, &mut self.dout);
         if let Some(dx) = dx.as_deref_mut() {
             dx.fill(E::zero());
@@ -403,7 +429,14 @@ impl<E: Real> Stage<E> {
                 }
             }
             Work::Dense { weights: p } => {
-                dense_backward(level, x, &p.wt, &self.dout, &mut p.dwt, &mut p.dbias, dx)
+                let sums = match flat {
+                    Some(flat) => {
+                        p.put(level, x, &self.dout, flat);
+                        None
+                    }
+                    None => Some((&mut p.dwt[..], &mut p.dbias[..])),
+                };
+                dense_backward(level, x, &p.wt, &self.dout, sums, dx)
             }
             Work::Pool => {
                 if let (Shape::Image { height, width, .. }, Some(dx)) = (self.input.shape, dx) {

@@ -277,8 +277,8 @@ impl Bank {
         self.members.iter_mut().filter(|m| m.net > 0).for_each(|m| m.evidence -= BEHIND);
     }
 
-    /// Time passes, labels arrive. False if no member has finite weights: then nothing has changed.
-    pub fn learn(&mut self, batch: &Minibatch<'_, f32>) -> Result<bool, AdaptError> {
+    /// Time passes, labels arrive. False if no member has finite weights: then nothing has changed, if it was done carefully.
+    pub fn learn(&mut self, batch: &Minibatch<'_, f32>, careful: bool) -> Result<bool, AdaptError> {
         let n = self.evaluators[0].count(batch);
         if self.predicted != batch.samples {
             self.run(batch.samples, n);
@@ -289,7 +289,7 @@ impl Bank {
         let mut aside: Vec<(usize, Aside)> = Vec::new();
         let mut sound = false;
         for (i, m) in self.members.iter_mut().enumerate().rev() {
-            if !sound {
+            if careful && !sound {
                 aside.push((i, m.aside()?));
             }
             let mut gained = 0.0;

@@ -67,7 +67,7 @@ impl CoreBank {
     fn begin(&self, state: &mut State, weights: Vec<f32>) -> PyResult<()> {
         let classes = state.follower.classes();
         let begun = Follower::begin(self.shape, classes, &self.setup, Some(weights));
-        *state = State { follower: begun.map_err(|e| wrong(&e))?, updates: 0 };
+        *state = State { follower: begun.map_err(|e| wrong(&e))?.carefully(), updates: 0 };
         Ok(())
     }
 }
@@ -98,7 +98,8 @@ impl CoreBank {
             AdaptError::Network(error) => super::network_error(error),
             other => wrong(&other),
         })?;
-        Ok(Self { shape, setup, state: Mutex::new(State { follower, updates: 0 }) })
+        let state = State { follower: follower.carefully(), updates: 0 };
+        Ok(Self { shape, setup, state: Mutex::new(state) })
     }
 
     /// Probabilities (n, classes) or numbers (n, 1), mixed by the present shares.

@@ -1,9 +1,9 @@
 //! What a follower remembers, and one time step of it.
 
 use super::scale::Scaler;
-use optfilter::optim::{Adam, AnyOptimizer, AnyState, Optimizer, descend};
+use optfilter::optim::{Adam, AnyOptimizer, AnyState, Optimizer};
 use optfilter_nn::adapt::Score;
-use optfilter_nn::filter::{Past, Window, WindowObjective, fit_until};
+use optfilter_nn::filter::{Past, Window, WindowObjective, descend_at, fit_until};
 use optfilter_nn::{Evaluator, Loss, Minibatch, Network, NetworkError, Reduction, Targets};
 
 /// How the weights follow.
@@ -174,13 +174,16 @@ impl Moving {
         self.past.advance();
         self.past.put(&batch);
         let parts = self.past.parts(&batch);
-        let mut objective = WindowObjective::new(&mut self.evaluator, &parts);
+        let floor = if rules.carry { 1e-17 } else { 0.0 };
+        let level = self.evaluator.level();
+        let mut objective =
+            WindowObjective::new(&mut self.evaluator, &parts).with_floor(Some(floor));
         for _ in 0..rules.steps {
             if stop() {
                 return Err(Failure::Stopped);
             }
             let (weights, memory) = (&mut self.weights, &mut self.memory);
-            descend(&rules.rule, &mut objective, weights, memory, 1);
+            descend_at(level, &rules.rule, &mut objective, (weights, memory), 1);
         }
         match self.weights.iter().all(|w| w.is_finite()) {
             true => Ok(()),
