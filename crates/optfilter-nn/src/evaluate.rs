@@ -195,23 +195,21 @@ impl<E: Real> Evaluator<E> {
     ) -> E {
         let back = out.is_some();
         self.load(weights, back);
-        // The derivative of one sample alone is written to its places without a sum, where the layer knows how.
-        let alone = matches!(parts, [(batch, factor)]
-            if *factor == E::one() && batch.samples.len() == self.sample_len);
         if back {
-            self.summed(alone).for_each(|p| p.clear());
+            self.sums().for_each(|p| p.clear());
         }
         let mut dz = std::mem::take(&mut self.slope);
-        let (mut sum, mut count) = (E::zero(), 0.0);
+        let (mut sum, mut count, mut add) = (E::zero(), 0.0, false);
         for (batch, factor) in parts {
             for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
                 self.sample(x, back);
                 sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut dz);
-                if back {
+                if let Some(out) = out.as_deref_mut() {
                     if *factor != E::one() {
                         dz.iter_mut().for_each(|d| *d = *d * *factor);
                     }
-                    self.back(&dz, if alone { out.as_deref_mut() } else { None });
+                    self.back(&dz, (out, add));
+                    add = true;
                 }
             }
             count += factor.to_double() * self.count(batch) as f64;
@@ -219,19 +217,30 @@ impl<E: Real> Evaluator<E> {
         self.slope = dz;
         let scale = scale(parts, count);
         if let Some(out) = out {
-            self.summed(alone).for_each(|packed| packed.unload(scale, out));
+            if !add {
+                out.fill(E::zero()); // there was no sample
+            }
+            self.finish(scale, out);
         }
         sum * scale
     }
 
-    /// The weights of the stages that add derivatives up: of a sample `alone`, those that cannot write them at once.
-    fn summed(&mut self, alone: bool) -> impl Iterator<Item = &mut Packed<E>> {
-        let adds = move |stage: &&mut Stage<E>| !(alone && stage.puts());
-        self.stages.iter_mut().filter(adds).filter_map(Stage::weights)
+    /// The weights of the stages that sum derivatives up in a layout of their own.
+    fn sums(&mut self) -> impl Iterator<Item = &mut Packed<E>> {
+        self.stages.iter_mut().filter(|stage| !stage.puts()).filter_map(Stage::weights)
     }
 
-    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added, or written to `flat`.
-    fn back(&mut self, dz: &[E], mut flat: Option<&mut [E]>) {
+    /// Brings all derivatives to their places, times `scale`.
+    fn finish(&mut self, scale: E, out: &mut [E]) {
+        self.sums().for_each(|packed| packed.unload(scale, out));
+        if scale != E::one() {
+            let put = self.stages.iter_mut().filter(|stage| stage.puts());
+            put.filter_map(Stage::weights).for_each(|packed| packed.rescale(scale, out));
+        }
+    }
+
+    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added, or written to `flat` (or added there).
+    fn back(&mut self, dz: &[E], (flat, add): (&mut [E], bool)) {
         // A stage passes its derivative on only if some stage before it has weights.
         let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
         if let Some(stage) = self.stages.last_mut() {
@@ -244,7 +253,7 @@ impl<E: Real> Evaluator<E> {
                 Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
                 None => (&self.input[..], None),
             };
-            rest[0].backward(self.level, x, dx, flat.as_deref_mut());
+            rest[0].backward(self.level, x, dx, (&mut *flat, add));
         }
     }
 
@@ -256,13 +265,11 @@ impl<E: Real> Evaluator<E> {
             // Activations are overwritten on the way back, so each output goes forward anew.
             self.sample(sample, true);
             out.copy_from_slice(self.last());
-            self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+            self.sums().for_each(|p| p.clear());
             dz.fill(E::zero());
             dz[o] = E::one();
-            self.back(&dz, None);
-            for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-                packed.unload(E::one(), row);
-            }
+            self.back(&dz, (&mut *row, false));
+            self.finish(E::one(), row);
         }
         self.slope = dz;
     }

@@ -18,6 +18,9 @@
 //! Work and memory are those of the members together; a bank of [`BankOptions::size`] members costs about that many
 //! single filters. The draws of variations come from a stream named by the seed, so that a run can be repeated and resumed.
 //!
+//! Rejected: members far behind that learn from every fourth or eighth time step only. It saves less than a third of the work and costs 0.005 to 0.016 nats
+//! where the world jumps (`jumping` of the example `hindsight`), when somebody who was far behind is needed at once.
+//!
 //! Kin: dynamic model averaging (Raftery, Karny and Ettler 2010), whose forgetting this is; population-based training (Jaderberg
 //! et al. 2017) for the replacement.
 

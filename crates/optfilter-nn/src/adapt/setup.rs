@@ -229,7 +229,7 @@ impl Setup {
         self.check_belief()?;
         let setting = |e: &dyn std::fmt::Display| AdaptError::Setting(e.to_string());
         // Memory that is carried decays for as long as a unit is off; see `WindowObjective::with_floor`.
-        let floor = if self.memory == Memory::Carry { 1e-17 } else { 0.0 };
+        let floor = if self.memory == Memory::Carry { 1e-30 } else { 0.0 };
         Ok(match self.method {
             // A bank is no single filter; it makes those of its members.
             WeightMethod::Static | WeightMethod::Auto => Box::new(Static(start)),

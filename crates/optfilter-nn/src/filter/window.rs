@@ -187,7 +187,7 @@ pub struct WindowObjective<'a, E: Weight> {
 }
 
 /// A derivative below this moves no weight of a network, but its square is near the smallest numbers of single precision.
-const LEAST: f64 = 1e-16;
+const LEAST: f64 = 1e-17;
 
 impl<'a, E: Weight> WindowObjective<'a, E> {
     /// Over the [parts](Past::parts) of a window.
@@ -195,10 +195,10 @@ impl<'a, E: Weight> WindowObjective<'a, E> {
         Self { evaluator, parts, floor: None }
     }
 
-    /// Derivatives below 1e-16 become `floor`, for speed: arithmetic with denormal numbers is a hundred times slower. Where a
-    /// network is all but certain, derivatives are so small that their squares are denormal: with a floor of zero they are nothing. Behind a unit that
-    /// is off every derivative is zero, and there the running means of a rule that carries them decay until they are denormal, where they
-    /// stay: a floor of 1e-17 keeps them above, and is too small to move any weight that is not itself as small.
+    /// Derivatives below 1e-17 become `floor`, for speed: arithmetic with denormal numbers is a hundred times slower. Where a
+    /// network is all but certain, derivatives are so small that their squares are denormal: with a floor of zero they are nothing. Behind a unit
+    /// that is off every derivative is zero, and there the running mean of a rule that carries it decays until it is denormal, where it stays: a
+    /// floor of 1e-30 keeps it above, and is too small to move any weight that is not itself zero.
     pub fn with_floor(mut self, floor: Option<E>) -> Self {
         self.floor = floor;
         self

@@ -174,7 +174,7 @@ impl Moving {
         self.past.advance();
         self.past.put(&batch);
         let parts = self.past.parts(&batch);
-        let floor = if rules.carry { 1e-17 } else { 0.0 };
+        let floor = if rules.carry { 1e-30 } else { 0.0 };
         let level = self.evaluator.level();
         let mut objective =
             WindowObjective::new(&mut self.evaluator, &parts).with_floor(Some(floor));
