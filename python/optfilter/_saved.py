@@ -1,15 +1,17 @@
 """What belongs to saved weights: settings, scaling and classes, in the metadata of the safetensors file.
 
 The lines are those of the command line (``optfilter adapt --save``), one for each thing: ``network mlp:64,64``,
-``feature MEAN FACTOR`` in their order, ``class NAME`` in theirs; lines that a reader does not know are left alone.
+``feature MEAN FACTOR`` in their order, ``class NAME`` in theirs; lines that a reader does not know are left alone. A bank is
+``method auto`` and has no settings of a single filter.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +55,23 @@ def text(
     samples: int,
 ) -> str:
     """The lines for a follower."""
-    rule = optimizers.Adam(1e-3) if follower.optimizer is None else follower.optimizer
-    spec = rule._spec()
+    single: list[str] = ["method auto"]
+    if not follower._banked:
+        settings = follower._single()
+        spec = settings["optimizer"]._spec()
+        single = [
+            "method imap",
+            f"optimizer {spec.pop('optimizer')}",
+            f"lr {spec.pop('lr')!r}",
+            f"rule {json.dumps(spec)}",
+            f"carry {'true' if settings['carry'] else 'false'}",
+            f"window {settings['window']} {float(settings['discount'])!r}",
+            f"steps {settings['steps']}",
+        ]
     lines = [
         f"network {_network.describe(follower.network)}",
-        "method imap",
-        f"optimizer {spec.pop('optimizer')}",
-        f"lr {spec.pop('lr')!r}",
-        f"rule {json.dumps(spec)}",
-        f"carry {'true' if follower.carry else 'false'}",
+        *single,
         f"seed {follower.seed}",
-        f"window {follower.window} {float(follower.discount)!r}",
-        f"steps {follower.steps}",
         f"shape {' '.join(map(str, shape))}",
         f"samples {samples}",
         f"scale {'true' if follower.scale else 'false'}",
@@ -95,13 +102,14 @@ def parse(data: bytes, path: str) -> Saved:
     try:
         one = {key: values[0] for key, values in found.items()}
         settings["network"] = one["network"]
-        settings["optimizer"] = _RULES[one["optimizer"]](float(one["lr"]), json.loads(one.get("rule", "{}")))
-        settings["carry"] = one.get("carry") == "true"
+        if one.get("method") != "auto":
+            settings["optimizer"] = _RULES[one["optimizer"]](float(one["lr"]), json.loads(one.get("rule", "{}")))
+            settings["carry"] = one.get("carry") == "true"
+            settings["steps"] = int(one.get("steps", "50"))
+            window, _, discount = one.get("window", "0 1").partition(" ")
+            settings["window"], settings["discount"] = int(window), float(discount)
         settings["seed"] = int(one.get("seed", "0"))
         settings["scale"] = one.get("scale", "true") == "true"
-        settings["steps"] = int(one.get("steps", "50"))
-        window, _, discount = one.get("window", "0 1").partition(" ")
-        settings["window"], settings["discount"] = int(window), float(discount)
         pairs = {key: [(float(v.split()[0]), float(v.split()[1])) for v in found.get(key, [])] for key in ("feature", "target")}
         classes = None
         if "class" in found:
@@ -115,3 +123,33 @@ def parse(data: bytes, path: str) -> Saved:
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise ValueError(f"{path}: what it says of its settings is damaged ({error})") from None
     return Saved(settings, shape, pairs["feature"], pairs["target"], classes, samples)
+
+
+def write(follower: Any, path: Union[str, os.PathLike[str]]) -> None:
+    """Writes the weights of a follower, with all that belongs to them."""
+    engine, classes = follower._engine, getattr(follower, "classes_", None)
+    data = engine.to_safetensors(text(follower, follower._made[0], engine.scaling, classes, follower._samples))
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def read(cls: Any, path: Union[str, os.PathLike[str]]) -> Any:
+    """A follower of that class, as the file has it."""
+    with open(path, "rb") as file:
+        data = file.read()
+    saved = parse(data, os.fspath(path))
+    follower = cls(**saved.settings)
+    n = 0 if saved.classes is None else len(saved.classes)
+    outputs = saved.outputs if n == 0 else 1 if n <= 2 else n
+    loss = "squared" if n == 0 else "binary" if n <= 2 else "classes"
+    engine = follower._build(saved.shape, outputs, loss)
+    engine.read_safetensors(data)
+    if follower.scale and len(saved.shape) == 1:
+        engine.set_scaling(saved.features, saved.targets if n == 0 else [], float(saved.samples))
+    follower._engine, follower._made = engine, (saved.shape, outputs, loss)
+    follower._settings = follower._described(follower._made)
+    follower._flat, follower._samples = outputs == 1, saved.samples
+    follower.n_features_in_ = int(np.prod(saved.shape))
+    if saved.classes is not None:
+        follower.classes_ = saved.classes
+    return follower

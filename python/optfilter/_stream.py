@@ -261,12 +261,6 @@ def follow(
     return result_of(times, list(_walk(follower, X, y, slices, progress)), classification)
 
 
-def whole_numbers(y: Any) -> bool:
-    """Whether labels are classes: whole numbers, truth values or texts."""
-    kind = getattr(getattr(y, "dtype", None), "kind", None)
-    return (np.asarray(y).dtype.kind if kind is None else kind) in "iubUSO"
-
-
 def judge(z: Array, y: NDArray[Any], loss: float, classification: bool) -> Judged:
     """Scores outputs (samples first) against labels: one output is the log-odds of class 1, several are one per class."""
     n = len(y)

@@ -38,11 +38,12 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import _stream
+from ._foreign import ForeignFollower
 from ._rules import rule
-from ._stream import FollowResult, Judged, WeightsDiverged
-from .optimizers import Adam, Optimizer
+from ._stream import FollowResult, WeightsDiverged
+from .optimizers import Optimizer
 
 __all__ = ["FollowResult", "Follower", "WeightsDiverged"]
 
@@ -72,7 +73,7 @@ class _OurRule:
         return tree.unflatten([-change for change, _ in both]), (k, [memory for _, memory in both])
 
 
-class Follower:
+class Follower(ForeignFollower):
     """Parameters with a filter.
 
     Parameters
@@ -112,27 +113,17 @@ class Follower:
         jit: bool = True,
     ) -> None:
         jax = _jax()
-        for name, value in (("apply", apply), ("loss", loss)):
-            if not callable(value):
-                raise ValueError(f"{name}: must be a callable, not {value!r}")
-        if task not in (None, "classification", "regression"):
-            raise ValueError(f"task: must be 'classification' or 'regression', not {task!r}")
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f"reduction: must be 'mean' or 'sum', not {reduction!r}")
-        optimizer = Adam(1e-3) if optimizer is None else optimizer
-        if not isinstance(optimizer, Optimizer) and not (
-            hasattr(optimizer, "init") and hasattr(optimizer, "update")
-        ):
+        if not callable(apply):
+            raise ValueError(f"apply: must be a callable, not {apply!r}")
+        super().__init__(loss, optimizer, steps, window, discount, carry, task, reduction)
+        rule_like = hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")
+        if not isinstance(self.optimizer, Optimizer) and not rule_like:
             raise ValueError(f"optimizer: must be an optax rule or one of optfilter, not {optimizer!r}")
-        self.apply, self.loss, self.optimizer, self.task = apply, loss, optimizer, task
-        self.carry, self.jit, self.reduction = bool(carry), bool(jit), reduction
-        self.steps, self.window, self.discount = _stream.settings(steps, window, discount)
+        self.apply, self.jit = apply, bool(jit)
         #: The weights as they are.
         self.params = jax.tree.map(jax.numpy.asarray, params)
         if not jax.tree.leaves(self.params):
             raise ValueError("params: there are no weights")
-        self._batches: list[Any] = []
-        self._updates = 0
         self._prepare()
         self._memory = self._rule.init(self.params)
 
@@ -169,11 +160,6 @@ class Follower:
         self._gradient, self._one = compiled(jax.grad(one)), compiled(one)
         self._apply = compiled(self.apply)
 
-    @property
-    def updates(self) -> int:
-        """Number of batches that were learnt from."""
-        return self._updates
-
     def _placed(self, name: str, value: Any) -> Any:
         jax = _jax()
 
@@ -194,27 +180,15 @@ class Follower:
         """What the network says."""
         return self._apply(self.params, self._placed("X", X))
 
-    def partial_fit(self, X: Any, y: Any = None) -> Follower:
-        """Time passes by one step, and the labels of its samples arrive; ``y=None``: none did, and nothing is learnt.
-
-        A batch that does not fit, a loss or a weight that leaves the finite numbers raises, and everything is as before.
-        """
-        if y is None or _stream.count(X, y) == 0:
-            self._batches = [*self._batches, None][-(self.window + 1) :]
-            return self
-        batches = [*self._batches, (self._placed("X", X), self._placed("y", y))][-(self.window + 1) :]
-        params, memory = self._descend(batches)
-        self.params, self._batches = params, batches
+    def _learn(self, batches: list[Any]) -> None:
+        self.params, memory = self._descend(batches)
         if self.carry:
             self._memory = memory
-        self._updates += 1
-        return self
 
     def _descend(self, batches: list[Any]) -> tuple[Any, Any]:
         jax = _jax()
         memory = self._memory if self.carry else self._rule.init(self.params)
-        ages = range(len(batches) - 1, -1, -1)
-        counted = [(self.discount**age, b) for age, b in zip(ages, batches) if b is not None]
+        counted = self._weighed(batches)
         params = self.params
         newest = self._one(params, 1.0, *counted[-1][1])
         if newest.ndim:
@@ -238,24 +212,11 @@ class Follower:
             raise WeightsDiverged(self._updates, "a weight")
         return params, memory
 
-    def _classification(self, y: Any) -> bool:
-        return _stream.whole_numbers(y) if self.task is None else self.task == "classification"
+    def _numbers(self, z: Any) -> NDArray[Any]:
+        return np.asarray(z)
 
-    def _judge(self, X: Any, y: Any) -> Judged:
-        z, labels = self.predict(X), self._placed("y", y)
-        loss = float(self.loss(z, labels)) / (len(labels) if self.reduction == "sum" else 1)
-        return _stream.judge(np.asarray(z), np.asarray(labels), loss, self._classification(y))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Share of right classes, or R squared of numbers, at the present weights."""
-        _stream.count(X, y)
-        return _stream.level(np.asarray(self.predict(X)), np.asarray(self._placed("y", y)), self._classification(y))
-
-    def follow(
-        self, X: Any, y: Any, time: Any = None, *, every: int = 1, progress: Optional[bool] = None
-    ) -> FollowResult:
-        """Predicts, scores and then learns, time step after time step: samples of equal ``time``, or ``every`` rows."""
-        return _stream.follow(self, X, y, time, every, self._classification(y), progress)
+    def _labels(self, placed: Any) -> NDArray[Any]:
+        return np.asarray(placed)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimizer's memory and window as NumPy arrays; :meth:`load_state_dict` goes on from there."""
@@ -265,9 +226,7 @@ class Follower:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a :meth:`state_dict` of a follower with the same network and settings."""
         jax = _jax()
-        missing = {"params", "memory", "window", "updates"} - set(state)
-        if missing:
-            raise ValueError(f"state: lacks {', '.join(sorted(missing))}")
+        self._complete(state, "params", "memory", "window", "updates")
         here, there = (jax.tree.map(np.shape, p) for p in (self.params, state["params"]))
         if here != there:
             raise ValueError(f"state: its weights are {there}, those of this follower {here}")
@@ -287,8 +246,4 @@ class Follower:
         self.load_state_dict(saved)
 
     def __repr__(self) -> str:
-        made = self.optimizer if isinstance(self.optimizer, Optimizer) else type(self.optimizer).__name__
-        return (
-            f"Follower({made}, steps={self.steps}, window={self.window}, discount={self.discount:g}, "
-            f"carry={self.carry}, updates={self._updates})"
-        )
+        return f"Follower({self._named()}, {self._shown()})"

@@ -1,8 +1,9 @@
 """Networks that follow a drifting world, in scikit-learn's manner and in river's, computed in Rust.
 
 A :class:`Follower` predicts each time step *before* it learns from it: K optimizer steps from the present weights, down the
-discounted sum of the losses of the last L + 1 batches. ``docs/networks.md`` has the equations and says when to use what;
-:mod:`optfilter.torch` and :mod:`optfilter.jax` do the same with anyone's network.
+discounted sum of the losses of the last L + 1 batches. One that is given none of these settings is a *bank* of them, mixed by how well each has
+predicted lately. ``docs/networks.md`` has the equations and says when to use what; :mod:`optfilter.torch` and :mod:`optfilter.jax` do the
+same with anyone's network.
 
 >>> import numpy as np
 >>> import optfilter
@@ -11,6 +12,9 @@ discounted sum of the losses of the last L + 1 batches. ``docs/networks.md`` has
 >>> X = rng.normal(size=(800, 2))
 >>> time = np.repeat(np.arange(40), 20)                        # 40 time steps
 >>> y = np.where(X[:, 0] * np.cos(time / 10) + X[:, 1] * np.sin(time / 10) > 0, "up", "down")
+>>> nothing_chosen = Follower("mlp:8")
+>>> bool(nothing_chosen.follow(X, y, time).accuracy > 0.9), len(nothing_chosen.shares_)
+(True, 8)
 >>> follower = Follower("mlp:8", optimizer=optfilter.Adam(0.01), steps=10, window=3, carry=True)
 >>> result = follower.follow(X, y, time)
 >>> bool(result.accuracy > 0.9)
@@ -24,17 +28,15 @@ ValueError: y: unknown class np.str_('sideways') of sample 0; the classes are ['
 
 from __future__ import annotations
 
-import inspect
 import os
-import sys
-from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _network, _saved, _stream
-from ._arrays import Array, to_float_array, whole
+from . import _network, _saved, _stream
+from ._arrays import Array, whole
+from ._estimator import not_fitted
 from ._network import (
     ELU,
     Conv,
@@ -48,10 +50,11 @@ from ._network import (
     ReLU,
     Tanh,
 )
+from ._native import LEARNT, SINGLE, Native
 from ._progress import Progress
-from ._settings import to_json
+from ._river import OneByOne
 from ._stream import FollowResult, WeightsDiverged
-from .optimizers import Adam, Optimizer
+from .optimizers import Optimizer
 
 __all__ = [
     "ELU",
@@ -71,26 +74,13 @@ __all__ = [
 ]
 
 
-#: What is only there once something was learnt.
-_LEARNT = (
-    *("_engine", "_made", "_settings", "_flat", "_samples", "_keys"),
-    *("classes_", "feature_names_in_", "n_features_in_"),
-)
+class Follower(Native, OneByOne):
+    """A network with a filter over its weights, or with a bank of filters.
 
-
-class _NotFitted(ValueError, AttributeError):
-    """A prediction was asked for before anything was learnt."""
-
-
-def _not_fitted() -> Exception:
-    known = sys.modules.get("sklearn.exceptions")
-    kind: Any = getattr(known, "NotFittedError", _NotFitted)
-    made: Exception = kind("this Follower is not fitted yet: call partial_fit, fit or follow first")
-    return made
-
-
-class Follower:
-    """A network with a filter over its weights.
+    Where none of ``optimizer``, ``steps``, ``window``, ``discount`` and ``carry`` is given, nothing has to be chosen: rules, rates over four
+    decades, K and windows run side by side, a linear network beside the one asked for, and what is predicted is their mixture by how well
+    each has predicted lately (``shares_``). It is what ``optfilter adapt`` does by itself, to the bit. Each of the five settings makes a single filter,
+    the others at the defaults below. Several numbers per sample are always predicted by a single one.
 
     Parameters
     ----------
@@ -98,15 +88,15 @@ class Follower:
         ``"mlp:64,64"``, ``"linear"``, ``"cnn"`` (images), or layers: ``[Conv(8, size=5, stride=2), ReLU(), Dense(16), Tanh()]``,
         as text ``"conv:8,5,2 relu dense:16 tanh"``. The last dense layer, with an output for each class or number, is added.
     optimizer : optfilter.optimizers.Optimizer
-        The rule; its learning rate acts on the loss *summed* over a batch. By default Adam with a rate of 1e-3.
+        The rule; its learning rate acts on the loss *summed* over a batch. Of a single filter by default Adam with a rate of 1e-3.
     steps : int
-        K, for each batch.
+        K, for each batch; of a single filter by default 10.
     window : int
-        L, the number of past batches that are looked at again.
+        L, the number of past batches that are looked at again; of a single filter by default none.
     discount : float
-        g, how much a batch counts for each time step of its age.
+        g, how much a batch counts for each time step of its age; of a single filter by default 1.
     carry : bool
-        Whether the optimizer's memory goes on from batch to batch; else it begins anew with each.
+        Whether the optimizer's memory goes on from batch to batch; else (the default of a single filter) it begins anew with each.
     task : {"classification", "regression"}, optional
         By default texts and whole numbers are classes, other labels numbers.
     scale : bool
@@ -125,6 +115,8 @@ class Follower:
         The classes, once they are known.
     n_features_in_ : int
         Numbers of a sample.
+    shares_ : tuple of (str, float)
+        Of a bank: its settings with their shares in what is predicted, the largest first. A single filter has none.
     """
 
     classes_: NDArray[Any]
@@ -134,10 +126,10 @@ class Follower:
         self,
         network: NetworkLike = "mlp:64,64",
         optimizer: Optional[Optimizer] = None,
-        steps: int = 10,
-        window: int = 0,
-        discount: float = 1.0,
-        carry: bool = False,
+        steps: Optional[int] = None,
+        window: Optional[int] = None,
+        discount: Optional[float] = None,
+        carry: Optional[bool] = None,
         *,
         task: Optional[str] = None,
         scale: bool = True,
@@ -157,146 +149,12 @@ class Follower:
         self.epochs = epochs
         self.seed = seed
 
-    # ---------------------------------------------------------------- settings, as scikit-learn has them
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name."""
-        return {name: getattr(self, name) for name in self._names()}
-
-    def set_params(self, **params: Any) -> Follower:
-        """Other settings; weights and scaling stay, what the optimizer remembers and the window begin anew."""
-        for name, value in params.items():
-            if name not in self._names():
-                raise ValueError(f"{name}: is not a setting; there are {', '.join(self._names())}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        default = {name: p.default for name, p in inspect.signature(type(self).__init__).parameters.items()}
-        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if not _same(v, default[k])]
-        return f"Follower({', '.join(changed)})"
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_engine")
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
-
-        kind = {"classification": "classifier", "regression": "regressor"}.get(self.task or "")
-        return Tags(
-            estimator_type=kind,
-            target_tags=TargetTags(required=True, multi_output=self.task == "regression"),
-            classifier_tags=ClassifierTags() if kind == "classifier" else None,
-            regressor_tags=RegressorTags() if kind == "regressor" else None,
-            input_tags=InputTags(three_d_array=True),
-        )
-
     @property
-    def _estimator_type(self) -> Optional[str]:
-        return {"classification": "classifier", "regression": "regressor"}.get(self.task or "")
-
-    # ---------------------------------------------------------------- the engine
-
-    def _spec(self) -> str:
-        rule = Adam(1e-3) if self.optimizer is None else self.optimizer
-        if not isinstance(rule, Optimizer) or not hasattr(rule, "lr"):
-            raise ValueError(
-                f"optimizer: must be SGD, Adam, RMSProp, Adagrad or Adadelta of optfilter, not {rule!r}; "
-                "other rules work with optfilter.torch and optfilter.jax"
-            )
-        return to_json(
-            {
-                "method": "imap",
-                **rule._spec(),
-                "steps": self.steps,
-                "window": self.window,
-                "discount": self.discount,
-                "carry": self.carry,
-            }
-        )
-
-    def _build(self, shape: list[int], outputs: int, loss: str) -> _core.CoreFollower:
-        scale = bool(self.scale) and len(shape) == 1
-        seed = whole("seed", self.seed, least=0, most=2**64 - 1)
-        return _core.CoreFollower(_network.describe(self.network), shape, outputs, loss, self._spec(), scale, seed)
-
-    def _begin(self, X: Array, y: NDArray[Any], classes: Any, names: Optional[list[str]]) -> None:
-        """Everything that the first samples say; nothing is changed where something is wrong."""
-        if self.task not in (None, "classification", "regression"):
-            raise ValueError(f"task: must be 'classification' or 'regression', not {self.task!r}")
-        shape = _network.sample_shape(X)
-        known = None
-        if self.task == "classification" or (self.task is None and (classes is not None or _network.are_classes(y))):
-            known = np.unique(_network.class_labels(y if classes is None else np.asarray(classes)))
-            outputs, loss = (1, "binary") if len(known) <= 2 else (len(known), "classes")
-        else:
-            outputs, loss = _network.number_labels(y).shape[1], "squared"
-        engine = self._build(shape, outputs, loss)
-        if self.weights is not None:
-            with open(self.weights, "rb") as file:
-                engine.read_safetensors(file.read())
-        self._engine = engine
-        self._made = (shape, outputs, loss)
-        self._settings = self._described()
-        self._flat = y.ndim == 1
-        self._samples = 0
-        self.n_features_in_ = int(np.prod(shape))
-        for name, value in (("classes_", known), ("feature_names_in_", names)):
-            if value is not None:
-                setattr(self, name, np.asarray(value, dtype=object) if name == "feature_names_in_" else value)
-            elif hasattr(self, name):
-                delattr(self, name)
-
-    def _described(self) -> tuple[str, str, bool]:
-        return _network.describe(self.network), self._spec(), bool(self.scale)
-
-    def _renew(self) -> None:
-        """An engine of the present settings with the weights and the scaling of the old one."""
-        if self._settings == self._described():
-            return
-        if self._settings[0] != _network.describe(self.network):
-            raise ValueError("network: cannot change once weights were learnt; use fit, or a new Follower")
-        engine = self._build(*self._made)
-        engine.set_weights(self._engine.weights, self._engine.updates)
-        engine.set_scaling(*self._engine.scaling, float(self._samples))
-        self._engine, self._settings = engine, self._described()
-
-    @property
-    def _classifies(self) -> bool:
-        return self._made[2] != "squared"
-
-    def _read(self, X: Any) -> tuple[Array, Optional[list[str]]]:
-        """Samples, checked against those before; and the names of their columns, where they have some."""
-        names = None
-        if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
-            names = [str(name) for name in X.columns]
-        array = _network.samples(X)
-        if hasattr(self, "_engine"):
-            known = getattr(self, "feature_names_in_", None)
-            if names is not None and known is not None and names != known.tolist():
-                raise ValueError(
-                    "X: The feature names should match those that were passed during fit: "
-                    f"{known.tolist()}, not {names}"
-                )
-            if _network.sample_shape(array) != self._made[0]:
-                n = int(np.prod(array.shape[1:]))
-                raise ValueError(
-                    f"X: samples of shape {array.shape[1:]}, but those before had {self._made[0]}: X has {n} features, "
-                    f"but Follower is expecting {self.n_features_in_} features as input"
-                )
-        return array, names
-
-    def _coded(self, y: NDArray[Any]) -> tuple[Optional[NDArray[np.uint32]], Optional[Array]]:
-        if self._classifies:
-            return _network.codes(_network.class_labels(y), self.classes_), None
-        values = _network.number_labels(y)
-        if values.shape[1] != self._made[1]:
-            raise ValueError(f"y: {values.shape[1]} numbers for each sample; {self._made[1]} are needed")
-        return None, values
+    def shares_(self) -> tuple[tuple[str, float], ...]:
+        """Of a bank: its settings with their shares in what is predicted, the largest first."""
+        if not self._banked:
+            raise AttributeError("shares_: there are none, because this is a single filter or has learnt nothing yet")
+        return tuple(self._engine.shares)
 
     # ---------------------------------------------------------------- scikit-learn's manner
 
@@ -308,19 +166,10 @@ class Follower:
         most = whole("epochs", self.epochs, least=0, most=2**32 - 1)
         fresh._engine.settle(X, *fresh._coded(y), most, 1e-5)
         fresh._samples = len(X)
-        for name in _LEARNT:
+        for name in LEARNT:
             self.__dict__.pop(name, None)
         self.__dict__.update({k: v for k, v in fresh.__dict__.items() if k not in self._names()})
         return self
-
-    def _pair(self, X: Any, y: Any) -> tuple[Array, NDArray[Any], Optional[list[str]]]:
-        array, names = self._read(X)
-        if y is None:
-            raise ValueError("y: This estimator requires y to be passed, but the target y is None")
-        if not np.isfinite(array).all():
-            sample = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise ValueError(f"X: sample {sample} contains NaN or infinity")
-        return array, _network.labels(y, len(array)), names
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Follower:
         """Time passes by one step, and the labels of its samples arrive; ``y=None``: none did, and nothing is learnt.
@@ -348,14 +197,16 @@ class Follower:
 
     def _outputs(self, X: Any) -> Array:
         if not hasattr(self, "_engine"):
-            raise _not_fitted()
-        return self._engine.outputs(self._read(X)[0])
+            raise not_fitted()
+        outputs: Array = self._engine.outputs(self._read(X)[0])
+        return outputs
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes, or numbers."""
         z = self._outputs(X)
         if not self._classifies:
             return z[:, 0] if self._flat else z
+        # One output is the log-odds of class 1; a bank says probabilities.
         chosen = (z[:, 0] > 0).astype(int) if z.shape[1] == 1 else z.argmax(axis=1)
         return np.asarray(self.classes_[np.minimum(chosen, len(self.classes_) - 1)])
 
@@ -368,6 +219,8 @@ class Follower:
 
     def _probabilities(self, X: Any) -> Array:
         z = self._outputs(X)
+        if self._banked:
+            return np.ones_like(z[:, :1]) if len(self.classes_) == 1 else z
         if z.shape[1] == 1:
             p = 0.5 * (1.0 + np.tanh(0.5 * z))  # of class 1, without overflow
             return np.hstack([1.0 - p, p])[:, : len(self.classes_)] if len(self.classes_) == 2 else np.ones_like(p)
@@ -421,126 +274,27 @@ class Follower:
             scores = self._engine.follow(X[first:], *coded, ends, tell)
         self._samples += len(X) - first
         n = np.array([rows.stop - rows.start for rows in slices], dtype=np.int64)
-        return FollowResult(time=times, n=n, classification=self._classifies, **scores)
-
-    # ---------------------------------------------------------------- river's manner
-
-    def _vector(self, x: Mapping[Any, Any]) -> Array:
-        if not isinstance(x, Mapping):
-            raise ValueError(f"x: must be a dictionary of features, not {type(x).__name__}")
-        names = getattr(self, "_keys", None) or list(x)
-        if set(names) != set(x):
-            odd = sorted(map(str, set(names) ^ set(x)))
-            raise ValueError(f"x: its features differ from those before: {', '.join(odd)}")
-        return to_float_array("x", [[x[name] for name in names]])
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """One sample as a dictionary of features. A class that was never met gives the network one more output."""
-        X = self._vector(x)
-        label = np.asarray([y])
-        if hasattr(self, "_engine") and self._classifies:
-            seen = _network.class_labels(label)
-            if seen[0] not in self.classes_.tolist():
-                self._grow(seen)
-        self.partial_fit(X, label)
-        self._keys = getattr(self, "_keys", None) or list(x)
-
-    def predict_one(self, x: Mapping[Any, Any]) -> Any:
-        """The class or number of one sample; None (0.0 for numbers) before anything was learnt."""
-        X = self._vector(x)
-        if not hasattr(self, "_engine"):
-            return 0.0 if self.task == "regression" else None
-        return self.predict(X)[0].item()
-
-    def predict_proba_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """The probability of each class so far for one sample."""
-        X = self._vector(x)
-        if not hasattr(self, "_engine"):
-            return {}
-        return dict(zip(self.classes_.tolist(), self.predict_proba(X)[0].tolist()))
-
-    def _grow(self, new: NDArray[Any]) -> None:
-        """One more class: what was learnt of the others stays; the optimizer's memory and the window begin anew."""
-        if (new.dtype.kind in "US") != (self.classes_.dtype.kind in "US"):
-            _network.codes(new, self.classes_)  # says what is wrong
-        classes = np.concatenate([self.classes_, new])
-        if len(classes) > 2:
-            shape, outputs, _ = self._made
-            made = (shape, len(classes), "classes")
-            engine = self._build(*made)
-            old = {name: (np.asarray(dims), at) for name, dims, at in self._engine.parameters}
-            flat, grown = self._engine.weights, engine.weights
-            for name, dims, at in engine.parameters:
-                before = flat[old[name][1] :][: old[name][0].prod()].reshape(old[name][0])
-                if list(old[name][0]) != list(dims):  # the last layer
-                    if outputs == 1:  # log-odds of class 1 are outputs 0 and z
-                        before = np.concatenate([np.zeros_like(before), before], axis=-1)
-                    # As unlikely as the least likely one so far.
-                    least = before.min(axis=-1, keepdims=True) if before.ndim == 1 else np.zeros_like(before[..., :1])
-                    before = np.concatenate([before, least], axis=-1)
-                grown[at : at + before.size] = before.ravel()
-            engine.set_weights(grown, self._engine.updates)
-            engine.set_scaling(*self._engine.scaling, float(self._samples))
-            self._engine, self._made = engine, made
-        self.classes_ = classes
+        shares = self.shares_ if self._banked else ()
+        return FollowResult(time=times, n=n, classification=self._classifies, shares=shares, **scores)
 
     # ---------------------------------------------------------------- saved
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the weights as safetensors (Flax's names), with settings, scaling and classes in its metadata.
 
-        ``optfilter adapt --weights`` of the command line goes on from there, and so does :meth:`load`. A pickle keeps the window and
-        the optimizer's memory as well.
+        ``optfilter adapt --weights`` of the command line goes on from there, and so does :meth:`load`. Of a bank these are the weights of
+        the leading member of the network asked for: :meth:`load` begins a new bank at them, whose shares, rates and linear members start anew.
+        A pickle keeps everything: all members of a bank, windows and the optimizers' memory.
         """
         if not hasattr(self, "_engine"):
-            raise _not_fitted()
-        about = _saved.text(self, self._made[0], self._engine.scaling, getattr(self, "classes_", None), self._samples)
-        data = self._engine.to_safetensors(about)
-        with open(path, "wb") as file:
-            file.write(data)
+            raise not_fitted()
+        _saved.write(self, path)
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike[str]]) -> Follower:
         """A follower that :meth:`save` or ``optfilter adapt --save`` wrote."""
-        with open(path, "rb") as file:
-            data = file.read()
-        saved = _saved.parse(data, os.fspath(path))
-        made = cls(**saved.settings)
-        shape = saved.shape
-        n = 0 if saved.classes is None else len(saved.classes)
-        outputs = saved.outputs if n == 0 else 1 if n <= 2 else n
-        loss = "squared" if n == 0 else "binary" if n <= 2 else "classes"
-        engine = made._build(shape, outputs, loss)
-        engine.read_safetensors(data)
-        if made.scale and len(shape) == 1:
-            engine.set_scaling(saved.features, saved.targets if n == 0 else [], float(saved.samples))
-        made._engine, made._made, made._settings = engine, (shape, outputs, loss), made._described()
-        made._flat, made._samples = outputs == 1, saved.samples
-        made.n_features_in_ = int(np.prod(shape))
-        if saved.classes is not None:
-            made.classes_ = saved.classes
+        made: Follower = _saved.read(cls, path)
         return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = {k: v for k, v in self.__dict__.items() if k != "_engine"}
-        return {**state, "_kept": self._engine.save()} if hasattr(self, "_engine") else state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept", None)
-        self.__dict__.update(state)
-        if kept is not None:
-            shape, outputs, loss = self._made
-            described, spec, scale = self._settings
-            self._engine = _core.CoreFollower(described, shape, outputs, loss, spec, scale and len(shape) == 1, 0)
-            self._engine.load(kept)
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and bool(value == default))
-
-
-#: Settings that name a filter; where none is given, :func:`follow` needs no tuning.
-_TUNED = ("optimizer", "steps", "window", "discount", "carry", "weights", "scale")
 
 
 def follow(
@@ -556,9 +310,8 @@ def follow(
 ) -> FollowResult:
     """Follows a stream and returns the scores of foresight: each time step is predicted, judged and then learnt from.
 
-    With ``auto``, which is the default where no setting of a filter is given, a bank of settings runs side by side (rules, rates
-    over four decades, K, windows; a linear network beside the one asked for), mixed by how well each has predicted lately; the
-    result's ``shares`` says which. Else it is a new :class:`Follower` of these settings.
+    It is a new :class:`Follower` of these settings: a bank where none of a single filter is given, and then the result's ``shares`` says
+    whom it listens to. ``auto`` insists: True that it is a bank, False that it is a single filter.
 
     >>> import numpy as np
     >>> X = np.linspace(-1, 1, 400).reshape(-1, 1)
@@ -568,33 +321,12 @@ def follow(
     >>> follow(X, X[:, 0] > 0, network="linear").shares[0][0].split()[0] in ("adam", "gd")
     True
     """
-    given = [name for name in _TUNED if name in settings] + ["pretrain"] * bool(pretrain)
-    if auto is None:
-        auto = not given
-    if not auto:
-        return Follower(**settings).follow(X, y, time, every=every, pretrain=pretrain, progress=progress)
-    if given:
-        raise ValueError(f"{given[0]}: is chosen by the bank itself; leave it out, or auto=False")
+    if auto is False and not any(settings.get(name) is not None for name in SINGLE):
+        settings["steps"] = SINGLE["steps"]
     follower = Follower(**settings)
-    X, y, _ = follower._pair(X, y)
-    follower._begin(X, y, None, None)
-    slices, times = _stream.time_steps(len(X), time, every)
-    n = np.array([rows.stop - rows.start for rows in slices], dtype=np.int64)
-    classes, values = follower._coded(y)
-    shape, outputs, _ = follower._made
-    if values is not None and outputs > 1:
-        raise ValueError("y: the bank predicts one number for each sample; use auto=False for several")
-    with Progress(len(slices), "following", progress, unit="step") as bar:
-        done = 0
-
-        def tell(steps: int) -> None:
-            nonlocal done
-            bar.advance(steps - done)
-            done = steps
-
-        numbers = np.repeat(np.arange(len(slices), dtype=float), n)
-        count = 0 if classes is None else max(2, len(follower.classes_))
-        scores, shares = _core.follow_auto(
-            X, classes, values, count, numbers, shape, follower._settings[0], whole("seed", follower.seed, least=0), tell
-        )
-    return FollowResult(time=times, n=n, classification=follower._classifies, shares=tuple(shares), **scores)
+    if auto:
+        if follower._given():
+            raise ValueError(f"{follower._given()[0]}: is chosen by the bank itself; leave it out, or auto=False")
+        if np.ndim(y) > 1 and np.shape(y)[1] > 1:
+            raise ValueError("y: the bank predicts one number for each sample; use auto=False for several")
+    return follower.follow(X, y, time, every=every, pretrain=pretrain, progress=progress)

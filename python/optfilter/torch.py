@@ -34,11 +34,12 @@ import copy
 from typing import Any, Callable, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import _stream
+from ._foreign import ForeignFollower
 from ._rules import rule
-from ._stream import FollowResult, Judged, WeightsDiverged
-from .optimizers import Adam, Optimizer
+from ._stream import FollowResult, WeightsDiverged
+from .optimizers import Optimizer
 
 __all__ = ["FollowResult", "Follower", "WeightsDiverged"]
 
@@ -82,7 +83,7 @@ class _OurRule:
         ]
 
 
-class Follower:
+class Follower(ForeignFollower):
     """A module with a filter.
 
     Parameters
@@ -127,19 +128,8 @@ class Follower:
         torch = _torch()
         if not isinstance(module, torch.nn.Module):
             raise ValueError(f"module: must be a torch.nn.Module, not {type(module).__name__}")
-        if not callable(loss):
-            raise ValueError(f"loss: must be a callable loss(output, y), not {loss!r}")
-        if task not in (None, "classification", "regression"):
-            raise ValueError(f"task: must be 'classification' or 'regression', not {task!r}")
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f"reduction: must be 'mean' or 'sum', not {reduction!r}")
-        self.module, self.loss, self.task, self.reduction = module, loss, task, reduction
-        self.carry = bool(carry)
-        self.steps, self.window, self.discount = _stream.settings(steps, window, discount)
-        self.optimizer = Adam(1e-3) if optimizer is None else optimizer
-        self.options = options
-        self._batches: list[Any] = []
-        self._updates = 0
+        super().__init__(loss, optimizer, steps, window, discount, carry, task, reduction)
+        self.module, self.options = module, options
         self._memory = self._new_memory()  # a wrong setting is heard here, not at the first batch
 
     def _new_memory(self) -> Any:
@@ -156,11 +146,6 @@ class Follower:
         if not (hasattr(made, "step") and hasattr(made, "zero_grad")):
             raise ValueError(f"optimizer: must make a torch.optim.Optimizer, not {type(made).__name__}")
         return made
-
-    @property
-    def updates(self) -> int:
-        """Number of batches that were learnt from."""
-        return self._updates
 
     def _placed(self, name: str, value: Any) -> Any:
         """As tensors where the module is; what is a floating number must be finite."""
@@ -199,15 +184,7 @@ class Follower:
         """What the module says, as a tensor."""
         return self._looking(self._placed("X", X))
 
-    def partial_fit(self, X: Any, y: Any = None) -> Follower:
-        """Time passes by one step, and the labels of its samples arrive; ``y=None``: none did, and nothing is learnt.
-
-        A batch that does not fit, a loss or a weight that leaves the finite numbers raises, and everything is as before.
-        """
-        if y is None or _stream.count(X, y) == 0:
-            self._batches = [*self._batches, None][-(self.window + 1) :]
-            return self
-        batches = [*self._batches, (self._placed("X", X), self._placed("y", y))][-(self.window + 1) :]
+    def _learn(self, batches: list[Any]) -> None:
         weights = copy.deepcopy(self.module.state_dict())
         memory = copy.deepcopy(self._memory.state_dict()) if self.carry else None
         training = self.module.training
@@ -224,20 +201,17 @@ class Follower:
             self.module.train(training)
             for p in self.module.parameters():
                 p.grad = None
-        self._batches = batches
-        self._updates += 1
-        return self
 
     def _descend(self, batches: list[Any]) -> None:
         torch = _torch()
         if not self.carry:
             self._memory = self._new_memory()
-        counted = [(self.discount**age, b) for age, b in enumerate(reversed(batches)) if b is not None]
+        counted = self._weighed(batches)
 
         def closure() -> Any:
             self._memory.zero_grad()
             total = 0.0
-            for weight, (X, y) in reversed(counted):
+            for weight, (X, y) in counted:
                 loss = weight * self.loss(self._output(X), y)
                 if loss.ndim:
                     raise ValueError(f"loss: must be one number, not a tensor of shape {tuple(loss.shape)}")
@@ -252,36 +226,14 @@ class Follower:
         if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
             raise WeightsDiverged(self._updates, "a weight")
 
-    def _classification(self, y: Any) -> bool:
-        if self.task is not None:
-            return self.task == "classification"
-        return not self._placed("y", y).is_floating_point()
-
-    def _outputs(self, X: Any) -> tuple[Any, Any]:
-        z = self.predict(X)
+    def _numbers(self, z: Any) -> NDArray[Any]:
         if not hasattr(z, "detach"):
             raise ValueError("module: scores need one tensor as output; judge other outputs with predict")
-        array = z.detach().cpu().numpy()
-        return z, np.moveaxis(array, 1, -1) if array.ndim > 2 else array
+        array: NDArray[Any] = z.detach().cpu().numpy()
+        return np.moveaxis(array, 1, -1) if array.ndim > 2 else array
 
-    def _judge(self, X: Any, y: Any) -> Judged:
-        z, array = self._outputs(X)
-        labels = self._placed("y", y)
-        loss = float(self.loss(z, labels))
-        mean = loss / len(labels) if self.reduction == "sum" else loss
-        return _stream.judge(array, labels.cpu().numpy(), mean, self._classification(y))
-
-    def score(self, X: Any, y: Any) -> float:
-        """Share of right classes, or R squared of numbers, at the present weights."""
-        _stream.count(X, y)
-        _, array = self._outputs(X)
-        return _stream.level(array, self._placed("y", y).cpu().numpy(), self._classification(y))
-
-    def follow(
-        self, X: Any, y: Any, time: Any = None, *, every: int = 1, progress: Optional[bool] = None
-    ) -> FollowResult:
-        """Predicts, scores and then learns, time step after time step: samples of equal ``time``, or ``every`` rows."""
-        return _stream.follow(self, X, y, time, every, self._classification(y), progress)
+    def _labels(self, placed: Any) -> NDArray[Any]:
+        return np.asarray(placed.cpu().numpy())
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, optimizer's memory and window, for ``torch.save``; :meth:`load_state_dict` goes on from there."""
@@ -294,9 +246,7 @@ class Follower:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a :meth:`state_dict` of a follower with the same module and settings."""
-        missing = {"module", "memory", "window", "updates"} - set(state)
-        if missing:
-            raise ValueError(f"state: lacks {', '.join(sorted(missing))}")
+        self._complete(state, "module", "memory", "window", "updates")
         self.module.load_state_dict(state["module"])
         self._memory = self._new_memory()
         self._memory.load_state_dict(state["memory"])
@@ -312,8 +262,4 @@ class Follower:
         self._memory.load_state_dict(memory)
 
     def __repr__(self) -> str:
-        made = self.optimizer if isinstance(self.optimizer, Optimizer) else getattr(self.optimizer, "__name__", "...")
-        return (
-            f"Follower({type(self.module).__name__}, {made}, steps={self.steps}, window={self.window}, "
-            f"discount={self.discount:g}, carry={self.carry}, updates={self._updates})"
-        )
+        return f"Follower({type(self.module).__name__}, {self._named()}, {self._shown()})"

@@ -46,6 +46,33 @@ def growth_text(**changes):
     )
 
 
+def cart_text(*, pushed: bool = True, doppler: bool = False, timed: bool = True) -> str:
+    """A cart on a line as a model file: its position is measured, and its velocity if asked for; with or without a push, with steps
+    of 1 or times in hours in a column."""
+    lines = [
+        'states = ["x", "v"]',
+        *['inputs = ["push"]'] * pushed,
+        "[dynamics]",
+        'x = "x + dt*v"',
+        'v = "v + dt*push"' if pushed else 'v = "v"',
+        "[observation]",
+        'gps = "x"',
+        *['doppler = "v"'] * doppler,
+        "[process_noise]\nstd = 0.1",
+        f"[measurement_noise]\nstd = {[0.5, 0.2] if doppler else 0.5}",
+        "[initial]\nmean = 0\nstd = 1",
+        "[time]\ndt = 1",
+        *['column = "when"\nunit = "hour"'] * timed,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def walk(rng: np.random.Generator, rows: int) -> dict:
+    """Columns of one series at irregular times of a calendar: a random walk."""
+    when = np.datetime64("2026-03-01", "us") + np.cumsum(rng.integers(10, 90, rows)).astype("timedelta64[m]")
+    return {"when": when, "gps": rng.normal(size=rows).cumsum()}
+
+
 FILTERS = {
     "ekf": lambda model: optfilter.ExtendedKalmanFilter(model),
     "iekf": lambda model: optfilter.IteratedEKF(model, steps=4),

@@ -11,37 +11,19 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import cart_text, walk
 
 import optfilter
 import optfilter.distributed
 
 pandas = pytest.importorskip("pandas")
 
-MODEL = """
-states = ["x", "v"]
-[dynamics]
-x = "x + dt*v"
-v = "v"
-[observation]
-gps = "x"
-[process_noise]
-std = 0.1
-[measurement_noise]
-std = 0.5
-[initial]
-mean = 0
-std = 1
-[time]
-dt = 1
-column = "when"
-unit = "hour"
-"""
 SETTINGS = {"method": "kf"}
 
 
 @pytest.fixture(scope="module")
 def model():
-    return optfilter.Model.from_toml(MODEL)
+    return optfilter.Model.from_toml(cart_text(pushed=False))
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +33,9 @@ def frame():
     parts = []
     for key in range(40):
         rows = int(rng.integers(3, 30))
-        when = np.datetime64("2026-03-01", "us") + np.cumsum(rng.integers(10, 90, rows)).astype("timedelta64[m]")
-        gps = rng.normal(size=rows).cumsum()
-        gps[rng.random(rows) < 0.1] = np.nan
-        parts.append(pandas.DataFrame({"when": when, "gps": gps, "who": f"k{key:02}", "other": key}))
+        columns = walk(rng, rows)
+        columns["gps"][rng.random(rows) < 0.1] = np.nan
+        parts.append(pandas.DataFrame({**columns, "who": f"k{key:02}", "other": key}))
     mixed = pandas.concat(parts, ignore_index=True)
     return mixed.iloc[rng.permutation(len(mixed))].reset_index(drop=True)
 

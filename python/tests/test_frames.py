@@ -6,31 +6,14 @@ import datetime
 
 import numpy as np
 import pytest
+from conftest import cart_text
 
 import optfilter
 
 pandas = pytest.importorskip("pandas")
 
-POSITIONS = """
-states = ["x", "v"]
-inputs = ["push"]
-[dynamics]
-x = "x + dt*v"
-v = "v + dt*push"
-[observation]
-gps = "x"
-doppler = "v"
-[process_noise]
-std = 0.1
-[measurement_noise]
-std = [0.5, 0.2]
-[initial]
-mean = 0
-std = 1
-[time]
-dt = 1
-"""
-TIMED = POSITIONS + 'column = "when"\nunit = "hour"\n'
+POSITIONS = cart_text(doppler=True, timed=False)
+TIMED = cart_text(doppler=True)
 
 
 @pytest.fixture(scope="module")

@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import cart_text, walk
 
 import optfilter
 
 pandas = pytest.importorskip("pandas")
 
-TIMED = """
-states = ["x", "v"]
-inputs = ["push"]
-[dynamics]
-x = "x + dt*v"
-v = "v + dt*push"
-[observation]
-gps = "x"
-[process_noise]
-std = 0.1
-[measurement_noise]
-std = 0.5
-[initial]
-mean = 0
-std = 1
-[time]
-dt = 1
-column = "when"
-unit = "hour"
-"""
-
-
 @pytest.fixture(scope="module")
 def model():
-    return optfilter.Model.from_toml(TIMED)
+    return optfilter.Model.from_toml(cart_text())
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +21,9 @@ def frame():
     rng = np.random.default_rng(3)
     parts = []
     for key, rows in (("north", 30), ("a, b", 20), ("7", 30)):
-        when = np.datetime64("2026-03-01") + np.cumsum(rng.integers(10, 90, rows)).astype("timedelta64[m]")
-        gps = rng.normal(size=rows).cumsum()
-        gps[4] = np.nan
-        parts.append(pandas.DataFrame({"when": when, "gps": gps, "push": rng.normal(size=rows), "who": key}))
+        columns = walk(rng, rows)
+        columns["gps"][4] = np.nan
+        parts.append(pandas.DataFrame({**columns, "push": rng.normal(size=rows), "who": key}))
     mixed = pandas.concat(parts).sort_values("when", kind="stable")
     return mixed.set_index(np.arange(len(mixed)) * 3 + 5)
 
@@ -72,7 +50,7 @@ def test_each_series_is_as_if_it_were_alone(model, frame, library, settings, com
     if command == "smooth" and settings["method"] == "imap":
         settings = {"method": "imap"}
     if command == "forecast":
-        model = optfilter.Model.from_toml(TIMED.replace('inputs = ["push"]\n', "").replace('"v + dt*push"', '"v"'))
+        model = optfilter.Model.from_toml(cart_text(pushed=False))
         settings = {**settings, "steps": 3}
     given = as_library(frame, library)
     found = getattr(model, command)(given, by="who", **settings)

@@ -5,7 +5,8 @@
 //!
 //! A STREAM is a table whose last column is the label, or the name of a generated one: `turning` (a boundary that turns), `jumping` (one
 //! that jumps), `sticky` (labels that stay for a while, features that say little), `blobs` (three classes in six clouds that move).
-//! `--rows N` takes the first N samples; `--forget`, `--size`, `--patience`, `--temper` set the bank.
+//! `--rows N` takes the first N samples; `--forget`, `--size`, `--patience`, `--temper` set the bank. `--wide` tries three
+//! steps and windows of three as well, as the bank does. Seconds are of the processor where the system tells them (Linux).
 
 use optfilter::rng::Stream as Draw;
 use optfilter_nn::Shape;
@@ -13,7 +14,17 @@ use optfilter_nn::adapt::{
     BankOptions, CsvOptions, Follower, Labels, Setting, Setup, Stream, WeightMethod, level,
     mean_loss, prequential, read_csv,
 };
+use optfilter_nn::filter::Window;
+use std::sync::LazyLock;
 use std::time::Instant;
+
+/// Seconds that this thread has had of a processor (`/proc/thread-self/schedstat`, nanoseconds first), or else of the clock.
+fn seconds() -> f64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let had = told.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    had.map_or_else(|| START.elapsed().as_secs_f64(), |nanoseconds| nanoseconds * 1e-9)
+}
 
 fn generated(kind: &str, n: usize) -> Option<Stream> {
     let mut draw = Draw::new(7, 0, "generated stream");
@@ -67,7 +78,7 @@ fn generated(kind: &str, n: usize) -> Option<Stream> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut network, mut every, mut only) = ("mlp:64,64".to_owned(), None, String::new());
-    let mut rows = usize::MAX;
+    let (mut rows, mut wide) = (usize::MAX, false);
     let mut bank = BankOptions::default();
     let mut names = Vec::new();
     let mut words = std::env::args().skip(1);
@@ -77,6 +88,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--network" => network = value()?,
             "--every" => every = Some(value()?.parse()?),
             "--only" => only = value()?,
+            "--wide" => wide = true,
             "--rows" => rows = value()?.parse()?,
             "--forget" => bank.forget = value()?.parse()?,
             "--size" => bank.size = value()?.parse()?,
@@ -111,10 +123,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
             }
         }
+        if wide {
+            let window = Window::new(3, 0.8)?;
+            let plain = tried.clone();
+            tried.extend(plain.iter().map(|s| Setting { steps: 3, ..s.clone() }));
+            tried.extend(plain.iter().map(|s| Setting { window, ..s.clone() }));
+            tried.extend(plain.iter().map(|s| Setting { steps: 3, window, ..s.clone() }));
+        }
         let mut setups: Vec<Setup> = tried.iter().map(|s| s.setup(&base)).collect();
         setups.push(Setup { method: WeightMethod::Auto, ..base });
         for setup in setups.iter().filter(|s| s.label().contains(&only)) {
-            let start = Instant::now();
+            let start = seconds();
             let mut follower = Follower::new(&stream, setup, None)?;
             match prequential(&mut follower, &stream, 0..steps) {
                 Ok(scores) => println!(
@@ -122,7 +141,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     setup.label(),
                     level(&scores, stream.labels()),
                     mean_loss(&scores),
-                    start.elapsed().as_secs_f64()
+                    seconds() - start
                 ),
                 Err(e) => println!("  {:45} {e}", setup.label()),
             }

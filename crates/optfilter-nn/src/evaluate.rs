@@ -6,7 +6,7 @@
 
 use crate::kernel::{Aligned, Level, Loss, Real, Reduction, Targets};
 use crate::network::{Network, NetworkError};
-use crate::stage::{Form, Stage, plan};
+use crate::stage::{Form, Packed, Stage, plan};
 
 /// Samples and labels, checked against a network.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +108,11 @@ impl<E: Real> Evaluator<E> {
         }
     }
 
+    /// The instruction set it runs on.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
     /// Numbers of a sample.
     pub fn sample_len(&self) -> usize {
         self.sample_len
@@ -163,18 +168,7 @@ impl<E: Real> Evaluator<E> {
 
     /// The loss of several batches, each with a factor: their weighted sum, or (reduction of the first) the weighted mean.
     pub fn loss_over(&mut self, weights: &[E], parts: &[(Minibatch<'_, E>, E)]) -> E {
-        self.load(weights, false);
-        let mut scrap = std::mem::take(&mut self.slope);
-        let (mut sum, mut count) = (E::zero(), 0.0);
-        for (batch, factor) in parts {
-            for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-                self.sample(x, false);
-                sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut scrap);
-            }
-            count += factor.to_double() * self.count(batch) as f64;
-        }
-        self.slope = scrap;
-        sum * scale(parts, count)
+        self.over(weights, parts, None)
     }
 
     /// The loss of a batch; its derivative by the weights goes to `out`.
@@ -189,31 +183,64 @@ impl<E: Real> Evaluator<E> {
         parts: &[(Minibatch<'_, E>, E)],
         out: &mut [E],
     ) -> E {
-        self.load(weights, true);
-        self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+        self.over(weights, parts, Some(out))
+    }
+
+    /// Every sample forward, and back as well where a derivative is asked for.
+    fn over(
+        &mut self,
+        weights: &[E],
+        parts: &[(Minibatch<'_, E>, E)],
+        mut out: Option<&mut [E]>,
+    ) -> E {
+        let back = out.is_some();
+        self.load(weights, back);
+        if back {
+            self.sums().for_each(|p| p.clear());
+        }
         let mut dz = std::mem::take(&mut self.slope);
-        let (mut sum, mut count) = (E::zero(), 0.0);
+        let (mut sum, mut count, mut add) = (E::zero(), 0.0, false);
         for (batch, factor) in parts {
             for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-                self.sample(x, true);
+                self.sample(x, back);
                 sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut dz);
-                if *factor != E::one() {
-                    dz.iter_mut().for_each(|d| *d = *d * *factor);
+                if let Some(out) = out.as_deref_mut() {
+                    if *factor != E::one() {
+                        dz.iter_mut().for_each(|d| *d = *d * *factor);
+                    }
+                    self.back(&dz, (out, add));
+                    add = true;
                 }
-                self.back(&dz);
             }
             count += factor.to_double() * self.count(batch) as f64;
         }
         self.slope = dz;
         let scale = scale(parts, count);
-        for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-            packed.unload(scale, out);
+        if let Some(out) = out {
+            if !add {
+                out.fill(E::zero()); // there was no sample
+            }
+            self.finish(scale, out);
         }
         sum * scale
     }
 
-    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added.
-    fn back(&mut self, dz: &[E]) {
+    /// The weights of the stages that sum derivatives up in a layout of their own.
+    fn sums(&mut self) -> impl Iterator<Item = &mut Packed<E>> {
+        self.stages.iter_mut().filter(|stage| !stage.puts()).filter_map(Stage::weights)
+    }
+
+    /// Brings all derivatives to their places, times `scale`.
+    fn finish(&mut self, scale: E, out: &mut [E]) {
+        self.sums().for_each(|packed| packed.unload(scale, out));
+        if scale != E::one() {
+            let put = self.stages.iter_mut().filter(|stage| stage.puts());
+            put.filter_map(Stage::weights).for_each(|packed| packed.rescale(scale, out));
+        }
+    }
+
+    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added, or written to `flat` (or added there).
+    fn back(&mut self, dz: &[E], (flat, add): (&mut [E], bool)) {
         // A stage passes its derivative on only if some stage before it has weights.
         let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
         if let Some(stage) = self.stages.last_mut() {
@@ -226,7 +253,7 @@ impl<E: Real> Evaluator<E> {
                 Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
                 None => (&self.input[..], None),
             };
-            rest[0].backward(self.level, x, dx);
+            rest[0].backward(self.level, x, dx, (&mut *flat, add));
         }
     }
 
@@ -238,13 +265,11 @@ impl<E: Real> Evaluator<E> {
             // Activations are overwritten on the way back, so each output goes forward anew.
             self.sample(sample, true);
             out.copy_from_slice(self.last());
-            self.stages.iter_mut().filter_map(Stage::weights).for_each(|p| p.clear());
+            self.sums().for_each(|p| p.clear());
             dz.fill(E::zero());
             dz[o] = E::one();
-            self.back(&dz);
-            for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-                packed.unload(E::one(), row);
-            }
+            self.back(&dz, (&mut *row, false));
+            self.finish(E::one(), row);
         }
         self.slope = dz;
     }

@@ -2,7 +2,7 @@
 
 use crate::kernel::{
     Aligned, AnyConv, AnyPool, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward,
-    conv_pool_forward, dense_backward, dense_forward, pool_backward, pool_forward, round_up,
+    conv_pool_forward, dense_backward, dense_forward, outer, pool_backward, pool_forward, round_up,
 };
 use crate::layer::{Layer, Shape};
 use crate::network::Network;
@@ -146,8 +146,10 @@ impl<E: Real> Packed<E> {
         taps: usize,
         inputs: (usize, usize),
         outputs: (usize, usize),
+        sums: bool,
     ) -> Self {
         let len = taps * inputs.1 * outputs.1;
+        let sums = if sums { len } else { 0 };
         Self {
             bias_at: at.0,
             kernel_at: at.1,
@@ -157,8 +159,8 @@ impl<E: Real> Packed<E> {
             w: Aligned::zeros(len),
             wt: Aligned::zeros(len),
             bias: Aligned::zeros(outputs.1),
-            dwt: Aligned::zeros(len),
-            dbias: Aligned::zeros(outputs.1),
+            dwt: Aligned::zeros(sums),
+            dbias: Aligned::zeros(if sums > 0 { outputs.1 } else { 0 }),
         }
     }
 
@@ -166,10 +168,20 @@ impl<E: Real> Packed<E> {
     pub fn load(&mut self, flat: &[E], transpose: bool) {
         self.bias[..self.outputs.0].copy_from_slice(&flat[self.bias_at..][..self.outputs.0]);
         let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
-        for (row, values) in kernel.chunks_exact(self.outputs.0).enumerate() {
-            let (k, i) = (row / self.inputs.0, row % self.inputs.0);
-            self.w[(k * self.inputs.1 + i) * self.outputs.1..][..self.outputs.0]
-                .copy_from_slice(values);
+        let ((n, padded), (m, width)) = (self.inputs, self.outputs);
+        if (n, m) == (padded, width) {
+            self.w.copy_from_slice(kernel); // nothing is padded
+        } else {
+            for (window, to) in
+                kernel.chunks_exact(n * m).zip(self.w.chunks_exact_mut(padded * width))
+            {
+                for (values, to) in window.chunks_exact(m).zip(to.chunks_exact_mut(width)) {
+                    match values {
+                        [one] => to[0] = *one,
+                        _ => to[..m].copy_from_slice(values),
+                    }
+                }
+            }
         }
         if !transpose {
             return;
@@ -188,6 +200,28 @@ impl<E: Real> Packed<E> {
     pub fn clear(&mut self) {
         self.dwt.fill(E::zero());
         self.dbias.fill(E::zero());
+    }
+
+    /// Writes the derivative of a sample, or adds it, to its places in the flat vector: of a dense layer with the input `x` and the derivative
+    /// `g` by its output.
+    fn put(&self, level: Level, x: &[E], g: &[E], (flat, add): (&mut [E], bool)) {
+        let g = &g[..self.outputs.0];
+        let bias = &mut flat[self.bias_at..][..g.len()];
+        if !add {
+            bias.fill(E::zero());
+        }
+        bias.iter_mut().zip(g).for_each(|(to, g)| *to += *g);
+        let kernel = &mut flat[self.kernel_at..][..self.inputs.0 * self.outputs.0];
+        outer(level, x, g, kernel, add);
+    }
+
+    /// Multiplies what was put.
+    pub fn rescale(&self, scale: E, flat: &mut [E]) {
+        let bias = self.bias_at..self.bias_at + self.outputs.0;
+        let kernel = self.kernel_at..self.kernel_at + self.inputs.0 * self.outputs.0;
+        for place in [bias, kernel] {
+            flat[place].iter_mut().for_each(|d| *d = *d * scale);
+        }
     }
 
     /// Writes the accumulated derivative to its places in the flat vector, times `scale`.
@@ -273,7 +307,8 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
         let work = match (layers[first], form.shape) {
             (Layer::Conv { channels }, Shape::Image { height, width, channels: cin }) => {
                 let shape = ConvShape { height, width, cin: form.padded, cout: padded };
-                let weights = Packed::new(tensor(), 9, (cin, form.padded), (channels, padded));
+                let weights =
+                    Packed::new(tensor(), 9, (cin, form.padded), (channels, padded), true);
                 Work::Conv { shape, pool, weights, scratch: ConvScratch::new() }
             }
             (
@@ -293,8 +328,13 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
                     cin: form.padded,
                     cout: padded,
                 };
-                let weights =
-                    Packed::new(tensor(), size * size, (cin, form.padded), (channels, padded));
+                let weights = Packed::new(
+                    tensor(),
+                    size * size,
+                    (cin, form.padded),
+                    (channels, padded),
+                    true,
+                );
                 Work::AnyConv { shape: sizes, weights }
             }
             (Layer::AnyPool { size, mean }, Shape::Image { height, width, .. }) => {
@@ -307,6 +347,7 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
                     1,
                     (form.shape.len(), form.padded),
                     (outputs, padded),
+                    false,
                 ),
             },
             (Layer::MaxPool, _) => Work::Pool,
@@ -381,8 +422,20 @@ impl<E: Real> Stage<E> {
         }
     }
 
-    /// Adds the derivatives by the weights and, where wanted, writes those by the input, from `self.dout`.
-    pub fn backward(&mut self, level: Level, x: &[E], mut dx: Option<&mut [E]>) {
+    /// Whether the derivatives by the weights go to their places at once, and not by way of a sum in another layout.
+    pub fn puts(&self) -> bool {
+        matches!(self.work, Work::Dense { .. })
+    }
+
+    /// Adds the derivatives by the weights and, where wanted, writes those by the input, from `self.dout`. A stage that [`Stage::puts`] writes
+    /// them to `flat`, or adds them there.
+    pub fn backward(
+        &mut self,
+        level: Level,
+        x: &[E],
+        mut dx: Option<&mut [E]>,
+        flat: (&mut [E], bool),
+    ) {
         self.activation.backward(&self.out, &mut self.dout);
         if let Some(dx) = dx.as_deref_mut() {
             dx.fill(E::zero());
@@ -403,7 +456,10 @@ impl<E: Real> Stage<E> {
                 }
             }
             Work::Dense { weights: p } => {
-                dense_backward(level, x, &p.wt, &self.dout, &mut p.dwt, &mut p.dbias, dx)
+                p.put(level, x, &self.dout, flat);
+                if let Some(dx) = dx {
+                    dense_backward(level, &p.wt, &self.dout, dx);
+                }
             }
             Work::Pool => {
                 if let (Shape::Image { height, width, .. }, Some(dx)) = (self.input.shape, dx) {

@@ -168,6 +168,32 @@ fn check(name: &str, network: &Network, w: &[f64], batch: &Minibatch<'_, f64>) {
     }
 }
 
+/// Derivatives are written by the first sample and added by the others: an empty batch before it or beside it changes no bit, and of no
+/// sample at all they are zero, whatever was there before.
+#[test]
+fn an_empty_batch_adds_nothing() {
+    for (name, network) in networks().into_iter().chain([("paper", Network::paper_cnn())]) {
+        let x: Vec<f32> = normals(2 * network.input().len(), 5);
+        let w: Vec<f32> = normals::<f32>(network.len(), 6).iter().map(|v| 0.1 * v).collect();
+        let one = network.outputs() == 1;
+        let loss = if one { Loss::BinaryCrossEntropy } else { Loss::SoftmaxCrossEntropy };
+        for reduction in [Reduction::Sum, Reduction::Mean] {
+            let make = |x, classes| {
+                Minibatch::new(&network, x, Targets::Classes(classes), loss, reduction).unwrap()
+            };
+            let (batch, none) = (make(&x[..], &[1, 0]), make(&[], &[]));
+            let mut eval = Evaluator::<f32>::new(&network);
+            let (mut a, mut b) = (vec![f32::NAN; w.len()], vec![f32::NAN; w.len()]);
+            let alone = eval.gradient(&w, &batch, &mut a);
+            let beside = eval.gradient_over(&w, &[(none, 1.0), (batch, 1.0), (none, 1.0)], &mut b);
+            let bits = |g: &[f32]| g.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert!(alone == beside && bits(&a) == bits(&b), "{name}");
+            assert_eq!(eval.gradient(&w, &none, &mut a), 0.0);
+            assert!(a.iter().all(|g| *g == 0.0), "{name}");
+        }
+    }
+}
+
 #[test]
 fn instruction_sets_agree() {
     for (name, network) in networks().into_iter().chain([("paper", Network::paper_cnn())]) {

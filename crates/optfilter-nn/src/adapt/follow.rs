@@ -3,12 +3,15 @@
 //! Everything a follower knows can be put aside ([`Follower::save`]) and taken up again bit for bit ([`Follower::load`]). Classes
 //! that nobody knew of may join ([`Follower::grow`]). Input that does not fit is an error and changes nothing.
 
-use super::bank::{Bank, Setting, probabilities};
+use super::bank::{Bank, probabilities};
+use super::grow::grown;
 use super::scale::{Scaler, Scaling, mean_and_factor};
+use super::score::{Score, judge};
+use super::setting::Setting;
 use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::filter::{Resumable, fit};
+use crate::filter::{Resumable, fit_until};
 use crate::kernel::{Loss, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
@@ -46,6 +49,8 @@ pub struct Follower {
     scaler: Scaler,
     classes: usize,
     setup: Setup,
+    /// Whether a bank is put back where all of it fails.
+    careful: bool,
     /// Samples and labels in the network's units, and its outputs: kept for their memory.
     x: Vec<f32>,
     labels: (Vec<u32>, Vec<f32>),
@@ -114,20 +119,54 @@ impl Follower {
             if let Labels::Values(values) = stream.labels() {
                 follower.scaler.see_labels(&values[early.clone()]);
             }
-            let mut start = follower.weights().to_vec();
             follower.load_batch(stream.x(early.clone()), &stream.labels().part(early))?;
-            let batch = batch(
-                &follower.network,
-                follower.classes,
-                &follower.x,
-                &follower.labels,
-                Reduction::Mean,
-            )?;
             // Enough for a small network on a first time step; a network that needs more comes with its weights.
-            fit(&Adam::new(3e-3)?, &mut follower.evaluator, &batch, &mut start, 500, 1e-4);
-            follower.engine = engine(&follower.network, &follower.setup, start)?;
+            let time = stream.time(0);
+            follower.fit_batch((500, 1e-4), &|| false).map_err(|e| e.at(time))?;
         }
         Ok(follower)
+    }
+
+    /// Begins anew from weights fitted to these samples: at most `most` steps of Adam on their mean loss, fewer if it changes by less
+    /// than `tolerance` of itself over 20 of them. The scaling has seen them afterwards. If `stop` or infinite numbers
+    /// end it, that is an error and nothing has changed.
+    pub fn fit(
+        &mut self,
+        x: &[f64],
+        labels: &Labels,
+        (most, tolerance): (u32, f64),
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), AdaptError> {
+        self.check(x)?;
+        let aside = self.scaler.clone();
+        self.scaler.see(x);
+        self.see_labels(labels);
+        let loaded = self.load_batch(x, labels);
+        let fitted = loaded.and_then(|()| self.fit_batch((most, tolerance), stop));
+        if fitted.is_err() {
+            self.scaler = aside;
+        }
+        fitted
+    }
+
+    /// [`Follower::fit`] to the batch that was put in place.
+    fn fit_batch(&mut self, budget: (u32, f64), stop: &dyn Fn() -> bool) -> Result<(), AdaptError> {
+        let batch = batch(&self.network, self.classes, &self.x, &self.labels, Reduction::Mean)?;
+        let diverged = AdaptError::Diverged { time: f64::NAN };
+        match &mut self.engine {
+            Engine::Bank(bank) => match bank.fit(&batch, budget, stop)? {
+                true => Ok(()),
+                false => Err(diverged),
+            },
+            Engine::Single(filter) => {
+                let mut start = filter.weights().to_vec();
+                let adam = Adam::new(3e-3)?;
+                let evaluator = &mut self.evaluator;
+                fit_until(&adam, evaluator, &batch, &mut start, budget, stop).ok_or(diverged)?;
+                self.engine = engine(&self.network, &self.setup, start)?;
+                Ok(())
+            }
+        }
     }
 
     /// A follower of samples of that shape and of so many classes (0: the label is a number), which has seen nothing yet: the
@@ -150,6 +189,7 @@ impl Follower {
                 "the weights are for samples of {found} numbers; the data have {width}"
             )));
         }
+        let given = weights.is_some();
         let start = match weights {
             Some(weights) => weights,
             None => {
@@ -160,18 +200,30 @@ impl Follower {
             let (found, needed) = (start.len(), network.len());
             return Err(AdaptError::Setting(format!("{found} weights for a network of {needed}")));
         }
+        let mut engine = engine(&network, setup, start)?;
+        if let (Engine::Bank(bank), true) = (&mut engine, given) {
+            bank.trust_the_weights();
+        }
         Ok(Self {
             evaluator: Evaluator::new(&network),
-            engine: engine(&network, setup, start)?,
+            engine,
             shape,
             scaler,
             classes,
             setup: setup.clone(),
+            careful: false,
             network,
             x: Vec::new(),
             labels: (Vec::new(), Vec::new()),
             outputs: Vec::new(),
         })
+    }
+
+    /// A time step that takes every member of a bank out of the finite numbers leaves the bank as it was, which costs a few percent of a small
+    /// one. Else, after such an error, the follower must not be used on.
+    pub fn carefully(mut self) -> Self {
+        self.careful = true;
+        self
     }
 
     /// First time step that may be judged.
@@ -193,6 +245,17 @@ impl Follower {
     /// How features and labels are scaled now.
     pub fn scaling(&self) -> &Scaling {
         self.scaler.scaling()
+    }
+    /// Another scaling, worth that of so many samples where it follows the stream.
+    pub fn set_scaling(&mut self, scaling: Scaling, samples: f64) -> Result<(), AdaptError> {
+        if scaling.features.len() != self.scaler.width() {
+            let (found, width) = (scaling.features.len(), self.scaler.width());
+            return Err(AdaptError::Data(format!(
+                "a scaling of {found} features; samples have {width} numbers"
+            )));
+        }
+        self.scaler.set(scaling, samples);
+        Ok(())
     }
     /// The weights as they are; of a bank, those of the member that predicts best.
     pub fn weights(&self) -> &[f32] {
@@ -230,10 +293,34 @@ impl Follower {
         }
     }
 
-    /// Probabilities (rows of as many as there are classes) or numbers for samples in the stream's units, into `out`.
+    /// Predicts a time step, judges it, and then learns from it; what was predicted is left in `predicted`.
+    pub fn step(
+        &mut self,
+        time: f64,
+        x: &[f64],
+        labels: &Labels,
+        predicted: &mut Vec<f64>,
+    ) -> Result<Score, AdaptError> {
+        self.forecast(x, predicted)?;
+        let score = judge(time, predicted, labels, self.classes, self.scaling());
+        if !score.loss.is_finite() {
+            return Err(AdaptError::Diverged { time });
+        }
+        self.learn_from(x, labels).map_err(|e| e.at(time))?;
+        Ok(score)
+    }
+
+    /// What is predicted of a time step that has come: a scaling that follows the stream has seen it.
     pub(super) fn forecast(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<(), AdaptError> {
-        let n = self.check(x)?;
+        self.check(x)?;
         self.scaler.see(x);
+        self.look(x, out)
+    }
+
+    /// Probabilities (rows of as many as there are classes) or numbers for samples in the stream's units, into `out`, with
+    /// everything as it is: nothing is learnt, not even their scaling.
+    pub fn look(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<(), AdaptError> {
+        let n = self.check(x)?;
         self.scaler.scale(x, &mut self.x);
         match &mut self.engine {
             Engine::Bank(bank) => bank.predict(&self.x, n, self.classes, out),
@@ -316,22 +403,41 @@ impl Follower {
 
     /// Time passes without labels: the window moves on, and weights that decay do so.
     pub fn pass(&mut self) {
-        if let Engine::Single(filter) = &mut self.engine {
-            filter.predict();
+        match &mut self.engine {
+            Engine::Single(filter) => filter.predict(),
+            Engine::Bank(bank) => bank.pass(),
         }
     }
 
-    /// Time passes, and the samples in the stream's units get their labels.
-    pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+    /// Time passes, and samples that were not predicted come with their labels: the members of a bank are judged by them, and all
+    /// learn. On an error a bank is as it was, if it is kept [carefully](Follower::carefully).
+    pub fn observe(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        self.check(x)?;
+        let aside = self.scaler.clone();
+        self.scaler.see(x);
+        let learnt = self.learn_from(x, labels);
+        if learnt.is_err() {
+            self.scaler = aside;
+        }
+        learnt
+    }
+
+    /// Numbers that have been judged; what is not finite is found when the batch is loaded.
+    fn see_labels(&mut self, labels: &Labels) {
         if let (Labels::Values(values), 0) = (labels, self.classes)
             && values.iter().all(|v| v.is_finite())
         {
             self.scaler.see_labels(values);
         }
+    }
+
+    /// Time passes, and the samples in the stream's units get their labels.
+    pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        self.see_labels(labels);
         self.load_batch(x, labels)?;
         let batch = batch(&self.network, self.classes, &self.x, &self.labels, Reduction::Sum)?;
         let sound = match &mut self.engine {
-            Engine::Bank(bank) => bank.learn(&batch)?,
+            Engine::Bank(bank) => bank.learn(&batch, self.careful)?,
             Engine::Single(filter) => {
                 filter.predict();
                 filter.update(&mut self.evaluator, &batch);
@@ -384,9 +490,10 @@ impl Follower {
     }
 }
 
-/// Whether all weights are finite, without a branch for each.
+/// Whether all weights are finite: an exponent of ones, and nothing else, carries into the sign's place.
 pub(super) fn all_finite(weights: &[f32]) -> bool {
-    weights.iter().fold(true, |sound, w| sound & w.is_finite())
+    let carried = |w: &f32| (w.to_bits() & 0x7f80_0000) + 0x0080_0000;
+    weights.iter().fold(0, |all, w| all | carried(w)) & 0x8000_0000 == 0
 }
 
 /// Averages probabilities over the belief: an output z with variance s, by the linearised network, becomes z/sqrt(1 + pi s/8),
@@ -431,32 +538,4 @@ fn batch<'a>(
         _ => (Loss::SoftmaxCrossEntropy, Targets::Classes(&labels.0[..])),
     };
     Ok(Minibatch::new(network, x, targets, loss, reduction)?)
-}
-
-/// Weights of a network with more outputs: the last layer's old outputs are kept, those of new classes begin at zero but for a bias
-/// that makes them rare. The one output `z` of two classes becomes the pair (0, z), which says the same.
-fn grown(old: &Network, new: &Network, weights: &[f32]) -> Vec<f32> {
-    /// Log-odds of a class that was never seen.
-    const RARE: f32 = -4.0;
-    let mut out = vec![0.0; new.len()];
-    let (before, after) = (old.outputs(), new.outputs());
-    let shift = usize::from(before == 1);
-    let pairs = old.parameters().iter().zip(new.parameters());
-    for (i, (from, to)) in pairs.enumerate() {
-        let from_values = &weights[from.offset..from.offset + from.len()];
-        let to_values = &mut out[to.offset..to.offset + to.len()];
-        // The last two tensors are the bias and the kernel of the last layer.
-        if i + 2 < old.parameters().len() {
-            to_values.copy_from_slice(from_values);
-            continue;
-        }
-        let rows = from_values.chunks_exact(before).zip(to_values.chunks_exact_mut(after));
-        for (from, to) in rows {
-            to[shift..shift + before].copy_from_slice(from);
-        }
-        if i + 2 == old.parameters().len() {
-            to_values[shift + before..].fill(RARE);
-        }
-    }
-    out
 }

@@ -346,10 +346,7 @@ impl Live {
             self.follower.pass();
             return Ok(());
         }
-        self.follower.learn_from(&x, &labels).map_err(|e| match e {
-            AdaptError::Diverged { .. } => AdaptError::Diverged { time: step.time },
-            other => other,
-        })
+        self.follower.learn_from(&x, &labels).map_err(|e| e.at(step.time))
     }
 
     /// Everything, for [`Live::load`].

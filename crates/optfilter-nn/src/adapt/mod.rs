@@ -31,15 +31,17 @@
 
 mod bank;
 mod follow;
+mod grow;
 mod live;
 mod read;
 mod saved;
 mod scale;
 mod score;
+mod setting;
 mod setup;
 mod tally;
 
-pub use bank::{BankOptions, Setting};
+pub use bank::BankOptions;
 pub use follow::{Follower, Prediction};
 pub use live::{Live, Step, TableSteps};
 pub use read::{CsvOptions, read_csv, read_npz};
@@ -49,6 +51,7 @@ pub use score::{
     Choice, Rolling, Score, Tuned, judge, level, mean_loss, most_likely, prequential,
     prequential_into, tune, tune_rolling,
 };
+pub use setting::Setting;
 pub use setup::{Setup, WeightMethod};
 pub use tally::{Piece, Tally};
 
@@ -99,6 +102,16 @@ pub enum AdaptError {
         /// The time step.
         time: f64,
     },
+}
+
+impl AdaptError {
+    /// The same, with the time at which weights diverged.
+    fn at(self, time: f64) -> Self {
+        match self {
+            Self::Diverged { .. } => Self::Diverged { time },
+            other => other,
+        }
+    }
 }
 
 /// Labels of a stream.

@@ -33,6 +33,11 @@ pub struct Moments {
 }
 
 impl Moments {
+    /// As if so many numbers had had this mean and one over this deviation.
+    pub fn of(mean: f64, factor: f64, n: f64) -> Self {
+        Self { n, mean, square: n / (factor * factor), largest: mean.abs() }
+    }
+
     /// One more number.
     pub fn add(&mut self, v: f64) {
         self.n += 1.0;
@@ -105,6 +110,18 @@ impl Scaler {
                 self.now.target = (target.mean, target.factor());
             }
         }
+    }
+
+    /// Another scaling; one that follows the stream goes on as if it were that of so many samples.
+    pub fn set(&mut self, scaling: Scaling, samples: f64) {
+        if let Some((features, target)) = &mut self.running {
+            let moments = |&(mean, factor): &(f64, f64)| Moments::of(mean, factor, samples);
+            if !features.is_empty() {
+                *features = scaling.features.iter().map(moments).collect();
+            }
+            *target = moments(&scaling.target);
+        }
+        self.now = scaling;
     }
 
     /// Samples in the network's units, into `out`.

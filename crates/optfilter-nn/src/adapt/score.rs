@@ -45,17 +45,9 @@ pub fn prequential_into(
         let samples = stream.range(step..step + 1);
         let time = stream.time(step);
         let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
-        follower.forecast(x, &mut predicted)?;
-        let score = judge(time, &predicted, &labels, follower.classes(), follower.scaling());
-        scores.push(score);
+        let score = follower.step(time, x, &labels, &mut predicted)?;
         tally.add(&score, &predicted, &labels, follower.classes());
-        if !score.loss.is_finite() {
-            return Err(AdaptError::Diverged { time });
-        }
-        follower.learn_from(x, &labels).map_err(|e| match e {
-            AdaptError::Diverged { .. } => AdaptError::Diverged { time },
-            other => other,
-        })?;
+        scores.push(score);
     }
     Ok(scores)
 }

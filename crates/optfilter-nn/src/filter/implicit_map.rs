@@ -15,7 +15,8 @@
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
 use super::{
-    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, same_length,
+    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, descend_at,
+    same_length,
 };
 use crate::evaluate::{Evaluator, Minibatch};
 use optfilter::checkpoint::{self, CheckpointError};
@@ -36,7 +37,7 @@ pub struct ImplicitMap<E: Weight, O: Optimizer<E>> {
     past: Past<E>,
     /// Decay of the running average, and the average.
     average: Option<(f64, Vec<E>)>,
-    floor: E,
+    floor: Option<E>,
 }
 
 impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
@@ -52,7 +53,7 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
             state,
             past: Past::new(Window::default()),
             average: None,
-            floor: E::zero(),
+            floor: None,
         }
     }
 
@@ -73,9 +74,9 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
         self
     }
 
-    /// Keeps derivatives from being exactly zero, for speed ([`WindowObjective::with_floor`]).
+    /// Keeps derivatives from being smaller, for speed ([`WindowObjective::with_floor`]).
     pub fn with_floor(mut self, floor: f64) -> Self {
-        self.floor = E::of(floor);
+        self.floor = Some(E::of(floor));
         self
     }
 
@@ -107,10 +108,17 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
         }
         self.past.put(batch);
         let parts = self.past.parts(batch);
+        let level = evaluator.level();
         let mut objective = WindowObjective::new(evaluator, &parts).with_floor(self.floor);
         let Some((decay, average)) = &mut self.average else {
             let (weights, state) = (&mut self.weights, &mut self.state);
-            return descend(&self.optimizer, &mut objective, weights, state, self.steps);
+            return descend_at(
+                level,
+                &self.optimizer,
+                &mut objective,
+                (weights, state),
+                self.steps,
+            );
         };
         let share = E::of(1.0 - *decay);
         for _ in 0..self.steps {

@@ -16,6 +16,7 @@
 //! Every filter does the same two things in turn: [`WeightFilter::predict`] when time passes, [`WeightFilter::update`]
 //! when labels arrive.
 
+mod descent;
 mod diagonal;
 mod implicit_map;
 mod ivon;
@@ -27,6 +28,7 @@ mod transition;
 mod variational;
 mod window;
 
+pub use descent::descend_at;
 pub use diagonal::{Diagonal, DiagonalRule};
 pub use implicit_map::ImplicitMap;
 pub use ivon::{Ivon, IvonOptions};
@@ -34,7 +36,7 @@ pub use linearised::{Likelihood, Linearised};
 pub use low_rank::LowRank;
 pub use optfilter::filter::Memory;
 pub use particle::{Particle, ParticleError, disturb, losses};
-pub use start::{Converged, fit};
+pub use start::{Converged, fit, fit_until};
 pub use transition::Transition;
 pub use variational::{Variational, VariationalError};
 pub use window::{Past, Window, WindowError, WindowObjective};

@@ -183,19 +183,23 @@ impl<E: Weight> Past<E> {
 pub struct WindowObjective<'a, E: Weight> {
     evaluator: &'a mut Evaluator<E>,
     parts: &'a [(Minibatch<'a, E>, E)],
-    floor: E,
+    floor: Option<E>,
 }
+
+/// A derivative below this moves no weight of a network, but its square is near the smallest numbers of single precision.
+const LEAST: f64 = 1e-17;
 
 impl<'a, E: Weight> WindowObjective<'a, E> {
     /// Over the [parts](Past::parts) of a window.
     pub fn new(evaluator: &'a mut Evaluator<E>, parts: &'a [(Minibatch<'a, E>, E)]) -> Self {
-        Self { evaluator, parts, floor: E::zero() }
+        Self { evaluator, parts, floor: None }
     }
 
-    /// Derivatives of exactly zero become `floor`. Behind a unit that is off every derivative is zero, and there the running
-    /// mean of a momentum method decays until it is denormal, where it stays, and where arithmetic is a hundred times slower.
-    /// 1e-30 is too small to move any weight that is not itself zero.
-    pub fn with_floor(mut self, floor: E) -> Self {
+    /// Derivatives below 1e-17 become `floor`, for speed: arithmetic with denormal numbers is a hundred times slower. Where a
+    /// network is all but certain, derivatives are so small that their squares are denormal: with a floor of zero they are nothing. Behind a unit
+    /// that is off every derivative is zero, and there the running mean of a rule that carries it decays until it is denormal, where it stays: a
+    /// floor of 1e-30 keeps it above, and is too small to move any weight that is not itself zero.
+    pub fn with_floor(mut self, floor: Option<E>) -> Self {
         self.floor = floor;
         self
     }
@@ -207,8 +211,10 @@ impl<E: Weight> Objective<E> for WindowObjective<'_, E> {
     }
     fn gradient(&mut self, x: &[E], out: &mut [E]) {
         self.evaluator.gradient_over(x, self.parts, out);
-        if self.floor != E::zero() {
-            out.iter_mut().for_each(|g| *g = if *g == E::zero() { self.floor } else { *g });
+        if let Some(floor) = self.floor {
+            let least = E::of(LEAST);
+            out.iter_mut()
+                .for_each(|g| *g = if num_traits::Float::abs(*g) < least { floor } else { *g });
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The dense layer of one sample: `out = b + x W`, and its way back.
 //!
-//! Forward, the outputs are the vector axis and `W` is `[in][out]`; on the way back the inputs are, and both `W` and
-//! its derivative are `[out][in]`. Both axes are padded to whole lanes.
+//! Forward, the outputs are the vector axis and `W` is `[in][out]`; on the way back the inputs are, and `W` is `[out][in]`. Both axes are
+//! padded to whole lanes. The derivative by `W` is the product of two vectors; [`outer`] writes it, or adds it, to `[in][out]` without
+//! padding, where it belongs.
 
 use super::{Lane, Level, Op, Real};
 
@@ -42,57 +43,78 @@ pub fn dense_forward<E: Real>(level: Level, x: &[E], w: &[E], bias: &[E], out: &
 }
 
 struct Backward<'a, E> {
-    x: &'a [E],
     wt: &'a [E],
     g: &'a [E],
-    dwt: &'a mut [E],
-    dbias: &'a mut [E],
-    dx: Option<&'a mut [E]>,
+    dx: &'a mut [E],
 }
 
 impl<E: Real> Op<E> for Backward<'_, E> {
     type Out = ();
     #[inline(always)]
-    unsafe fn run<V: Lane<E = E>>(mut self) {
-        let n = self.x.len();
-        assert!(
-            n.is_multiple_of(V::N)
-                && self.wt.len() >= n * self.g.len()
-                && self.dwt.len() >= n * self.g.len()
-        );
-        assert!(
-            self.dbias.len() >= self.g.len() && self.dx.as_ref().is_none_or(|dx| dx.len() >= n)
-        );
+    unsafe fn run<V: Lane<E = E>>(self) {
+        let n = self.dx.len();
+        assert!(n.is_multiple_of(V::N) && self.wt.len() >= n * self.g.len());
         for (o, &g) in self.g.iter().enumerate() {
             if g == E::zero() {
                 continue; // a unit the ReLU switched off; its row would add zeros
             }
-            self.dbias[o] += g;
             for i in (0..n).step_by(V::N) {
-                // SAFETY: row o of wt and dwt and lane i of x and dx exist by the assertions above.
+                // SAFETY: row o of wt and lane i of dx exist by the assertion above.
                 unsafe {
-                    let gv = V::splat(g);
-                    let dw = self.dwt.as_mut_ptr().add(o * n + i);
-                    V::load(self.x.as_ptr().add(i)).mul_add(gv, V::load(dw)).store(dw);
-                    if let Some(dx) = self.dx.as_deref_mut() {
-                        let dx = dx.as_mut_ptr().add(i);
-                        V::load(self.wt.as_ptr().add(o * n + i)).mul_add(gv, V::load(dx)).store(dx);
-                    }
+                    let dx = self.dx.as_mut_ptr().add(i);
+                    let w = V::load(self.wt.as_ptr().add(o * n + i));
+                    w.mul_add(V::splat(g), V::load(dx)).store(dx);
                 }
             }
         }
     }
 }
 
-/// Adds `g x^T` to `dwt` (`[g.len()][x.len()]`), `g` to `dbias` and `W g` to `dx`; `x.len()` is a multiple of the lane.
-pub fn dense_backward<E: Real>(
-    level: Level,
-    x: &[E],
-    wt: &[E],
-    g: &[E],
-    dwt: &mut [E],
-    dbias: &mut [E],
-    dx: Option<&mut [E]>,
-) {
-    E::dispatch(level, Backward { x, wt, g, dwt, dbias, dx });
+/// Adds `W g` to `dx`, with `W` as `wt`, `[g.len()][dx.len()]`; `dx.len()` is a multiple of the lane.
+pub fn dense_backward<E: Real>(level: Level, wt: &[E], g: &[E], dx: &mut [E]) {
+    E::dispatch(level, Backward { wt, g, dx });
+}
+
+struct Outer<'a, E> {
+    x: &'a [E],
+    g: &'a [E],
+    out: &'a mut [E],
+    add: bool,
+}
+
+impl<E: Real> Op<E> for Outer<'_, E> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<V: Lane<E = E>>(self) {
+        let n = self.g.len();
+        let lanes = n - n % V::N;
+        for (&x, row) in self.x.iter().zip(self.out.chunks_exact_mut(n.max(1))) {
+            if !self.add {
+                row.fill(E::zero());
+            }
+            if x == E::zero() {
+                continue; // a unit the ReLU switched off; it would add zeros
+            }
+            for o in (0..lanes).step_by(V::N) {
+                // SAFETY: g and row have n elements, and o + N <= n.
+                unsafe {
+                    let (g, to) = (V::load(self.g.as_ptr().add(o)), row.as_mut_ptr().add(o));
+                    let before = V::load(to);
+                    let sum = V::splat(x).mul_add(g, before);
+                    V::select_eq(g, V::splat(E::zero()), before, sum).store(to);
+                }
+            }
+            for (to, &g) in row.iter_mut().zip(self.g).skip(lanes) {
+                // SAFETY: the instruction set is the caller's promise.
+                unsafe { *to = V::one(x, g, *to) };
+            }
+        }
+    }
+}
+
+/// `x g^T` into `out`, `[x.len()][g.len()]`, or added to it; nothing where `x` or `g` is zero.
+pub fn outer<E: Real>(level: Level, x: &[E], g: &[E], out: &mut [E], add: bool) {
+    // One column is a row of the transpose.
+    let (x, g) = if g.len() == 1 { (g, &x[..out.len()]) } else { (x, g) };
+    E::dispatch(level, Outer { x, g, out, add });
 }

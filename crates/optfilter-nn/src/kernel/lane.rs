@@ -71,6 +71,8 @@ pub unsafe trait Lane: Copy {
     unsafe fn store(self, p: *mut Self::E);
     /// `self * b + c`.
     unsafe fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `a * b + c` of single numbers, rounded as [`Lane::mul_add`] does.
+    unsafe fn one(a: Self::E, b: Self::E, c: Self::E) -> Self::E;
     /// The larger of each pair.
     unsafe fn max(self, b: Self) -> Self;
     /// `if a > b { x } else { y }`, element by element.
@@ -136,6 +138,10 @@ unsafe impl<E: Real> Lane for Plain<E> {
         Self([a[0] * b[0] + c[0], a[1] * b[1] + c[1], a[2] * b[2] + c[2], a[3] * b[3] + c[3]])
     }
     #[inline(always)]
+    unsafe fn one(a: E, b: E, c: E) -> E {
+        a * b + c
+    }
+    #[inline(always)]
     unsafe fn max(self, b: Self) -> Self {
         // SAFETY: no instruction set needed.
         unsafe { Self::select_gt(self, b, self, b) }
@@ -183,6 +189,10 @@ mod x86 {
         unsafe fn mul_add(self, b: Self, c: Self) -> Self {
             // SAFETY: AVX-512F by contract.
             Self(unsafe { _mm512_fmadd_ps(self.0, b.0, c.0) })
+        }
+        #[inline(always)]
+        unsafe fn one(a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
         }
         #[inline(always)]
         unsafe fn max(self, b: Self) -> Self {
@@ -233,6 +243,10 @@ mod x86 {
         unsafe fn mul_add(self, b: Self, c: Self) -> Self {
             // SAFETY: FMA by contract.
             Self(unsafe { _mm256_fmadd_ps(self.0, b.0, c.0) })
+        }
+        #[inline(always)]
+        unsafe fn one(a: f32, b: f32, c: f32) -> f32 {
+            a.mul_add(b, c)
         }
         #[inline(always)]
         unsafe fn max(self, b: Self) -> Self {

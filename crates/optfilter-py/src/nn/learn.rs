@@ -1,8 +1,9 @@
 //! What a follower remembers, and one time step of it.
 
 use super::scale::Scaler;
-use optfilter::optim::{Adam, AnyOptimizer, AnyState, Optimizer, descend};
-use optfilter_nn::filter::{Past, Window, WindowObjective};
+use optfilter::optim::{Adam, AnyOptimizer, AnyState, Optimizer};
+use optfilter_nn::adapt::Score;
+use optfilter_nn::filter::{Past, Window, WindowObjective, descend_at, fit_until};
 use optfilter_nn::{Evaluator, Loss, Minibatch, Network, NetworkError, Reduction, Targets};
 
 /// How the weights follow.
@@ -24,7 +25,7 @@ pub(super) enum Labels<'a> {
 
 impl<'a> Labels<'a> {
     /// Those of some samples; `outputs` numbers each.
-    fn cut(self, from: usize, to: usize, outputs: usize) -> Self {
+    pub fn cut(self, from: usize, to: usize, outputs: usize) -> Self {
         match self {
             Self::Classes(c) => Self::Classes(c.get(from..to).unwrap_or_default()),
             Self::Values(v) => {
@@ -39,6 +40,17 @@ impl<'a> Labels<'a> {
             Self::Values(v) => v,
         }
     }
+
+    /// As the network takes them; numbers in its units are `scaled`.
+    fn targets<'b>(self, scaled: &'b [f32]) -> Targets<'b, f32>
+    where
+        'a: 'b,
+    {
+        match self {
+            Self::Classes(c) => Targets::Classes(c),
+            Self::Values(_) => Targets::Values(scaled),
+        }
+    }
 }
 
 /// Why a time step was not learnt from.
@@ -46,13 +58,6 @@ pub(super) enum Failure {
     Network(NetworkError),
     Diverged { update: u64, quantity: &'static str },
     Stopped,
-}
-
-/// How a time step was predicted before its labels were used.
-pub(super) struct Score {
-    pub right: usize,
-    pub squared_error: f64,
-    pub loss: f64,
 }
 
 /// Weights, optimizer's memory, window, scaling, and the number of updates.
@@ -160,10 +165,7 @@ impl Moving {
         self.scaler.see(x, labels.values());
         let x = self.scaler.scaled(x);
         let values = self.scaler.labels(labels.values());
-        let targets = match labels {
-            Labels::Classes(c) => Targets::Classes(c),
-            Labels::Values(_) => Targets::Values(&values),
-        };
+        let targets = labels.targets(&values);
         let batch = Minibatch::new(network, &x, targets, rules.loss, Reduction::Sum)
             .map_err(Failure::Network)?;
         if !rules.carry {
@@ -172,13 +174,16 @@ impl Moving {
         self.past.advance();
         self.past.put(&batch);
         let parts = self.past.parts(&batch);
-        let mut objective = WindowObjective::new(&mut self.evaluator, &parts);
+        let floor = if rules.carry { 1e-30 } else { 0.0 };
+        let level = self.evaluator.level();
+        let mut objective =
+            WindowObjective::new(&mut self.evaluator, &parts).with_floor(Some(floor));
         for _ in 0..rules.steps {
             if stop() {
                 return Err(Failure::Stopped);
             }
             let (weights, memory) = (&mut self.weights, &mut self.memory);
-            descend(&rules.rule, &mut objective, weights, memory, 1);
+            descend_at(level, &rules.rule, &mut objective, (weights, memory), 1);
         }
         match self.weights.iter().all(|w| w.is_finite()) {
             true => Ok(()),
@@ -197,47 +202,26 @@ impl Moving {
         (most, tolerance): (u32, f64),
         stop: &dyn Fn() -> bool,
     ) -> Result<(u32, f64), Failure> {
-        /// Steps between two looks at the loss: a single one may go uphill.
-        const LOOK: u32 = 20;
         let mut scaler = self.scaler.clone();
         scaler.see(x, labels.values());
         let x = scaler.scaled(x);
         let values = scaler.labels(labels.values());
-        let targets = match labels {
-            Labels::Classes(c) => Targets::Classes(c),
-            Labels::Values(_) => Targets::Values(&values),
-        };
+        let targets = labels.targets(&values);
         let batch = Minibatch::new(network, &x, targets, rules.loss, Reduction::Mean)
             .map_err(Failure::Network)?;
         let diverged = Failure::Diverged { update: self.updates, quantity: "the loss" };
         let Ok(adam) = Adam::new(3e-3) else { return Err(diverged) };
         let mut weights = self.weights.clone();
-        let mut memory = adam.init(&weights);
-        let mut gradient = weights.clone();
-        let (mut before, mut loss, mut taken) = (f64::INFINITY, f64::INFINITY, 0);
-        while taken < most {
-            if stop() {
-                return Err(Failure::Stopped);
-            }
-            loss = f64::from(self.evaluator.gradient(&weights, &batch, &mut gradient));
-            if taken % LOOK == 0 {
-                if !loss.is_finite() {
-                    return Err(diverged);
-                }
-                if (before - loss).abs() <= tolerance * loss.abs() {
-                    break;
-                }
-                before = loss;
-            }
-            adam.step(&mut weights, &gradient, &mut memory);
-            taken += 1;
-        }
-        if !weights.iter().all(|w| w.is_finite()) {
+        let budget = (most, tolerance);
+        let fitted = fit_until(&adam, &mut self.evaluator, &batch, &mut weights, budget, stop);
+        let fitted = fitted.ok_or(Failure::Stopped)?;
+        let sound = most == 0 || fitted.loss.is_finite();
+        if !sound || !weights.iter().all(|w| w.is_finite()) {
             return Err(diverged);
         }
         self.scaler = scaler;
         self.begin(rules, weights);
-        Ok((taken, loss))
+        Ok((fitted.steps, fitted.loss))
     }
 
     /// Scores the samples of a time step as they are predicted now.
@@ -251,16 +235,13 @@ impl Moving {
         let (width, outputs) = (network.input().len(), network.outputs());
         let scaled = self.scaler.scaled(x);
         let values = self.scaler.labels(labels.values());
-        let targets = match labels {
-            Labels::Classes(c) => Targets::Classes(c),
-            Labels::Values(_) => Targets::Values(&values),
-        };
+        let targets = labels.targets(&values);
         Minibatch::new(network, &scaled, targets, rules.loss, Reduction::Mean)
             .map_err(Failure::Network)?;
         let z = self.raw_outputs(&scaled, outputs, width);
         let mut scrap = vec![0.0; outputs];
         let rows = z.chunks_exact(outputs.max(1));
-        let n = rows.len().max(1) as f64;
+        let n = rows.len();
         let sum: f64 = rows
             .clone()
             .enumerate()
@@ -278,7 +259,7 @@ impl Moving {
                 self.scaler.values(&z).iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum()
             }
         };
-        Ok(Score { right, squared_error, loss: sum / n })
+        Ok(Score { time: 0.0, n, right, squared_error, loss: sum / n.max(1) as f64 })
     }
 
     /// Predicts, scores and learns, time step after time step.
@@ -299,7 +280,7 @@ impl Moving {
         for (step, &to) in ends.iter().enumerate() {
             let rows = x.get(from * width..to * width).unwrap_or_default();
             let cut = labels.cut(from, to, outputs);
-            scores.push(self.score(network, rules, rows, cut)?);
+            scores.push(Score { time: step as f64, ..self.score(network, rules, rows, cut)? });
             self.learn(network, rules, rows, cut, stop)?;
             if to - told >= 1000 || step + 1 == ends.len() {
                 told = to;

@@ -4,20 +4,22 @@
 //! changes is put aside first and put back if it fails, so that nothing is ever half learnt. The interpreter's lock is
 //! released while networks compute, and signals are heard between optimizer steps.
 
-pub(crate) mod auto;
+pub(crate) mod bank;
+mod given;
 mod learn;
 mod scale;
 
-use crate::convert::{array, as_array, slice};
+use crate::convert::array;
 use crate::errors::bad;
 use crate::problem::{read_spec, spec_error};
 use crate::threads::run_here;
-use learn::{Failure, Labels, Moving, Rules};
+use given::{Given, hear, scores_dict, shape_of};
+use learn::{Failure, Moving, Rules};
 use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
 use optfilter::checkpoint;
 use optfilter::rng::Stream;
 use optfilter_nn::filter::Window;
-use optfilter_nn::{Loss, Network, NetworkError, Shape, safetensors};
+use optfilter_nn::{Loss, Network, NetworkError, safetensors};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, PyOnceLock};
@@ -36,34 +38,37 @@ fn network_error(error: NetworkError) -> PyErr {
     PyValueError::new_err(format!("network: {error}"))
 }
 
-/// Classes as whole numbers, or numbers.
-fn labels<'a>(
-    loss: Loss,
-    classes: Option<&'a PyReadonlyArray1<'_, u32>>,
-    values: Option<&'a [f64]>,
-) -> PyResult<Labels<'a>> {
-    match (loss, classes, values) {
-        (Loss::SquaredError, None, Some(values)) => Ok(Labels::Values(values)),
-        (Loss::SquaredError, _, _) => Err(bad("y", "numbers are needed, not classes")),
-        (_, Some(classes), None) => Ok(Labels::Classes(classes.as_slice()?)),
-        _ => Err(bad("y", "classes are needed, not numbers")),
+/// The weights of a safetensors file, all of them finite.
+fn finite_weights(network: &Network, bytes: &[u8]) -> PyResult<Vec<f32>> {
+    let weights: Vec<f32> =
+        safetensors::from_bytes(network, bytes).map_err(|e| bad("weights", e.to_string()))?;
+    match weights.iter().all(|w| w.is_finite()) {
+        true => Ok(weights),
+        false => Err(bad("weights", "one of them is not a finite number")),
     }
+}
+
+/// For work that ended because it was told to; the question that told it has raised already.
+fn stopped() -> PyErr {
+    PyRuntimeError::new_err("stopped")
+}
+
+/// Python's `WeightsDiverged`.
+fn diverged(py: Python<'_>, update: u64, quantity: &str) -> PyErr {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let make = || -> PyResult<PyErr> {
+        let class = CLASS.import(py, "optfilter._stream", "WeightsDiverged")?;
+        Ok(PyErr::from_value(class.call1((update, quantity))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
 /// What went wrong while learning, as the exception for it.
 fn failed(py: Python<'_>, failure: Failure) -> PyErr {
     match failure {
         Failure::Network(error) => PyValueError::new_err(format!("X, y: {error}")),
-        // The question that stopped it has raised already.
-        Failure::Stopped => PyRuntimeError::new_err("stopped"),
-        Failure::Diverged { update, quantity } => {
-            static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-            let make = || -> PyResult<PyErr> {
-                let class = CLASS.import(py, "optfilter._stream", "WeightsDiverged")?;
-                Ok(PyErr::from_value(class.call1((update, quantity))?))
-            };
-            make().unwrap_or_else(|error| error)
-        }
+        Failure::Stopped => stopped(),
+        Failure::Diverged { update, quantity } => diverged(py, update, quantity),
     }
 }
 
@@ -74,21 +79,9 @@ impl CoreFollower {
             .map_err(|_| PyRuntimeError::new_err("the follower was left broken by a failure"))
     }
 
-    /// Finite features, whole samples.
-    fn check(&self, x: &[f64]) -> PyResult<()> {
-        let width = self.network.input().len();
-        if !x.len().is_multiple_of(width) {
-            let message = format!("samples have {width} numbers each; {} were given", x.len());
-            return Err(bad("X", message));
-        }
-        match x.iter().position(|v| !v.is_finite()) {
-            None => Ok(()),
-            Some(i) => {
-                let kind = if x[i].is_nan() { "NaN" } else { "infinity" };
-                let message = format!("sample {} has a feature that is {kind}", i / width);
-                Err(bad("X", message))
-            }
-        }
+    /// Numbers of a sample.
+    fn width(&self) -> usize {
+        self.network.input().len()
     }
 }
 
@@ -106,13 +99,7 @@ impl CoreFollower {
         seed: u64,
     ) -> PyResult<Self> {
         let spec = read_spec(spec)?;
-        let shape = match *shape.as_slice() {
-            [n] if n > 0 => Shape::Vector(n),
-            [height, width, channels] if height * width * channels > 0 => {
-                Shape::Image { height, width, channels }
-            }
-            _ => return Err(bad("X", format!("samples of shape {shape:?} cannot be read"))),
-        };
+        let shape = shape_of(&shape)?;
         let loss = match loss {
             "binary" => Loss::BinaryCrossEntropy,
             "classes" => Loss::SoftmaxCrossEntropy,
@@ -135,31 +122,26 @@ impl CoreFollower {
 
     /// Outputs (n, outputs) for samples: log-odds or logits of classes, values in the labels' units.
     fn outputs<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let x = as_array("X", x)?;
-        let x = slice("X", &x)?;
-        self.check(x)?;
+        let given = Given::new(x, None, None)?;
+        let x = given.samples(self.width())?;
         let mut guard = self.lock(py)?;
         let moving = &mut *guard;
         let z = py.detach(|| moving.outputs(&self.network, &self.rules, x));
-        let (n, outputs) = (x.len() / self.network.input().len(), self.network.outputs());
+        let (n, outputs) = (x.len() / self.width(), self.network.outputs());
         array(py, z, [n, outputs])
     }
 
     /// One time step; on an error nothing has changed.
     #[pyo3(signature = (x, classes = None, values = None))]
-    fn learn(
+    fn learn<'py>(
         &self,
-        py: Python<'_>,
-        x: &Bound<'_, PyAny>,
-        classes: Option<PyReadonlyArray1<'_, u32>>,
-        values: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        classes: Option<PyReadonlyArray1<'py, u32>>,
+        values: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<()> {
-        let x = as_array("X", x)?;
-        let x = slice("X", &x)?;
-        self.check(x)?;
-        let values = values.map(|y| as_array("y", y)).transpose()?;
-        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
-        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let given = Given::new(x, classes, values)?;
+        let (x, labels) = (given.samples(self.width())?, given.labels(self.rules.loss)?);
         let mut guard = self.lock(py)?;
         let moving = &mut *guard;
         run_here(py, |stop| moving.learn(&self.network, &self.rules, x, labels, stop))?
@@ -174,21 +156,17 @@ impl CoreFollower {
 
     /// Up to `most` steps of Adam on the mean loss of all samples; returns the steps taken and the last loss.
     #[pyo3(signature = (x, classes, values, most, tolerance))]
-    fn settle(
+    fn settle<'py>(
         &self,
-        py: Python<'_>,
-        x: &Bound<'_, PyAny>,
-        classes: Option<PyReadonlyArray1<'_, u32>>,
-        values: Option<&Bound<'_, PyAny>>,
+        py: Python<'py>,
+        x: &Bound<'py, PyAny>,
+        classes: Option<PyReadonlyArray1<'py, u32>>,
+        values: Option<&Bound<'py, PyAny>>,
         most: u32,
         tolerance: f64,
     ) -> PyResult<(u32, f64)> {
-        let x = as_array("X", x)?;
-        let x = slice("X", &x)?;
-        self.check(x)?;
-        let values = values.map(|y| as_array("y", y)).transpose()?;
-        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
-        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let given = Given::new(x, classes, values)?;
+        let (x, labels) = (given.samples(self.width())?, given.labels(self.rules.loss)?);
         let mut guard = self.lock(py)?;
         let moving = &mut *guard;
         run_here(py, |stop| {
@@ -209,36 +187,20 @@ impl CoreFollower {
         ends: Vec<usize>,
         tell: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let x = as_array("X", x)?;
-        let x = slice("X", &x)?;
-        self.check(x)?;
-        let values = values.map(|y| as_array("y", y)).transpose()?;
-        let values = values.as_ref().map(|y| slice("y", y)).transpose()?;
-        let labels = labels(self.rules.loss, classes.as_ref(), values)?;
+        let given = Given::new(x, classes, values)?;
+        let (x, labels) = (given.samples(self.width())?, given.labels(self.rules.loss)?);
         let mut guard = self.lock(py)?;
         let moving = &mut *guard;
         let mut raised = None;
-        let mut hear = |steps: usize| -> bool {
-            let Some(tell) = &tell else { return true };
-            let told = Python::attach(|py| tell.call1(py, (steps,)).map(|_| ()));
-            raised = told.err();
-            raised.is_none()
-        };
         let followed = run_here(py, |stop| {
-            moving.follow(&self.network, &self.rules, x, labels, &ends, stop, &mut hear)
+            let mut tell = |steps| hear(tell.as_ref(), steps, &mut raised);
+            moving.follow(&self.network, &self.rules, x, labels, &ends, stop, &mut tell)
         })?;
         if let Some(error) = raised {
             return Err(error);
         }
         let scores = followed.map_err(|failure| failed(py, failure))?;
-        let steps = scores.len();
-        let out = PyDict::new(py);
-        out.set_item("loss", array(py, scores.iter().map(|s| s.loss).collect(), [steps])?)?;
-        let right: Vec<i64> = scores.iter().map(|s| s.right as i64).collect();
-        out.set_item("right", PyArray1::from_vec(py, right))?;
-        let errors = scores.iter().map(|s| s.squared_error).collect();
-        out.set_item("squared_error", array(py, errors, [steps])?)?;
-        Ok(out)
+        scores_dict(py, &scores)
     }
 
     /// Number of time steps learnt from.
@@ -321,11 +283,7 @@ impl CoreFollower {
 
     /// The weights from a safetensors file of Flax or PyTorch.
     fn read_safetensors(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let weights: Vec<f32> = safetensors::from_bytes(&self.network, bytes)
-            .map_err(|e| bad("weights", e.to_string()))?;
-        if weights.iter().any(|w| !w.is_finite()) {
-            return Err(bad("weights", "one of them is not a finite number"));
-        }
+        let weights = finite_weights(&self.network, bytes)?;
         self.lock(py)?.begin(&self.rules, weights);
         Ok(())
     }

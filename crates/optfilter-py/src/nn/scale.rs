@@ -46,12 +46,7 @@ impl Scaler {
 
     /// Sets the scaling, as if it were that of so many samples.
     pub fn set(&mut self, features: &[(f64, f64)], labels: &[(f64, f64)], samples: f64) {
-        let moments = |&(mean, factor): &(f64, f64)| Moments {
-            n: samples,
-            mean,
-            square: samples / (factor * factor),
-            largest: mean.abs(),
-        };
+        let moments = |&(mean, factor): &(f64, f64)| Moments::of(mean, factor, samples);
         self.features = features.iter().map(moments).collect();
         self.labels = labels.iter().map(moments).collect();
         self.now = (features.to_vec(), labels.to_vec());

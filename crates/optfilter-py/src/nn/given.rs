@@ -1,0 +1,94 @@
+//! Samples and labels as Python gives them, and scores as it gets them.
+
+use super::learn::Labels;
+use crate::convert::{array, as_array, slice};
+use crate::errors::bad;
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn};
+use optfilter_nn::adapt::{self, Score};
+use optfilter_nn::{Loss, Shape};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// Arrays that are borrowed for as long as this lives.
+pub(super) struct Given<'py> {
+    x: PyReadonlyArrayDyn<'py, f64>,
+    classes: Option<PyReadonlyArray1<'py, u32>>,
+    values: Option<PyReadonlyArrayDyn<'py, f64>>,
+}
+
+impl<'py> Given<'py> {
+    /// Samples, and either classes or numbers (or neither, where nothing is learnt).
+    pub fn new(
+        x: &Bound<'py, PyAny>,
+        classes: Option<PyReadonlyArray1<'py, u32>>,
+        values: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Self> {
+        let values = values.map(|y| as_array("y", y)).transpose()?;
+        Ok(Self { x: as_array("X", x)?, classes, values })
+    }
+
+    /// Whole samples of so many numbers each, all of them finite.
+    pub fn samples(&self, width: usize) -> PyResult<&[f64]> {
+        let x = slice("X", &self.x)?;
+        if !x.len().is_multiple_of(width) {
+            let message = format!("samples have {width} numbers each; {} were given", x.len());
+            return Err(bad("X", message));
+        }
+        match x.iter().position(|v| !v.is_finite()) {
+            None => Ok(x),
+            Some(i) => {
+                let kind = if x[i].is_nan() { "NaN" } else { "infinity" };
+                let message = format!("sample {} has a feature that is {kind}", i / width);
+                Err(bad("X", message))
+            }
+        }
+    }
+
+    /// Classes as whole numbers, or numbers, as the loss needs them.
+    pub fn labels(&self, loss: Loss) -> PyResult<Labels<'_>> {
+        match (loss, &self.classes, &self.values) {
+            (Loss::SquaredError, None, Some(values)) => Ok(Labels::Values(slice("y", values)?)),
+            (Loss::SquaredError, _, _) => Err(bad("y", "numbers are needed, not classes")),
+            (_, Some(classes), None) => Ok(Labels::Classes(classes.as_slice()?)),
+            _ => Err(bad("y", "classes are needed, not numbers")),
+        }
+    }
+}
+
+/// Labels of a bank.
+pub(super) fn owned(labels: Labels<'_>) -> adapt::Labels {
+    match labels {
+        Labels::Classes(of) => adapt::Labels::Classes { of: of.to_vec(), names: Vec::new() },
+        Labels::Values(values) => adapt::Labels::Values(values.to_vec()),
+    }
+}
+
+/// One number for vectors, three (rows, columns, channels) for images.
+pub(super) fn shape_of(shape: &[usize]) -> PyResult<Shape> {
+    match *shape {
+        [n] if n > 0 => Ok(Shape::Vector(n)),
+        [height, width, channels] if height * width * channels > 0 => {
+            Ok(Shape::Image { height, width, channels })
+        }
+        _ => Err(bad("X", format!("samples of shape {shape:?} cannot be read"))),
+    }
+}
+
+/// Calls Python's `tell` with the number of time steps that are done; an error it raises is kept, and ends the work.
+pub(super) fn hear(tell: Option<&Py<PyAny>>, steps: usize, raised: &mut Option<PyErr>) -> bool {
+    let Some(tell) = tell else { return true };
+    *raised = Python::attach(|py| tell.call1(py, (steps,)).map(|_| ())).err();
+    raised.is_none()
+}
+
+/// Scores as a dictionary of arrays.
+pub(super) fn scores_dict<'py>(py: Python<'py>, scores: &[Score]) -> PyResult<Bound<'py, PyDict>> {
+    let n = scores.len();
+    let out = PyDict::new(py);
+    out.set_item("loss", array(py, scores.iter().map(|s| s.loss).collect(), [n])?)?;
+    let right: Vec<i64> = scores.iter().map(|s| s.right as i64).collect();
+    out.set_item("right", PyArray1::from_vec(py, right))?;
+    let errors = scores.iter().map(|s| s.squared_error).collect();
+    out.set_item("squared_error", array(py, errors, [n])?)?;
+    Ok(out)
+}

@@ -1,0 +1,193 @@
+"""The engine behind :class:`optfilter.nn.Follower`: made of its settings and of the first samples, renewed, grown and pickled.
+
+There are two: a single filter (``CoreFollower``) and a bank of them (``CoreBank``), with the same manners; the one says log-odds or
+logits, the other probabilities. Nothing is changed where something is wrong with what was given.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core, _network
+from ._arrays import Array, whole
+from ._estimator import Estimator
+from ._network import NetworkLike
+from ._river import grown_weights
+from ._settings import to_json
+from .optimizers import Adam, Optimizer
+
+#: What is only there once something was learnt.
+LEARNT = (
+    *("_engine", "_made", "_settings", "_flat", "_samples", "_keys"),
+    *("classes_", "feature_names_in_", "n_features_in_"),
+)
+
+
+#: The settings of a single filter, and what each is where another one was given.
+SINGLE: dict[str, Any] = {"optimizer": Adam(1e-3), "steps": 10, "window": 0, "discount": 1.0, "carry": False}
+
+
+class Native(Estimator):
+    """Settings, and an engine of them once there were samples."""
+
+    network: NetworkLike
+    scale: bool
+    weights: Union[str, os.PathLike[str], None]
+    seed: int
+    classes_: NDArray[Any]
+    n_features_in_: int
+
+    def _given(self) -> list[str]:
+        """The settings of a single filter that were given."""
+        return [name for name in SINGLE if getattr(self, name) is not None]
+
+    def _single(self) -> dict[str, Any]:
+        """All settings of a single filter."""
+        return {name: usual if getattr(self, name) is None else getattr(self, name) for name, usual in SINGLE.items()}
+
+    def _spec(self, outputs: int, loss: str) -> Optional[str]:
+        """The single filter as the engine reads it; nothing for a bank."""
+        if not self._given() and not (loss == "squared" and outputs > 1):
+            return None
+        settings = self._single()
+        rule = settings.pop("optimizer")
+        if not isinstance(rule, Optimizer) or not hasattr(rule, "lr"):
+            raise ValueError(
+                f"optimizer: must be SGD, Adam, RMSProp, Adagrad or Adadelta of optfilter, not {rule!r}; "
+                "other rules work with optfilter.torch and optfilter.jax"
+            )
+        return to_json({"method": "imap", **rule._spec(), **settings})
+
+    def _described(self, made: tuple[list[int], int, str]) -> tuple[str, Optional[str], bool]:
+        return _network.describe(self.network), self._spec(*made[1:]), bool(self.scale)
+
+    def _engine_of(self, made: tuple[list[int], int, str], described: tuple[str, Optional[str], bool]) -> Any:
+        """An engine that has learnt nothing: a single filter, or a bank."""
+        (shape, outputs, loss), (network, spec, scale) = made, described
+        seed = whole("seed", self.seed, least=0, most=2**64 - 1)
+        scale = scale and (len(shape) == 1 or spec is None)  # the bank leaves images as they are by itself
+        if spec is None:
+            classes = {"squared": 0, "binary": 2}.get(loss, outputs)
+            return _core.CoreBank(network, shape, classes, scale, seed)
+        return _core.CoreFollower(network, shape, outputs, loss, spec, scale, seed)
+
+    def _build(self, *made: Any) -> Any:
+        return self._engine_of(made, self._described(made))
+
+    @property
+    def _banked(self) -> bool:
+        return hasattr(self, "_engine") and isinstance(self._engine, _core.CoreBank)
+
+    def _begin(self, X: Array, y: NDArray[Any], classes: Any, names: Optional[list[str]]) -> None:
+        """Everything that the first samples say; nothing is changed where something is wrong."""
+        if self.task not in (None, "classification", "regression"):
+            raise ValueError(f"task: must be 'classification' or 'regression', not {self.task!r}")
+        shape = _network.sample_shape(X)
+        known = None
+        if self.task == "classification" or (self.task is None and (classes is not None or _network.are_classes(y))):
+            known = np.unique(_network.class_labels(y if classes is None else np.asarray(classes)))
+            outputs, loss = (1, "binary") if len(known) <= 2 else (len(known), "classes")
+        else:
+            outputs, loss = _network.number_labels(y).shape[1], "squared"
+        engine = self._build(shape, outputs, loss)
+        if self.weights is not None:
+            with open(self.weights, "rb") as file:
+                engine.read_safetensors(file.read())
+        self._engine = engine
+        self._made = (shape, outputs, loss)
+        self._settings = self._described(self._made)
+        self._flat = y.ndim == 1
+        self._samples = 0
+        self.n_features_in_ = int(np.prod(shape))
+        for name, value in (("classes_", known), ("feature_names_in_", names)):
+            if value is not None:
+                setattr(self, name, np.asarray(value, dtype=object) if name == "feature_names_in_" else value)
+            elif hasattr(self, name):
+                delattr(self, name)
+
+    def _renew(self) -> None:
+        """An engine of the present settings with the weights and the scaling of the old one."""
+        described = self._described(self._made)
+        if self._settings == described:
+            return
+        if self._settings[0] != described[0]:
+            raise ValueError("network: cannot change once weights were learnt; use fit, or a new Follower")
+        engine = self._build(*self._made)
+        engine.set_weights(self._engine.weights, self._engine.updates)
+        if self.scale:
+            engine.set_scaling(*self._engine.scaling, float(self._samples))
+        self._engine, self._settings = engine, described
+
+    @property
+    def _classifies(self) -> bool:
+        return self._made[2] != "squared"
+
+    def _read(self, X: Any) -> tuple[Array, Optional[list[str]]]:
+        """Samples, checked against those before; and the names of their columns, where they have some."""
+        names = None
+        if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
+            names = [str(name) for name in X.columns]
+        array = _network.samples(X)
+        if hasattr(self, "_engine"):
+            known = getattr(self, "feature_names_in_", None)
+            if names is not None and known is not None and names != known.tolist():
+                raise ValueError(
+                    "X: The feature names should match those that were passed during fit: "
+                    f"{known.tolist()}, not {names}"
+                )
+            if _network.sample_shape(array) != self._made[0]:
+                n = int(np.prod(array.shape[1:]))
+                raise ValueError(
+                    f"X: samples of shape {array.shape[1:]}, but those before had {self._made[0]}: X has {n} features, "
+                    f"but Follower is expecting {self.n_features_in_} features as input"
+                )
+        return array, names
+
+    def _coded(self, y: NDArray[Any]) -> tuple[Optional[NDArray[np.uint32]], Optional[Array]]:
+        if self._classifies:
+            return _network.codes(_network.class_labels(y), self.classes_), None
+        values = _network.number_labels(y)
+        if values.shape[1] != self._made[1]:
+            raise ValueError(f"y: {values.shape[1]} numbers for each sample; {self._made[1]} are needed")
+        return None, values
+
+    def _pair(self, X: Any, y: Any) -> tuple[Array, NDArray[Any], Optional[list[str]]]:
+        array, names = self._read(X)
+        if y is None:
+            raise ValueError("y: This estimator requires y to be passed, but the target y is None")
+        if not np.isfinite(array).all():
+            sample = int(np.argwhere(~np.isfinite(array))[0][0])
+            raise ValueError(f"X: sample {sample} contains NaN or infinity")
+        return array, _network.labels(y, len(array)), names
+
+    def _grow(self, new: NDArray[Any]) -> None:
+        """One more class: what was learnt of the others stays; the optimizer's memory and the window begin anew."""
+        if (new.dtype.kind in "US") != (self.classes_.dtype.kind in "US"):
+            _network.codes(new, self.classes_)  # says what is wrong
+        classes = np.concatenate([self.classes_, new])
+        if len(classes) > 2:
+            made = (self._made[0], len(classes), "classes")
+            if self._banked:
+                self._engine.grow(len(classes))
+            else:
+                engine = self._build(*made)
+                engine.set_weights(grown_weights(self._engine, engine), self._engine.updates)
+                engine.set_scaling(*self._engine.scaling, float(self._samples))
+                self._engine = engine
+            self._made = made
+        self.classes_ = classes
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {k: v for k, v in self.__dict__.items() if k != "_engine"}
+        return {**state, "_kept": self._engine.save()} if hasattr(self, "_engine") else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept", None)
+        self.__dict__.update(state)
+        if kept is not None:
+            self._engine = self._engine_of(self._made, self._settings)
+            self._engine.load(kept)
