@@ -39,8 +39,8 @@ def value(at, ys):
 
 
 def main():
-    ys = np.random.default_rng(5).standard_normal((40, 2)).cumsum(axis=0) * 0.4
-    total, slope = jax.value_and_grad(value)(jnp.array(AT), jnp.array(ys))
+    ys = jnp.array(np.random.default_rng(5).standard_normal((40, 2)).cumsum(axis=0) * 0.4)
+    total, slope = jax.value_and_grad(value)(jnp.array(AT), ys)
     for i in range(len(AT)):
         h = 1e-5 * np.eye(len(AT))[i]
         difference = (value(jnp.array(AT + h), ys) - value(jnp.array(AT - h), ys)) / 2e-5
@@ -52,7 +52,7 @@ def main():
             "names": NAMES,
             "at": AT,
             "cov": [[1.5, 0.2], [0.2, 0.9]],
-            "ys": ys,
+            "ys": np.asarray(ys),
             "log_likelihood": float(total),
             "gradient": np.asarray(slope),
         },

@@ -35,7 +35,8 @@ fn the_gradient_is_that_of_dynamax() {
     let total = golden["log_likelihood"].as_f64().unwrap();
     let at: Vec<Dual<f64, 10>> =
         at.iter().enumerate().map(|(i, &v)| Dual::variable(v, i)).collect();
-    let diagonal = |a: usize| DMatrix::from_diagonal(&DVector::from_column_slice(&at[a..a + 2]));
+    let diagonal =
+        |a: usize| DMatrix::from_fn(2, 2, |i, j| if i == j { at[a + i] } else { Dual::ZERO });
     let setting = Setting {
         theta: at[..4].to_vec(),
         process_cov: diagonal(4),
