@@ -61,6 +61,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.export.is_some() && args.model.is_none() {
         return Err(Failure::usage("--export needs a model, and a table if it is not simulated"));
     }
+    if let Some(page) = &args.export {
+        let read: Vec<&Path> = args.model.iter().chain(&args.data).map(PathBuf::as_path).collect();
+        files::check_outputs(&read, &[("--export", page)])?;
+    }
     let given = args.model.as_deref().map(|model| given(&args, model)).transpose()?;
     let api = Api::new(given, args.save.clone());
     if let Some(path) = &args.export {

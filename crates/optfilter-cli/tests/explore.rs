@@ -57,6 +57,22 @@ fn a_page_is_exported_with_the_numbers_of_the_filter() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+#[test]
+fn a_file_that_is_read_is_never_written() {
+    let folder = Folder::new();
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let model = folder.write("nile.toml", &read(&example("nile.toml")));
+    let data = folder.write("nile.csv", &read(&example("nile.csv")));
+    for page in [&model, &data] {
+        let before = read(page);
+        let output = run(&["explore", &model, &data, "--export", page]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--export") && said.contains("is read by this command"), "{said}");
+        assert_eq!(read(page), before);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_address_is_printed_and_a_signal_ends_it() {
