@@ -1,11 +1,12 @@
 //! A filter over a whole table, by the one engine, watched so that a newer request ends it; and what was run of late.
 
 use crate::fault::Fault;
+use crate::limits::{self, MOST_AT_ONCE, MOST_NUMBERS, Patience, Stop};
 use crate::subject::{Subject, number_of};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, Results, RunError, Runner, Watch, forecast, smooth_from,
+    Estimate, FilterSpec, Forecast, Method, Results, RunError, Runner, Watch, forecast, smooth_from,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// How long a run may take.
 pub const LONGEST: Duration = Duration::from_secs(60);
-/// How long smoothing may take, which is a whole series at once.
-const LONGEST_SMOOTHING: Duration = Duration::from_secs(20);
-/// Numbers of covariances up to which they are asked for: 400 MB.
-const MOST_NUMBERS: usize = 50_000_000;
+/// How long smoothing may take, which is a whole series at once; and what comes before a forecast.
+const LONGEST_MORE: Duration = Duration::from_secs(20);
+/// States that a forecast draws for each row.
+const CLOUD: f64 = 2000.0;
 /// Runs that are kept, for views of them.
 const KEPT: usize = 6;
 
@@ -61,11 +62,12 @@ pub fn settled(subject: &Subject, asked: &FilterSpec, bars: bool) -> Result<Filt
     let bars = if bars { asked.error_bars } else { Some(false) };
     let filter = FilterSpec { error_bars: bars, ..fitted.essential() };
     filter.validate()?;
+    limits::check(&subject.spec, &filter)?;
     Ok(filter)
 }
 
 /// Runs a filter over the whole table.
-pub fn run(subject: &Subject, filter: &FilterSpec, stop: &dyn Fn() -> bool) -> Result<Run, Fault> {
+pub fn run(subject: &Subject, filter: &FilterSpec, stop: Stop<'_>) -> Result<Run, Fault> {
     let runner = subject.spec.runner(filter)?;
     let (n, m, _) = runner.dims();
     let rows = subject.data.len();
@@ -94,19 +96,15 @@ pub fn run(subject: &Subject, filter: &FilterSpec, stop: &dyn Fn() -> bool) -> R
     };
     let series = subject.data.series(&subject.spec, filter)?;
     let begun = Instant::now();
-    let late = || begun.elapsed() > LONGEST;
-    // A row of many states takes long by itself.
-    let watch = Watch { stride: if n > 20 { 1 } else { 64 }, stop: &|| stop() || late() };
+    let patience = Patience::new(LONGEST, stop);
+    let stride = limits::stride(&subject.spec, filter);
+    let watch = Watch { stride, stop: &|| patience.is_over() };
     let done = runner.run(runner.default_start(), &series, &mut into, &watch);
     out.seconds = begun.elapsed().as_secs_f64();
     out.done = rows;
     match done {
         Ok(()) => {}
-        Err(FilterError::Empty { argument: "watch" }) if late() => {
-            let message = format!("the filter took longer than {} s", LONGEST.as_secs());
-            return Err(Fault::Limit(message));
-        }
-        Err(FilterError::Empty { argument: "watch" }) => return Err(Fault::Stopped),
+        Err(FilterError::Empty { argument: "watch" }) => return Err(patience.fault()),
         Err(error @ FilterError::Uneven { .. }) => return Err(error.into()),
         Err(error) => {
             out.done = out.flags.iter().position(|f| f.is_nan()).unwrap_or(rows);
@@ -133,23 +131,35 @@ fn deviations(covs: &[f64], n: usize) -> Vec<f64> {
 pub fn smoothed(
     subject: &Subject,
     filter: &FilterSpec,
-    stop: &dyn Fn() -> bool,
+    stop: Stop<'_>,
 ) -> Result<(Vec<f64>, Vec<f64>), Fault> {
     let filter = filter.smoothing(&subject.spec.problem()?, subject.data.len())?;
+    limits::check(&subject.spec, &filter)?;
+    let n = subject.spec.states.len();
+    let points = if filter.method() == Method::Pf { filter.particles() as usize } else { 0 };
+    too_many(subject.data.len(), n.saturating_mul(n.max(points)))?;
     let runner = subject.spec.runner(&filter)?;
     let series = subject.data.series(&subject.spec, &filter)?;
-    let begun = Instant::now();
-    let late = || begun.elapsed() > LONGEST_SMOOTHING;
-    let watch = Watch { stride: 64, stop: &|| stop() || late() };
+    let patience = Patience::new(LONGEST_MORE, stop);
+    let stride = limits::stride(&subject.spec, &filter);
+    let watch = Watch { stride, stop: &|| patience.is_over() };
     let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
         match Fault::from(error) {
-            Fault::Stopped if late() => {
-                Fault::Limit(format!("it took longer than {} s", LONGEST_SMOOTHING.as_secs()))
-            }
+            Fault::Stopped => patience.fault(),
             fault => fault,
         }
     })?;
-    Ok((out.means, deviations(&out.covs, subject.spec.states.len())))
+    Ok((out.means, deviations(&out.covs, n)))
+}
+
+/// An error where rows of so many numbers each are more than is kept at once.
+fn too_many(rows: usize, each: usize) -> Result<(), Fault> {
+    if rows.saturating_mul(each) > MOST_NUMBERS {
+        return Err(Fault::Limit(format!(
+            "{rows} rows of {each} numbers are too many for the page"
+        )));
+    }
+    Ok(())
 }
 
 /// What comes after the last row, at the mean interval of the rows.
@@ -157,18 +167,28 @@ pub fn ahead(
     subject: &Subject,
     filter: &FilterSpec,
     rows: usize,
-    stop: &dyn Fn() -> bool,
+    stop: Stop<'_>,
 ) -> Result<Forecast, Fault> {
     let data = &subject.data;
     if !subject.spec.inputs.is_empty() {
         return Err(Fault::Filter("", "a forecast needs the inputs of the rows to come".into()));
     }
+    let (n, m) = (subject.spec.states.len(), subject.spec.observations.len());
+    too_many(rows, n * n + m * m)?;
+    // Nobody looks whether a forecast should end. Where densities are no Gaussians it draws a cloud for each row.
+    let each =
+        limits::row_work(&subject.spec, filter).max(CLOUD * limits::model_work(&subject.spec));
+    if rows as f64 * each > MOST_AT_ONCE {
+        return Err(Fault::Limit(format!("{rows} rows ahead would take too long; ask for fewer")));
+    }
+    let patience = Patience::new(LONGEST_MORE, stop);
+    let stride = limits::stride(&subject.spec, filter);
     let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
     let mut live = runner.start(runner.default_start())?;
     let mut estimate = Estimate::default();
     for (row, step) in data.steps.iter().enumerate() {
-        if row % 64 == 0 && stop() {
-            return Err(Fault::Stopped);
+        if row % stride == 0 {
+            patience.check()?;
         }
         let predict = row > 0 || filter.predict_first();
         live.step(predict, step, data.input(row), data.output(row), &mut estimate)?;
@@ -196,7 +216,7 @@ impl Recent {
         &self,
         subject: &Subject,
         filter: &FilterSpec,
-        stop: &dyn Fn() -> bool,
+        stop: Stop<'_>,
     ) -> Result<Arc<Run>, Fault> {
         let key = number_of(&(subject.key, settings(filter).to_string()));
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@
 
 use crate::fault::Fault;
 use crate::gallery;
+use crate::limits::MOST_OF_TABLE;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{ColumnKind, Format, Rows, Source, TableReader, Wanted, format_time};
@@ -174,6 +175,14 @@ impl Subject {
             return Err(Fault::Data(format!("{}: the table has no rows", table.name)));
         }
         let (width, n) = (layout.width(), spec.states.len());
+        let widest = n.max(spec.observations.len());
+        if all.rows.saturating_mul(widest) > MOST_OF_TABLE {
+            let message = format!(
+                "{}: {} rows of {widest} numbers are too many for the page",
+                table.name, all.rows
+            );
+            return Err(Fault::Limit(message));
+        }
         let mut known = vec![f64::NAN; if truth.is_empty() { 0 } else { all.rows * n }];
         let mut values = Vec::with_capacity(all.rows * width);
         for (row, cells) in all.values.chunks_exact(width + truth.len()).enumerate() {
