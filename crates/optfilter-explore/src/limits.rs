@@ -93,6 +93,11 @@ pub fn stride(spec: &ModelSpec, filter: &FilterSpec) -> usize {
     (BETWEEN_LOOKS / row_work(spec, filter).max(1.0)).clamp(1.0, 64.0) as usize
 }
 
+/// How long a run may take, or the opening of a step.
+pub const LONGEST: Duration = Duration::from_secs(60);
+/// How long may take what is asked for besides: smoothing, and a forecast.
+pub const LONGEST_MORE: Duration = Duration::from_secs(20);
+
 /// Whether something newer was asked for.
 pub type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 

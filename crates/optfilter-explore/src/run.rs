@@ -1,7 +1,7 @@
 //! A filter over a whole table, by the one engine, watched so that a newer request ends it; and what was run of late.
 
 use crate::fault::Fault;
-use crate::limits::{self, MOST_AT_ONCE, MOST_NUMBERS, Patience, Stop};
+use crate::limits::{self, MOST_AT_ONCE, MOST_NUMBERS, Patience};
 use crate::subject::{Subject, number_of};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
@@ -10,12 +10,8 @@ use optfilter_run::{
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a run may take.
-pub const LONGEST: Duration = Duration::from_secs(60);
-/// How long smoothing may take, which is a whole series at once; and what comes before a forecast.
-const LONGEST_MORE: Duration = Duration::from_secs(20);
 /// States that a forecast draws for each row.
 const CLOUD: f64 = 2000.0;
 /// Runs that are kept, for views of them.
@@ -67,7 +63,7 @@ pub fn settled(subject: &Subject, asked: &FilterSpec, bars: bool) -> Result<Filt
 }
 
 /// Runs a filter over the whole table.
-pub fn run(subject: &Subject, filter: &FilterSpec, stop: Stop<'_>) -> Result<Run, Fault> {
+pub fn run(subject: &Subject, filter: &FilterSpec, patience: &Patience<'_>) -> Result<Run, Fault> {
     let runner = subject.spec.runner(filter)?;
     let (n, m, _) = runner.dims();
     let rows = subject.data.len();
@@ -96,7 +92,6 @@ pub fn run(subject: &Subject, filter: &FilterSpec, stop: Stop<'_>) -> Result<Run
     };
     let series = subject.data.series(&subject.spec, filter)?;
     let begun = Instant::now();
-    let patience = Patience::new(LONGEST, stop);
     let stride = limits::stride(&subject.spec, filter);
     let watch = Watch { stride, stop: &|| patience.is_over() };
     let done = runner.run(runner.default_start(), &series, &mut into, &watch);
@@ -131,7 +126,7 @@ fn deviations(covs: &[f64], n: usize) -> Vec<f64> {
 pub fn smoothed(
     subject: &Subject,
     filter: &FilterSpec,
-    stop: Stop<'_>,
+    patience: &Patience<'_>,
 ) -> Result<(Vec<f64>, Vec<f64>), Fault> {
     let filter = filter.smoothing(&subject.spec.problem()?, subject.data.len())?;
     limits::check(&subject.spec, &filter)?;
@@ -140,7 +135,6 @@ pub fn smoothed(
     too_many(subject.data.len(), n.saturating_mul(n.max(points)))?;
     let runner = subject.spec.runner(&filter)?;
     let series = subject.data.series(&subject.spec, &filter)?;
-    let patience = Patience::new(LONGEST_MORE, stop);
     let stride = limits::stride(&subject.spec, &filter);
     let watch = Watch { stride, stop: &|| patience.is_over() };
     let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
@@ -167,7 +161,7 @@ pub fn ahead(
     subject: &Subject,
     filter: &FilterSpec,
     rows: usize,
-    stop: Stop<'_>,
+    patience: &Patience<'_>,
 ) -> Result<Forecast, Fault> {
     let data = &subject.data;
     if !subject.spec.inputs.is_empty() {
@@ -181,7 +175,6 @@ pub fn ahead(
     if rows as f64 * each > MOST_AT_ONCE {
         return Err(Fault::Limit(format!("{rows} rows ahead would take too long; ask for fewer")));
     }
-    let patience = Patience::new(LONGEST_MORE, stop);
     let stride = limits::stride(&subject.spec, filter);
     let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
     let mut live = runner.start(runner.default_start())?;
@@ -216,14 +209,14 @@ impl Recent {
         &self,
         subject: &Subject,
         filter: &FilterSpec,
-        stop: Stop<'_>,
+        patience: &Patience<'_>,
     ) -> Result<Arc<Run>, Fault> {
         let key = number_of(&(subject.key, settings(filter).to_string()));
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, run)) = kept().iter().find(|(k, _)| *k == key) {
             return Ok(run.clone());
         }
-        let made = Arc::new(run(subject, filter, stop)?);
+        let made = Arc::new(run(subject, filter, patience)?);
         let mut kept = kept();
         kept.push((key, made.clone()));
         if kept.len() > KEPT {
@@ -236,4 +229,46 @@ impl Recent {
 /// The settings that are given.
 pub fn settings(filter: &FilterSpec) -> Value {
     serde_json::to_value(filter).unwrap_or_else(|_| json!({}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::Bookmarks;
+    use crate::subject::{Named, Shelf};
+    use std::time::Duration;
+
+    fn lorenz() -> Arc<Subject> {
+        let model = "system = \"lorenz63\"".into();
+        let named = Named { model, name: String::new(), table: "lorenz63".into() };
+        Shelf::default().subject(&named).unwrap()
+    }
+
+    fn filter(text: &str) -> FilterSpec {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn everything_that_goes_over_a_table_ends_in_time() {
+        let (subject, ekf) = (lorenz(), filter(r#"{"method":"ekf"}"#));
+        let short = || Patience::new(Duration::from_nanos(1), &|| false);
+        let late =
+            |done: Option<Fault>| matches!(done, Some(Fault::Limit(m)) if m.contains("longer"));
+        assert!(late(run(&subject, &ekf, &short()).err()));
+        assert!(late(smoothed(&subject, &ekf, &short()).err()));
+        assert!(late(ahead(&subject, &ekf, 5, &short()).err()));
+        assert!(late(Bookmarks::default().open(&subject, &ekf, 400, &[0], &short()).err()));
+    }
+
+    /// Rows that take long are looked at one by one: of 500 of them no 64 pass before the end is seen.
+    #[test]
+    fn slow_rows_do_not_keep_a_run_from_ending() {
+        let subject = lorenz();
+        let slow = filter(r#"{"method":"imap","optimizer":"gd","lr":0.3,"steps":10000}"#);
+        let looks = std::sync::atomic::AtomicUsize::new(0);
+        let stop = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0;
+        let done = run(&subject, &slow, &Patience::new(Duration::from_secs(600), &stop));
+        assert_eq!(done.err(), Some(Fault::Stopped));
+        assert!(limits::stride(&subject.spec, &slow) <= 4);
+    }
 }

@@ -5,8 +5,7 @@
 //! loose on it: where it ends after j steps is the j-th point of the path, and the last one is the estimate.
 
 use crate::fault::Fault;
-use crate::limits::{self, Patience, Stop};
-use crate::run::LONGEST;
+use crate::limits::{self, Patience};
 use crate::subject::Subject;
 use nalgebra::{DMatrix, Dyn};
 use optfilter::equivalence::implied_prior_of_rate;
@@ -115,7 +114,7 @@ impl Bookmarks {
         filter: &FilterSpec,
         row: usize,
         along: &[usize],
-        stop: Stop<'_>,
+        patience: &Patience<'_>,
     ) -> Result<Opened, Fault> {
         let (spec, data) = (&subject.spec, &subject.data);
         let n = spec.states.len();
@@ -135,8 +134,7 @@ impl Bookmarks {
             measured: y.iter().any(|v| !v.is_nan()),
             ..Opened::default()
         };
-        let patience = Patience::new(LONGEST, stop);
-        let (_, mut live) = self.reach(subject, &filter, row, &patience)?;
+        let (_, mut live) = self.reach(subject, &filter, row, patience)?;
         if row > 0 || filter.predict_first() {
             live.predict(u, step)?;
         }
@@ -163,7 +161,7 @@ impl Bookmarks {
             out.bells.push(bell(filter.method().name(), "posterior", &end, &at.cov, along));
         }
         self.implied(subject, &filter, (row, &start, &end), along, &mut out)?;
-        self.kalman(subject, &filter, row, along, &mut out, &patience);
+        self.kalman(subject, &filter, row, along, &mut out, patience);
         // The loss, where anything is to be seen of it.
         let scaled = match filter.measurement_scale {
             Some(k) => problem.with_measurement_scale(k)?,
