@@ -6,7 +6,7 @@ use crate::interrupt;
 use crate::settings::FilterFlags;
 use optfilter_explore::{Api, Fault, Named, Opening, Server, Shelf, Table};
 use optfilter_model::ModelSpec;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -61,6 +61,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.export.is_some() && args.model.is_none() {
         return Err(Failure::usage("--export needs a model, and a table if it is not simulated"));
     }
+    if let Some(page) = &args.export {
+        let read: Vec<&Path> = args.model.iter().chain(&args.data).map(PathBuf::as_path).collect();
+        files::check_outputs(&read, &[("--export", page)])?;
+    }
     let given = args.model.as_deref().map(|model| given(&args, model)).transpose()?;
     let api = Api::new(given, args.save.clone());
     if let Some(path) = &args.export {
@@ -112,7 +116,7 @@ fn read(path: &Path) -> Result<Table, Failure> {
         if files::is_standard(path) { "table.csv".into() } else { path.display().to_string() };
     let mut bytes = Vec::new();
     let done = match files::is_standard(path) {
-        true => std::io::stdin().read_to_end(&mut bytes),
+        true => io::stdin().read_to_end(&mut bytes),
         false => std::fs::read(path).map(|read| {
             bytes = read;
             bytes.len()
@@ -150,18 +154,68 @@ fn serve(api: Api, args: &Args) -> Result<(), Failure> {
         true => format!("{}\n", serde_json::json!({ "address": address })),
         false => format!("{address}\n"),
     })?;
-    if !args.no_open && !open(&server.address()) {
+    // Its file stays until the page ends: a browser may take its time.
+    let signpost = if args.no_open { None } else { Signpost::to(&address).ok() };
+    if !args.no_open && !signpost.as_ref().is_some_and(|signpost| open(&signpost.file())) {
         files::remark("no browser could be opened; open the address above");
     }
     files::remark("Ctrl-C ends it");
     while !ended.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    Ok(())
+    // As every command that is asked to end; there is nothing more to say about it.
+    Err(Failure::interrupted(""))
 }
 
-/// Opens the browser of the user.
-fn open(address: &str) -> bool {
+/// A file that leads a browser to the page. Everybody on a machine sees the arguments of its programs, so the address with
+/// its token cannot be one of them; the file is in a folder that nobody else may enter.
+struct Signpost(PathBuf);
+
+impl Signpost {
+    fn to(address: &str) -> io::Result<Self> {
+        let signpost = Self(private_folder()?);
+        let text = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\n\
+             <meta http-equiv=\"refresh\" content=\"0; url={address}\"><title>optfilter</title>\n\
+             <p><a href=\"{address}\">The page of optfilter</a></p></html>\n"
+        );
+        std::fs::write(signpost.file(), text)?;
+        Ok(signpost)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("page.html")
+    }
+}
+
+impl Drop for Signpost {
+    fn drop(&mut self) {
+        // What cannot be removed leads nowhere once the page has ended.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A new folder for this user alone.
+fn private_folder() -> io::Result<PathBuf> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let (base, id) = (std::env::temp_dir(), std::process::id());
+    let mut taken = None;
+    // A name that is there already, whoever made it, is not used.
+    for k in 0..100 {
+        let folder = base.join(format!("optfilter-{id}-{k}"));
+        match builder.create(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(taken.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+}
+
+/// Opens a file in the browser of the user.
+fn open(file: &Path) -> bool {
     let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
         ("open", &[])
     } else if cfg!(windows) {
@@ -171,7 +225,7 @@ fn open(address: &str) -> bool {
     };
     Command::new(program)
         .args(before)
-        .arg(address)
+        .arg(file)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

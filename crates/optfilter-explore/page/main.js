@@ -263,7 +263,7 @@ function openPiece(id) {
   if (piece) store.change({ subject: { model: piece.model, name: piece.name, table: piece.id }, a: piece.filter || {}, b: null, side: "a", smooth: false, ahead: 0 });
 }
 
-/** Opens a table of the user's: under the present model if it has its columns, else under one for its first column of numbers. @param {File} file */
+/** Opens a table of the user's: under the present model if it has its columns, else under one for its last column of numbers. @param {File} file */
 async function openTable(file) {
   if (file.size > 64 * 2 ** 20) return complain(new Fault({ kind: "limit", message: `${file.name} is longer than 64 MiB` }));
   try {
@@ -312,7 +312,7 @@ function wire() {
   on("side-b", "click", () => store.change(store.now.b ? { side: "b" } : { side: "b", b: { ...store.now.a } }, store.now.b ? quiet : {}));
   on("drop-b", "click", () => store.change({ side: "a", b: null }));
   on("smooth", "change", () => store.change({ smooth: the("smooth").checked }, quiet));
-  on("ahead", "change", () => store.change({ ahead: Math.max(0, Math.round(Number(the("ahead").value) || 0)) }, quiet));
+  on("ahead", "change", () => store.change({ ahead: Math.min(Math.max(0, Math.round(Number(the("ahead").value) || 0)), 10000) }, quiet));
   on("zoom-in", "click", () => timeline.move(0.6, 0));
   on("zoom-out", "click", () => timeline.move(1.6, 0));
   on("pan-left", "click", () => timeline.move(1, -0.3));

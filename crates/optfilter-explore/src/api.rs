@@ -5,6 +5,7 @@ use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::gallery;
 use crate::http::Answer;
+use crate::limits::{LONGEST, LONGEST_MORE, Patience};
 use crate::pack::Pack;
 use crate::page;
 use crate::run::{self, Recent};
@@ -225,7 +226,7 @@ impl Api {
         let subject = self.shelf.subject(&ask.subject)?;
         ask.view.check(&subject)?;
         let filter = run::settled(&subject, &ask.filter, ask.bars)?;
-        let made = self.recent.run(&subject, &filter, &stop)?;
+        let made = self.recent.run(&subject, &filter, &Patience::new(LONGEST, &stop))?;
         let mut pack = Pack::default();
         view::data(&subject, &ask.view, &mut pack);
         view::estimates(&subject, &made, &ask.view, &mut pack);
@@ -235,7 +236,7 @@ impl Api {
         }
         let lost = made.stds.first().is_none_or(|s| s.is_nan());
         if ask.smooth {
-            match run::smoothed(&subject, &filter, &stop) {
+            match run::smoothed(&subject, &filter, &Patience::new(LONGEST_MORE, &stop)) {
                 Ok((means, stds)) => {
                     let rows = ask.view.rows(&subject);
                     let n = subject.spec.states.len();
@@ -255,7 +256,8 @@ impl Api {
             }
         }
         if ask.ahead > 0 {
-            match run::ahead(&subject, &filter, ask.ahead.min(MOST_AHEAD), &stop) {
+            let (rows, patience) = (ask.ahead.min(MOST_AHEAD), Patience::new(LONGEST_MORE, &stop));
+            match run::ahead(&subject, &filter, rows, &patience) {
                 Ok(forecast) => view::ahead(&subject, &forecast, &ask.view, &mut pack),
                 Err(Fault::Stopped) => return Err(Fault::Stopped),
                 Err(fault) => notes.push(format!("no forecast: {fault}")),
@@ -281,7 +283,13 @@ impl Api {
         let stop = || self.desk.is_old(page, lane, *number);
         let subject = self.shelf.subject(&ask.subject)?;
         let filter = run::settled(&subject, &ask.filter, true)?;
-        let opened = self.bookmarks.open(&subject, &filter, ask.row, &ask.along, &stop)?;
+        let opened = self.bookmarks.open(
+            &subject,
+            &filter,
+            ask.row,
+            &ask.along,
+            &Patience::new(LONGEST, &stop),
+        )?;
         let value = serde_json::to_value(&opened).map_err(|e| Fault::Request(e.to_string()))?;
         Ok(Answer::json(200, &value))
     }
@@ -290,7 +298,7 @@ impl Api {
         let subject = self.shelf.subject(&ask.subject)?;
         ask.view.check(&subject)?;
         let filter = run::settled(&subject, &ask.filter, true)?;
-        let made = || self.recent.run(&subject, &filter, &|| false);
+        let made = || self.recent.run(&subject, &filter, &Patience::new(LONGEST, &|| false));
         let theme = if ask.dark { Theme::Dark } else { Theme::Auto };
         let figure = || Ok::<_, Fault>(takeaway::figure(&subject, &filter, &*made()?, &ask.view));
         Ok(match ask.what.as_str() {
@@ -302,7 +310,7 @@ impl Api {
                     &json!({
                         "flags": filter.flags(), "command": takeaway::command(model, table, &filter),
                         "toml": takeaway::model_file(&subject, &filter),
-                        "python": takeaway::python(model, table),
+                        "python": takeaway::python(model, &subject),
                     }),
                 )
             }
@@ -360,7 +368,7 @@ impl Api {
             "flags": filter.flags(),
             "command": takeaway::command(&named.name, &subject.table.name, filter),
             "toml": takeaway::model_file(&subject, filter),
-            "python": takeaway::python(&named.name, &subject.table.name),
+            "python": takeaway::python(&named.name, &subject),
         });
         let frozen = json!({
             "describe": described(&subject, Some(filter))?, "a": packed(filter)?, "b": b, "texts": texts,

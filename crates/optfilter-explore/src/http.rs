@@ -4,7 +4,7 @@
 //! encodings, nothing longer than its limit, nothing slower than its limit.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The longest head of a request, in bytes.
@@ -13,10 +13,15 @@ pub const MOST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 /// The longest body of a request: a table of a million rows.
 pub const MOST_BODY: usize = 64 << 20;
-/// How long a connection may stay without a request.
+/// How long a connection has for its first head: whoever opens one has something to ask.
+const FIRST: Duration = Duration::from_secs(5);
+/// How long a connection may stay without a request, once it was admitted.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
+/// How long, and how much, is listened to after a refusal: a sender who is cut off would not hear it.
+const LINGER: Duration = Duration::from_secs(5);
+const MOST_LINGERING: usize = 2 * MOST_BODY;
 
 /// The head of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct Head {
 /// A request that cannot be answered: a status and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub u16, pub &'static str);
+
+const LATE: Refusal = Refusal(408, "the request took too long");
 
 /// Reads a head from the first bytes of a request; `None` where it is not complete yet.
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
@@ -104,6 +111,16 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
 pub struct Connection {
     stream: TcpStream,
     ahead: Vec<u8>,
+    admitted: bool,
+}
+
+/// What came of waiting for bytes.
+enum Came {
+    Bytes,
+    /// The other side has gone.
+    End,
+    /// Nothing within the time.
+    Nothing,
 }
 
 impl Connection {
@@ -111,43 +128,93 @@ impl Connection {
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(ARRIVAL))?;
-        Ok(Self { stream, ahead: Vec::new() })
+        Ok(Self { stream, ahead: Vec::new(), admitted: false })
     }
 
-    /// The next request; `None` where the other side has gone or said nothing for long.
-    pub fn request(&mut self) -> io::Result<Option<Result<(Head, Vec<u8>), Refusal>>> {
-        let mut begun: Option<Instant> = (!self.ahead.is_empty()).then(Instant::now);
-        let mut known: Option<Head> = None;
+    /// From now on the other side may take its time between requests.
+    pub fn admit(&mut self) {
+        self.admitted = true;
+    }
+
+    /// The head of the next request; `None` where the other side has gone or said nothing for long.
+    pub fn head(&mut self) -> io::Result<Option<Result<Head, Refusal>>> {
+        let patience = |quiet: bool| match (self.admitted, quiet) {
+            (false, _) => FIRST,
+            (true, true) => IDLE,
+            (true, false) => ARRIVAL,
+        };
+        let [idle, arrival] = [patience(true), patience(false)];
+        let mut quiet = self.ahead.is_empty();
+        let mut until = Instant::now() + if quiet { idle } else { arrival };
         loop {
-            if known.is_none() {
-                known = match head(&self.ahead) {
-                    Ok(found) => found,
-                    Err(refusal) => return Ok(Some(Err(refusal))),
-                };
+            match head(&self.ahead) {
+                Ok(Some(head)) => {
+                    self.ahead.drain(..head.size);
+                    return Ok(Some(Ok(head)));
+                }
+                Ok(None) => {}
+                Err(refusal) => return Ok(Some(Err(refusal))),
             }
-            if let Some(head) = known.take_if(|h| self.ahead.len() >= h.size + h.length) {
-                let rest = self.ahead.split_off(head.size + head.length);
-                let body = std::mem::replace(&mut self.ahead, rest).split_off(head.size);
-                return Ok(Some(Ok((head, body))));
+            match self.more(until)? {
+                Came::Bytes if quiet && self.admitted => {
+                    quiet = false;
+                    until = Instant::now() + arrival;
+                }
+                Came::Bytes => quiet = false,
+                Came::Nothing if !quiet => return Ok(Some(Err(LATE))),
+                Came::End | Came::Nothing => return Ok(None),
             }
-            let left = match begun {
-                None => IDLE,
-                Some(begun) => ARRIVAL.saturating_sub(begun.elapsed()),
-            };
+        }
+    }
+
+    /// The body that belongs to a head; `None` where the other side has gone.
+    pub fn body(&mut self, head: &Head) -> io::Result<Option<Result<Vec<u8>, Refusal>>> {
+        let until = Instant::now() + ARRIVAL;
+        while self.ahead.len() < head.length {
+            match self.more(until)? {
+                Came::Bytes => {}
+                Came::End => return Ok(None),
+                Came::Nothing => return Ok(Some(Err(LATE))),
+            }
+        }
+        let rest = self.ahead.split_off(head.length);
+        Ok(Some(Ok(std::mem::replace(&mut self.ahead, rest))))
+    }
+
+    /// Waits for more bytes.
+    fn more(&mut self, until: Instant) -> io::Result<Came> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Ok(Some(Err(Refusal(408, "the request took too long"))));
+                return Ok(Came::Nothing);
             }
             self.stream.set_read_timeout(Some(left))?;
             let mut piece = [0; 1 << 16];
             match self.stream.read(&mut piece) {
-                Ok(0) => return Ok(None),
-                Ok(count) => self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default()),
+                Ok(0) => return Ok(Came::End),
+                Ok(count) => {
+                    self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default());
+                    return Ok(Came::Bytes);
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) if begun.is_none() => return Ok(None),
-                Err(_) => return Ok(Some(Err(Refusal(408, "the request took too long")))),
+                Err(_) => return Ok(Came::Nothing),
             }
-            begun.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// Says why there is no answer, and ends. What is still being sent is heard out, as far as it is not too much.
+    pub fn refuse(mut self, answer: &Answer, policy: &str) -> io::Result<()> {
+        self.answer(answer, policy, true)?;
+        self.stream.shutdown(Shutdown::Write)?;
+        let (until, mut heard) = (Instant::now() + LINGER, 0);
+        while heard < MOST_LINGERING {
+            self.ahead.clear();
+            match self.more(until)? {
+                Came::Bytes => heard += self.ahead.len(),
+                Came::End | Came::Nothing => break,
+            }
+        }
+        Ok(())
     }
 
     /// Writes a whole answer.
@@ -212,6 +279,8 @@ impl Answer {
             200 => "OK",
             403 => "Forbidden",
             404 => "Not Found",
+            413 => "Content Too Large",
+            503 => "Service Unavailable",
             _ => "Answer",
         };
         let connection = if last { "close" } else { "keep-alive" };

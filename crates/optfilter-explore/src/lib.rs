@@ -15,7 +15,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `http`, `guard`, `server` | who may ask, how much, how long; an answer to anything |
-//! | `api` | the questions |
+//! | `api`, `limits` | the questions, and how much one may ask for |
 //! | [`subject`], `gallery` | a model as text, a table by name; series to begin with |
 //! | `run`, `scores`, `view`, `pack` | a filter over a table; how it did; what is drawn of it; numbers on their way |
 //! | `step` | one step of an optimizer, opened up |
@@ -32,6 +32,7 @@ mod fault;
 mod gallery;
 pub mod guard;
 pub mod http;
+mod limits;
 mod pack;
 mod page;
 mod run;

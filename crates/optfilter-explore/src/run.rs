@@ -1,22 +1,19 @@
 //! A filter over a whole table, by the one engine, watched so that a newer request ends it; and what was run of late.
 
 use crate::fault::Fault;
+use crate::limits::{self, MOST_AT_ONCE, MOST_NUMBERS, Patience};
 use crate::subject::{Subject, number_of};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, Results, RunError, Runner, Watch, forecast, smooth_from,
+    Estimate, FilterSpec, Forecast, Method, Results, RunError, Runner, Watch, forecast, smooth_from,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long a run may take.
-pub const LONGEST: Duration = Duration::from_secs(60);
-/// How long smoothing may take, which is a whole series at once.
-const LONGEST_SMOOTHING: Duration = Duration::from_secs(20);
-/// Numbers of covariances up to which they are asked for: 400 MB.
-const MOST_NUMBERS: usize = 50_000_000;
+/// States that a forecast draws for each row.
+const CLOUD: f64 = 2000.0;
 /// Runs that are kept, for views of them.
 const KEPT: usize = 6;
 
@@ -61,11 +58,12 @@ pub fn settled(subject: &Subject, asked: &FilterSpec, bars: bool) -> Result<Filt
     let bars = if bars { asked.error_bars } else { Some(false) };
     let filter = FilterSpec { error_bars: bars, ..fitted.essential() };
     filter.validate()?;
+    limits::check(&subject.spec, &filter)?;
     Ok(filter)
 }
 
 /// Runs a filter over the whole table.
-pub fn run(subject: &Subject, filter: &FilterSpec, stop: &dyn Fn() -> bool) -> Result<Run, Fault> {
+pub fn run(subject: &Subject, filter: &FilterSpec, patience: &Patience<'_>) -> Result<Run, Fault> {
     let runner = subject.spec.runner(filter)?;
     let (n, m, _) = runner.dims();
     let rows = subject.data.len();
@@ -94,19 +92,14 @@ pub fn run(subject: &Subject, filter: &FilterSpec, stop: &dyn Fn() -> bool) -> R
     };
     let series = subject.data.series(&subject.spec, filter)?;
     let begun = Instant::now();
-    let late = || begun.elapsed() > LONGEST;
-    // A row of many states takes long by itself.
-    let watch = Watch { stride: if n > 20 { 1 } else { 64 }, stop: &|| stop() || late() };
+    let stride = limits::stride(&subject.spec, filter);
+    let watch = Watch { stride, stop: &|| patience.is_over() };
     let done = runner.run(runner.default_start(), &series, &mut into, &watch);
     out.seconds = begun.elapsed().as_secs_f64();
     out.done = rows;
     match done {
         Ok(()) => {}
-        Err(FilterError::Empty { argument: "watch" }) if late() => {
-            let message = format!("the filter took longer than {} s", LONGEST.as_secs());
-            return Err(Fault::Limit(message));
-        }
-        Err(FilterError::Empty { argument: "watch" }) => return Err(Fault::Stopped),
+        Err(FilterError::Empty { argument: "watch" }) => return Err(patience.fault()),
         Err(error @ FilterError::Uneven { .. }) => return Err(error.into()),
         Err(error) => {
             out.done = out.flags.iter().position(|f| f.is_nan()).unwrap_or(rows);
@@ -133,23 +126,34 @@ fn deviations(covs: &[f64], n: usize) -> Vec<f64> {
 pub fn smoothed(
     subject: &Subject,
     filter: &FilterSpec,
-    stop: &dyn Fn() -> bool,
+    patience: &Patience<'_>,
 ) -> Result<(Vec<f64>, Vec<f64>), Fault> {
     let filter = filter.smoothing(&subject.spec.problem()?, subject.data.len())?;
+    limits::check(&subject.spec, &filter)?;
+    let n = subject.spec.states.len();
+    let points = if filter.method() == Method::Pf { filter.particles() as usize } else { 0 };
+    too_many(subject.data.len(), n.saturating_mul(n.max(points)))?;
     let runner = subject.spec.runner(&filter)?;
     let series = subject.data.series(&subject.spec, &filter)?;
-    let begun = Instant::now();
-    let late = || begun.elapsed() > LONGEST_SMOOTHING;
-    let watch = Watch { stride: 64, stop: &|| stop() || late() };
+    let stride = limits::stride(&subject.spec, &filter);
+    let watch = Watch { stride, stop: &|| patience.is_over() };
     let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
         match Fault::from(error) {
-            Fault::Stopped if late() => {
-                Fault::Limit(format!("it took longer than {} s", LONGEST_SMOOTHING.as_secs()))
-            }
+            Fault::Stopped => patience.fault(),
             fault => fault,
         }
     })?;
-    Ok((out.means, deviations(&out.covs, subject.spec.states.len())))
+    Ok((out.means, deviations(&out.covs, n)))
+}
+
+/// An error where rows of so many numbers each are more than is kept at once.
+fn too_many(rows: usize, each: usize) -> Result<(), Fault> {
+    if rows.saturating_mul(each) > MOST_NUMBERS {
+        return Err(Fault::Limit(format!(
+            "{rows} rows of {each} numbers are too many for the page"
+        )));
+    }
+    Ok(())
 }
 
 /// What comes after the last row, at the mean interval of the rows.
@@ -157,18 +161,27 @@ pub fn ahead(
     subject: &Subject,
     filter: &FilterSpec,
     rows: usize,
-    stop: &dyn Fn() -> bool,
+    patience: &Patience<'_>,
 ) -> Result<Forecast, Fault> {
     let data = &subject.data;
     if !subject.spec.inputs.is_empty() {
         return Err(Fault::Filter("", "a forecast needs the inputs of the rows to come".into()));
     }
+    let (n, m) = (subject.spec.states.len(), subject.spec.observations.len());
+    too_many(rows, n * n + m * m)?;
+    // Nobody looks whether a forecast should end. Where densities are no Gaussians it draws a cloud for each row.
+    let each =
+        limits::row_work(&subject.spec, filter).max(CLOUD * limits::model_work(&subject.spec));
+    if rows as f64 * each > MOST_AT_ONCE {
+        return Err(Fault::Limit(format!("{rows} rows ahead would take too long; ask for fewer")));
+    }
+    let stride = limits::stride(&subject.spec, filter);
     let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
     let mut live = runner.start(runner.default_start())?;
     let mut estimate = Estimate::default();
     for (row, step) in data.steps.iter().enumerate() {
-        if row % 64 == 0 && stop() {
-            return Err(Fault::Stopped);
+        if row % stride == 0 {
+            patience.check()?;
         }
         let predict = row > 0 || filter.predict_first();
         live.step(predict, step, data.input(row), data.output(row), &mut estimate)?;
@@ -196,14 +209,14 @@ impl Recent {
         &self,
         subject: &Subject,
         filter: &FilterSpec,
-        stop: &dyn Fn() -> bool,
+        patience: &Patience<'_>,
     ) -> Result<Arc<Run>, Fault> {
         let key = number_of(&(subject.key, settings(filter).to_string()));
         let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, run)) = kept().iter().find(|(k, _)| *k == key) {
             return Ok(run.clone());
         }
-        let made = Arc::new(run(subject, filter, stop)?);
+        let made = Arc::new(run(subject, filter, patience)?);
         let mut kept = kept();
         kept.push((key, made.clone()));
         if kept.len() > KEPT {
@@ -216,4 +229,46 @@ impl Recent {
 /// The settings that are given.
 pub fn settings(filter: &FilterSpec) -> Value {
     serde_json::to_value(filter).unwrap_or_else(|_| json!({}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::Bookmarks;
+    use crate::subject::{Named, Shelf};
+    use std::time::Duration;
+
+    fn lorenz() -> Arc<Subject> {
+        let model = "system = \"lorenz63\"".into();
+        let named = Named { model, name: String::new(), table: "lorenz63".into() };
+        Shelf::default().subject(&named).unwrap()
+    }
+
+    fn filter(text: &str) -> FilterSpec {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn everything_that_goes_over_a_table_ends_in_time() {
+        let (subject, ekf) = (lorenz(), filter(r#"{"method":"ekf"}"#));
+        let short = || Patience::new(Duration::from_nanos(1), &|| false);
+        let late =
+            |done: Option<Fault>| matches!(done, Some(Fault::Limit(m)) if m.contains("longer"));
+        assert!(late(run(&subject, &ekf, &short()).err()));
+        assert!(late(smoothed(&subject, &ekf, &short()).err()));
+        assert!(late(ahead(&subject, &ekf, 5, &short()).err()));
+        assert!(late(Bookmarks::default().open(&subject, &ekf, 400, &[0], &short()).err()));
+    }
+
+    /// Rows that take long are looked at one by one: of 500 of them no 64 pass before the end is seen.
+    #[test]
+    fn slow_rows_do_not_keep_a_run_from_ending() {
+        let subject = lorenz();
+        let slow = filter(r#"{"method":"imap","optimizer":"gd","lr":0.3,"steps":10000}"#);
+        let looks = std::sync::atomic::AtomicUsize::new(0);
+        let stop = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 0;
+        let done = run(&subject, &slow, &Patience::new(Duration::from_secs(600), &stop));
+        assert_eq!(done.err(), Some(Fault::Stopped));
+        assert!(limits::stride(&subject.spec, &slow) <= 4);
+    }
 }

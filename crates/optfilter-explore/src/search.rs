@@ -1,6 +1,7 @@
 //! What takes longer than a moment: the map of scores over two settings, and the leader-board of `tune`, told as they come.
 
 use crate::fault::Fault;
+use crate::limits::{self, MOST_AT_ONCE, Patience};
 use crate::subject::Subject;
 use optfilter_model::run::{Score, Trace};
 use optfilter_model::tune::{Metric, News, Search, Strategy, clearly_worse, tune_until};
@@ -9,7 +10,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most values of each setting.
 const MOST_SIDE: usize = 40;
@@ -17,6 +18,8 @@ const MOST_SIDE: usize = 40;
 const MOST_ROWS: usize = 2000;
 /// Cells between two words to the page.
 const BATCH: usize = 32;
+/// How long a map may take.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// A map to be made.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,11 +68,20 @@ pub fn map(
     let mut plans = Vec::new();
     for y in &ask.y.1 {
         for x in &ask.x.1 {
-            plans.push(with(&with(&filter, &ask.x.0, *x)?, &ask.y.0, *y)?);
+            let plan = with(&with(&filter, &ask.x.0, *x)?, &ask.y.0, *y)?;
+            limits::check(&subject.spec, &plan)?;
+            // Nobody looks whether a cell should end.
+            if end as f64 * limits::row_work(&subject.spec, &plan) > MOST_AT_ONCE {
+                let message = "one cell of this map would take too long; ask for fewer steps or a shorter window";
+                return Err(Fault::Limit(message.into()));
+            }
+            plans.push(plan);
         }
     }
+    let stopped = || stop.load(Ordering::Relaxed);
+    let patience = Patience::new(LONGEST, &stopped);
     let score = |cell: usize| -> (usize, Option<(Score, Trace)>) {
-        if stop.load(Ordering::Relaxed) {
+        if patience.is_over() {
             return (cell, None);
         }
         let trace = subject.data.trace(&subject.spec, &plans[cell], &yard, end).ok();
@@ -86,9 +98,7 @@ pub fn map(
         let batch = &order[at..(at + size).min(order.len())];
         at += batch.len();
         let scored: Vec<_> = batch.par_iter().map(|&cell| score(cell)).collect();
-        if stop.load(Ordering::Relaxed) {
-            return Err(Fault::Stopped);
-        }
+        patience.check()?;
         let mut cells = Vec::new();
         for (cell, result) in scored {
             done += 1;
@@ -150,6 +160,8 @@ pub fn board(
     if data.len() < 30 {
         return Err(Fault::Data("30 rows are needed to choose a filter".into()));
     }
+    // The filter of the model file takes part.
+    limits::check(&subject.spec, &subject.spec.fitted(&subject.spec.filter)?)?;
     let methods = vec![Method::Imap, Method::Kf, Method::Ekf, Method::Ukf, Method::Pf];
     let search = Search {
         metric: Metric::Likelihood,

@@ -7,12 +7,19 @@ use serde_json::json;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Connections at once.
-const MOST_CONNECTIONS: usize = 64;
+const MOST_CONNECTIONS: usize = 128;
+/// Those of them that have not shown yet that they may ask: they cannot take the places of those that have.
+const MOST_STRANGERS: usize = 64;
+/// Connections beyond these that are told so at once; further ones are closed.
+const MOST_TOLD: usize = 16;
+/// How often is looked whether somebody still listens.
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// A page that is being served until this is dropped.
 pub struct Server {
@@ -71,6 +78,7 @@ fn accept(
     ended: &Arc<AtomicBool>,
     open: &Arc<AtomicUsize>,
 ) {
+    let (strangers, told) = (Arc::default(), Arc::default());
     for stream in listener.incoming() {
         if ended.load(Ordering::Relaxed) {
             return;
@@ -79,46 +87,85 @@ fn accept(
             std::thread::sleep(Duration::from_millis(20)); // no file handles left, perhaps
             continue;
         };
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue; // closes it
-        }
-        let (api, guard, ended, count) = (api.clone(), guard.clone(), ended.clone(), open.clone());
+        let place = Seat::take(open, MOST_CONNECTIONS);
+        let (Some(place), Some(stranger)) = (place, Seat::take(&strangers, MOST_STRANGERS)) else {
+            if let Some(seat) = Seat::take(&told, MOST_TOLD) {
+                let guard = guard.clone();
+                let tell = move || {
+                    let _ = Connection::new(stream)
+                        .and_then(|connection| refuse(connection, &guard, &CROWDED));
+                    drop(seat);
+                };
+                let _ = std::thread::Builder::new().name("explore-full".into()).spawn(tell);
+            }
+            continue;
+        };
+        let (api, guard, ended) = (api.clone(), guard.clone(), ended.clone());
         let serve = move || {
             if let Ok(connection) = Connection::new(stream) {
                 // Whatever goes wrong ends this connection and nothing else.
-                let _ = converse(connection, &api, &guard, &ended);
+                let _ = converse(connection, stranger, &api, &guard, &ended);
             }
-            count.fetch_sub(1, Ordering::Relaxed);
+            drop(place);
         };
-        if std::thread::Builder::new().name("explore-page".into()).spawn(serve).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
+        // Without a thread for it the connection ends, and gives its seats back.
+        let _ = std::thread::Builder::new().name("explore-page".into()).spawn(serve);
     }
 }
 
-/// Answers one request after the other.
+/// One of so many places, given back when it is dropped.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(count: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let seat = Self(count.clone());
+        // The seat counts from here on, so that dropping it is right in both cases.
+        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const CROWDED: Refusal = Refusal(503, "too many connections are open; try again in a few seconds");
+
+/// Says why a request is not answered, and ends the connection.
+fn refuse(connection: Connection, guard: &Guard, Refusal(status, why): &Refusal) -> io::Result<()> {
+    let answer = Answer::json(*status, &json!({"error": {"kind": "request", "message": why}}));
+    connection.refuse(&answer, guard.policy())
+}
+
+/// Answers one request after the other. Nothing but its head is read of a request that is not admitted.
 fn converse(
     mut connection: Connection,
+    stranger: Seat,
     api: &Api,
     guard: &Guard,
     ended: &AtomicBool,
 ) -> io::Result<()> {
+    let mut stranger = Some(stranger);
     while !ended.load(Ordering::Relaxed) {
-        let Some(request) = connection.request()? else { return Ok(()) };
-        let admitted = request.and_then(|(head, body)| {
-            guard.admit(&head).map(|path| (head.clone(), path.to_owned(), body))
+        let Some(head) = connection.head()? else { return Ok(()) };
+        let admitted = head.and_then(|head| {
+            let path = guard.admit(&head)?.to_owned();
+            Ok((head, path))
         });
-        let (head, path, body) = match admitted {
+        let (head, path) = match admitted {
             Ok(admitted) => admitted,
-            Err(Refusal(status, why)) => {
-                let answer =
-                    Answer::json(status, &json!({"error": {"kind": "request", "message": why}}));
-                return connection.answer(&answer, guard.policy(), true);
-            }
+            Err(refusal) => return refuse(connection, guard, &refusal),
+        };
+        connection.admit();
+        drop(stranger.take());
+        let body = match connection.body(&head)? {
+            None => return Ok(()),
+            Some(Ok(body)) => body,
+            Some(Err(refusal)) => return refuse(connection, guard, &refusal),
         };
         if Api::is_stream(&path) && head.method == "POST" {
-            return stream(connection, api, guard, (&path, &body));
+            return stream(connection, api, guard, (&path, &body), ended);
         }
         let answer = answer(api, &head, &path, body);
         connection.answer(&answer, guard.policy(), head.last)?;
@@ -146,10 +193,13 @@ fn stream(
     api: &Api,
     guard: &Guard,
     (path, body): (&str, &[u8]),
+    ended: &AtomicBool,
 ) -> io::Result<()> {
     connection.begin(guard.policy())?;
-    let stop = AtomicBool::new(false);
+    let (connection, stop) = (Mutex::new(connection), AtomicBool::new(false));
+    let held = || connection.lock().unwrap_or_else(PoisonError::into_inner);
     let mut tell = |value: serde_json::Value| {
+        let mut connection = held();
         let going =
             !connection.is_gone() && connection.part(format!("{value}\n").as_bytes()).is_ok();
         if !going {
@@ -157,9 +207,22 @@ fn stream(
         }
         going
     };
-    let done = catch_unwind(AssertUnwindSafe(|| api.stream(path, body, &stop, &mut tell)));
-    if done.is_err() {
-        tell(defect());
-    }
+    let (done, wait) = channel::<()>();
+    std::thread::scope(|scope| {
+        // Between two words, too: a word may take long.
+        let (stop, held) = (&stop, &held);
+        let look = move || {
+            while wait.recv_timeout(LOOKS) == Err(RecvTimeoutError::Timeout) {
+                if ended.load(Ordering::Relaxed) || held().is_gone() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        let _ = std::thread::Builder::new().name("explore-look".into()).spawn_scoped(scope, look);
+        if catch_unwind(AssertUnwindSafe(|| api.stream(path, body, &stop, &mut tell))).is_err() {
+            tell(defect());
+        }
+        drop(done);
+    });
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! loose on it: where it ends after j steps is the j-th point of the path, and the last one is the estimate.
 
 use crate::fault::Fault;
+use crate::limits::{self, Patience};
 use crate::subject::Subject;
 use nalgebra::{DMatrix, Dyn};
 use optfilter::equivalence::implied_prior_of_rate;
@@ -75,7 +76,7 @@ impl Bookmarks {
         subject: &Subject,
         filter: &FilterSpec,
         row: usize,
-        stop: &dyn Fn() -> bool,
+        patience: &Patience<'_>,
     ) -> Result<(Arc<dyn Runner>, Box<dyn Live>), Fault> {
         let runner = subject.spec.runner(filter)?;
         let name = format!("{} {}", subject.key, crate::run::settings(filter));
@@ -87,9 +88,10 @@ impl Bookmarks {
         };
         let mut out = Estimate::default();
         let data = &subject.data;
+        let stride = limits::stride(&subject.spec, filter);
         for k in from..row {
-            if k % 64 == 0 && stop() {
-                return Err(Fault::Stopped);
+            if k % stride == 0 {
+                patience.check()?;
             }
             let predict = k > 0 || filter.predict_first();
             live.step(predict, &data.steps[k], data.input(k), data.output(k), &mut out)?;
@@ -112,7 +114,7 @@ impl Bookmarks {
         filter: &FilterSpec,
         row: usize,
         along: &[usize],
-        stop: &dyn Fn() -> bool,
+        patience: &Patience<'_>,
     ) -> Result<Opened, Fault> {
         let (spec, data) = (&subject.spec, &subject.data);
         let n = spec.states.len();
@@ -132,7 +134,7 @@ impl Bookmarks {
             measured: y.iter().any(|v| !v.is_nan()),
             ..Opened::default()
         };
-        let (_, mut live) = self.reach(subject, &filter, row, stop)?;
+        let (_, mut live) = self.reach(subject, &filter, row, patience)?;
         if row > 0 || filter.predict_first() {
             live.predict(u, step)?;
         }
@@ -145,9 +147,7 @@ impl Bookmarks {
         out.steps.push(0);
         let problem = spec.problem()?;
         for steps in points(&filter) {
-            if stop() {
-                return Err(Fault::Stopped);
-            }
+            patience.check()?;
             let fewer = FilterSpec { steps, ..filter.clone() };
             let runner = build_text(&fewer, &problem, None, false)?;
             let mut live = runner.load(&saved).map_err(|e| Fault::Filter("", e.to_string()))?;
@@ -161,7 +161,7 @@ impl Bookmarks {
             out.bells.push(bell(filter.method().name(), "posterior", &end, &at.cov, along));
         }
         self.implied(subject, &filter, (row, &start, &end), along, &mut out)?;
-        self.kalman(subject, &filter, row, along, &mut out, stop);
+        self.kalman(subject, &filter, row, along, &mut out, patience);
         // The loss, where anything is to be seen of it.
         let scaled = match filter.measurement_scale {
             Some(k) => problem.with_measurement_scale(k)?,
@@ -262,7 +262,7 @@ impl Bookmarks {
         row: usize,
         along: &[usize],
         out: &mut Opened,
-        stop: &dyn Fn() -> bool,
+        patience: &Patience<'_>,
     ) {
         let Ok(problem) = subject.spec.problem() else { return };
         let linear = problem.model.is_linear() && problem.is_gaussian();
@@ -280,7 +280,10 @@ impl Bookmarks {
         };
         let data = &subject.data;
         let (step, u, y) = (&data.steps[row], data.input(row), data.output(row));
-        let Ok((_, mut live)) = self.reach(subject, &reference, row, stop) else { return };
+        if limits::check(&subject.spec, &reference).is_err() {
+            return;
+        }
+        let Ok((_, mut live)) = self.reach(subject, &reference, row, patience) else { return };
         if (row > 0 || filter.predict_first()) && live.predict(u, step).is_err() {
             return;
         }

@@ -5,9 +5,12 @@
 
 use crate::fault::Fault;
 use crate::gallery;
+use crate::limits::MOST_OF_TABLE;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
-use optfilter_model::table::{ColumnKind, Format, Rows, Source, TableReader, Wanted, format_time};
+use optfilter_model::table::{
+    ColumnKind, Format, Rows, Source, TableReader, TextBounds, Wanted, format_time,
+};
 use serde::Deserialize;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Cursor;
@@ -18,6 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const MOST_ROWS: usize = 1_000_000;
 /// The longest model file.
 const MOST_TEXT: usize = 1 << 20;
+/// What a table that was dropped on a page may unpack to.
+const BOUNDS: TextBounds = TextBounds { text: 256 << 20, line: 1 << 20 };
 /// Parsed subjects and dropped tables that are kept.
 const KEPT: usize = 8;
 
@@ -115,6 +120,11 @@ impl Shelf {
         })
     }
 
+    /// What the table of that name may unpack to: what the command line gave is the user's own choice.
+    fn bounds(&self, id: &str) -> Option<TextBounds> {
+        (self.given.is_none() || id != "given").then_some(BOUNDS)
+    }
+
     /// A model over a table, parsed or remembered.
     pub fn subject(&self, named: &Named) -> Result<Arc<Subject>, Fault> {
         let key = number_of(&(&named.model, &named.name, &named.table));
@@ -128,7 +138,8 @@ impl Shelf {
         let name = if named.name.is_empty() { "model" } else { &named.name };
         let spec = ModelSpec::parse(name, &named.model)?;
         let table = self.table(&named.table)?;
-        let subject = Arc::new(Subject::read(spec, &named.model, table, key)?);
+        let subject =
+            Arc::new(Subject::read(spec, &named.model, table, self.bounds(&named.table), key)?);
         let mut parsed = parsed();
         parsed.push(subject.clone());
         if parsed.len() > KEPT {
@@ -141,10 +152,20 @@ impl Shelf {
 impl Subject {
     /// Reads a table as a model asks for it. Columns called like a state that is not measured under that name hold
     /// its true values.
-    pub fn read(spec: ModelSpec, text: &str, table: Arc<Table>, key: u64) -> Result<Self, Fault> {
+    pub fn read(
+        spec: ModelSpec,
+        text: &str,
+        table: Arc<Table>,
+        bounds: Option<TextBounds>,
+        key: u64,
+    ) -> Result<Self, Fault> {
         let layout = Layout::new(&spec, None);
         let format = Format::of_path(Path::new(&table.name)).unwrap_or(Format::Csv);
-        let source = Source::Stream(Box::new(Cursor::new(table.bytes.clone())));
+        let bytes = Box::new(Cursor::new(table.bytes.clone()));
+        let source = match bounds {
+            Some(bounds) => Source::Bounded(bytes, bounds),
+            None => Source::Stream(bytes),
+        };
         let mut wanted = layout.wanted(&spec);
         let mut truth = Vec::new();
         let mut reader = TableReader::open(source, format, |columns| {
@@ -174,6 +195,14 @@ impl Subject {
             return Err(Fault::Data(format!("{}: the table has no rows", table.name)));
         }
         let (width, n) = (layout.width(), spec.states.len());
+        let widest = n.max(spec.observations.len());
+        if all.rows.saturating_mul(widest) > MOST_OF_TABLE {
+            let message = format!(
+                "{}: {} rows of {widest} numbers are too many for the page",
+                table.name, all.rows
+            );
+            return Err(Fault::Limit(message));
+        }
         let mut known = vec![f64::NAN; if truth.is_empty() { 0 } else { all.rows * n }];
         let mut values = Vec::with_capacity(all.rows * width);
         for (row, cells) in all.values.chunks_exact(width + truth.len()).enumerate() {

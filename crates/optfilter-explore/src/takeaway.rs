@@ -10,6 +10,7 @@ use optfilter_plot::color::{BLUE, GREY, VERMILION};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::FilterSpec;
 use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The model file with the filter in it.
@@ -28,13 +29,45 @@ pub fn command(model: &str, table: &str, filter: &FilterSpec) -> String {
 }
 
 /// A few lines of Python that give the same numbers.
-pub fn python(model: &str, table: &str) -> String {
+pub fn python(model: &str, subject: &Subject) -> String {
+    let wanted = subject.layout.wanted(&subject.spec).into_iter().map(|w| w.column);
+    let (more, table) = read_by_pandas(&subject.table.name, &wanted.collect::<Vec<_>>());
     format!(
-        "import optfilter\nimport pandas as pd\n\n\
+        "import optfilter\n{more}import pandas as pd\n\n\
          model = optfilter.Model.from_toml({model:?})  # the model file above, with its [filter]\n\
-         result = model.filter(pd.read_csv({table:?}))\n\
+         {table}\n\
+         result = model.filter(table)\n\
          print(result.means[-1])\n",
     )
+}
+
+/// What else is to be imported, and how pandas gets at the columns of a table.
+fn read_by_pandas(table: &str, wanted: &[String]) -> (&'static str, String) {
+    let by = |reader: &str, more: &str| ("", format!("table = pd.{reader}({table:?}{more})"));
+    // Of an archive each array has its name, a single one has none.
+    let arrays = |is_archive: bool| {
+        let column = |name: &String| {
+            // A column of an array with more axes is called like `x[3]`.
+            let part = name.strip_suffix(']').and_then(|c| c.split_once('['));
+            let (array, place) = match part {
+                Some((array, place)) => (array, format!("[:, {}]", place.replace(',', ", "))),
+                None => (name.as_str(), ".ravel()".to_owned()),
+            };
+            let array = if is_archive { format!("arrays[{array:?}]") } else { "arrays".into() };
+            format!("{name:?}: {array}{place}")
+        };
+        let columns = wanted.iter().map(column).collect::<Vec<_>>().join(", ");
+        let table = format!("arrays = np.load({table:?})\ntable = pd.DataFrame({{{columns}}})");
+        ("import numpy as np\n", table)
+    };
+    match Format::of_path(Path::new(table)).unwrap_or(Format::Csv) {
+        Format::Csv => by("read_csv", ""),
+        Format::Tsv => by("read_csv", ", sep=\"\\t\""),
+        Format::JsonLines => by("read_json", ", lines=True"),
+        Format::Parquet => by("read_parquet", ""),
+        Format::Npz => arrays(true),
+        Format::Npy => arrays(false),
+    }
 }
 
 /// Bytes that a writer leaves and somebody else reads.
@@ -127,4 +160,28 @@ pub fn figure(subject: &Subject, filter: &FilterSpec, run: &Run, view: &View) ->
         figure.panels.push(panel(&spec.observations[i]).with(measured).with(predicted));
     }
     figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_reads_a_table_by_its_format() {
+        let wanted = ["time", "x[3]", "z[1,2]"].map(str::to_owned);
+        let read = |name: &str| read_by_pandas(name, &wanted).1;
+        assert_eq!(read("a.csv"), r#"table = pd.read_csv("a.csv")"#);
+        assert_eq!(read("a.csv.gz"), r#"table = pd.read_csv("a.csv.gz")"#);
+        assert_eq!(read("a.tsv"), r#"table = pd.read_csv("a.tsv", sep="\t")"#);
+        assert_eq!(read("a.jsonl"), r#"table = pd.read_json("a.jsonl", lines=True)"#);
+        assert_eq!(read("a.parquet"), r#"table = pd.read_parquet("a.parquet")"#);
+        let columns = |time: &str, x: &str, z: &str| {
+            format!(
+                "table = pd.DataFrame({{\"time\": {time}.ravel(), \"x[3]\": {x}[:, 3], \"z[1,2]\": {z}[:, 1, 2]}})"
+            )
+        };
+        let named = columns("arrays[\"time\"]", "arrays[\"x\"]", "arrays[\"z\"]");
+        assert_eq!(read("a.npz"), format!("arrays = np.load(\"a.npz\")\n{named}"));
+        assert!(read("a.npy").ends_with(&columns("arrays", "arrays", "arrays")));
+    }
 }

@@ -36,5 +36,5 @@ pub use error::TableError;
 pub use foreign::foreign;
 pub use names::closest;
 pub use read::TableReader;
-pub use source::Source;
+pub use source::{Source, TextBounds};
 pub use write::TableWriter;

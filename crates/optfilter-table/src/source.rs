@@ -11,6 +11,17 @@ pub enum Source {
     File(std::fs::File),
     /// Bytes that come one after the other.
     Stream(Box<dyn Read + Send>),
+    /// The same from somebody who may send anything: as text, unpacked, it is no longer than this.
+    Bounded(Box<dyn Read + Send>, TextBounds),
+}
+
+/// How much text a table may have when it is unpacked: a few megabytes of gzip can hold gigabytes, or one endless line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextBounds {
+    /// Bytes of the whole text.
+    pub text: u64,
+    /// Bytes of each of its lines.
+    pub line: u64,
 }
 
 /// Bytes of text.
@@ -20,16 +31,24 @@ impl Source {
     pub(crate) fn into_stream(self) -> Box<dyn Read + Send> {
         match self {
             Self::File(file) => Box::new(file),
-            Self::Stream(input) => input,
+            Self::Stream(input) | Self::Bounded(input, _) => input,
         }
     }
 
     /// The text, unpacked if it is compressed with gzip, and how it starts. What is no text is named.
     pub(crate) fn into_text(self) -> Result<(Vec<u8>, Text), TableError> {
+        let bounds = if let Self::Bounded(_, bounds) = &self { Some(*bounds) } else { None };
         let mut input = self.into_stream();
         let mut head = start(&mut input)?;
-        if head.starts_with(b"\x1f\x8b") {
-            input = Box::new(MultiGzDecoder::new(Cursor::new(head).chain(input)));
+        let packed = head.starts_with(b"\x1f\x8b");
+        if packed || bounds.is_some() {
+            input = Box::new(Cursor::new(head).chain(input));
+            if packed {
+                input = Box::new(MultiGzDecoder::new(input));
+            }
+            if let Some(bounds) = bounds {
+                input = Box::new(Bounded { input, bounds, text: 0, line: 0 });
+            }
             head = start(&mut input)?;
         }
         if let Some(kind) = foreign::of_start(&head) {
@@ -41,6 +60,39 @@ impl Source {
         let rest = BufReader::with_capacity(1 << 18, input);
         Ok((head.clone(), Box::new(Cursor::new(head).chain(rest))))
     }
+}
+
+/// Text that ends with an error where it leaves its bounds.
+struct Bounded<R> {
+    input: R,
+    bounds: TextBounds,
+    /// Bytes so far, and those of the present line.
+    text: u64,
+    line: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(bytes)?;
+        let new = bytes.get(..count).unwrap_or_default();
+        self.text += count as u64;
+        for (k, part) in new.split(|b| matches!(b, b'\n' | b'\r')).enumerate() {
+            self.line = part.len() as u64 + if k == 0 { self.line } else { 0 };
+            if self.line > self.bounds.line {
+                return Err(too_long("a line", self.bounds.line));
+            }
+        }
+        if self.text > self.bounds.text {
+            return Err(too_long("its text", self.bounds.text));
+        }
+        Ok(count)
+    }
+}
+
+fn too_long(what: &str, bytes: u64) -> std::io::Error {
+    let size =
+        if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) };
+    std::io::Error::other(format!("{what} is longer than {size}"))
 }
 
 /// The first bytes, up to the end of the first line that says something: a stream may not have more yet.
@@ -66,4 +118,57 @@ pub(crate) fn first_line(text: &[u8]) -> Option<&[u8]> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    const BOUNDS: TextBounds = TextBounds { text: 1000, line: 100 };
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut out = GzEncoder::new(Vec::new(), Compression::default());
+        out.write_all(text).unwrap();
+        out.finish().unwrap()
+    }
+
+    /// All of a text, or why it is not read.
+    fn read(bytes: Vec<u8>, bounds: TextBounds) -> Result<Vec<u8>, String> {
+        let source = Source::Bounded(Box::new(Cursor::new(bytes)), bounds);
+        let (_, mut text) = source.into_text().map_err(|e| e.to_string())?;
+        let mut all = Vec::new();
+        text.read_to_end(&mut all).map_err(|e| e.to_string())?;
+        Ok(all)
+    }
+
+    #[test]
+    fn text_within_its_bounds_is_read_whole_packed_or_not() {
+        let text = "1,2,3\r\n".repeat(142);
+        for bytes in [text.clone().into_bytes(), packed(text.as_bytes())] {
+            assert_eq!(read(bytes, BOUNDS).unwrap(), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn text_beyond_its_bounds_is_an_error_packed_or_not() {
+        let (long, wide) = ("1,2,3\n".repeat(167), format!("x\n{}\n", "1".repeat(101)));
+        for (text, why) in [
+            (long, "its text is longer than 1000 bytes"),
+            (wide, "a line is longer than 100 bytes"),
+        ] {
+            for bytes in [text.clone().into_bytes(), packed(text.as_bytes())] {
+                assert_eq!(read(bytes, BOUNDS).unwrap_err(), why);
+            }
+        }
+    }
+
+    /// A line of a gigabyte is not unpacked to the end: the reader of what is packed stops at the bound.
+    #[test]
+    fn no_more_than_the_bound_is_unpacked() {
+        let bounds = TextBounds { text: 4 << 20, line: 1 << 20 };
+        let why = read(packed(&vec![b'1'; 64 << 20]), bounds).unwrap_err();
+        assert_eq!(why, "a line is longer than 1 MiB");
+    }
 }

@@ -1,0 +1,121 @@
+//! What asks for too much is told so at once, and keeps nobody from anything.
+#![allow(clippy::unwrap_used)] // a test that cannot go on should stop
+
+mod talk;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+use talk::Talk;
+
+const FROM: &str = r#""from":{"page":"p","lane":"a","number":1}"#;
+const LORENZ: &str = r#""subject":{"model":"system = \"lorenz63\"","table":"lorenz63"}"#;
+
+fn ask(talk: &Talk, path: &str, rest: &str) -> String {
+    let begun = Instant::now();
+    let said = talk.post(path, &format!("{{{FROM},{rest}}}"));
+    assert!(begun.elapsed() < Duration::from_secs(30), "{path} {rest} took {:?}", begun.elapsed());
+    said
+}
+
+#[test]
+fn settings_that_size_memory_or_work_have_limits() {
+    let talk = Talk::new();
+    let large = "\"filter\":{\"method\":";
+    for (path, rest, key) in [
+        ("api/run", format!("{large}\"etkf\",\"members\":4000000000}}"), "members"),
+        ("api/run", format!("{large}\"letkf\",\"members\":4000000000}}"), "members"),
+        ("api/run", format!("{large}\"pf\",\"particles\":4000000000}}"), "particles"),
+        ("api/run", format!("{large}\"imap\",\"steps\":4000000000}}"), "steps"),
+        ("api/run", format!("{large}\"imap\",\"window\":4000000000}}"), "window"),
+        (
+            "api/step",
+            format!("{large}\"imap\",\"steps\":4000000000}},\"row\":9,\"along\":[0]"),
+            "steps",
+        ),
+        (
+            "api/map",
+            format!(
+                "{large}\"imap\"}},\"map\":{{\"x\":[\"lr\",[1]],\"y\":[\"steps\",[4000000000]]}}"
+            ),
+            "steps",
+        ),
+        (
+            "api/map",
+            format!(
+                "{large}\"imap\",\"steps\":4000000000}},\"map\":{{\"x\":[\"lr\",[1]],\"y\":[\"lr\",[1]]}}"
+            ),
+            "steps",
+        ),
+    ] {
+        let said = ask(&talk, path, &format!("{LORENZ},{rest}"));
+        assert!(said.contains(&format!("\"key\":\"{key}\"")), "{path} {rest}: {said}");
+        assert!(said.contains("4000000000 is too many for the page; at most 10"), "{said}");
+    }
+    // Each within its limit, but not together.
+    let rest = format!("{LORENZ},{large}\"imap\",\"steps\":10000,\"window\":1000}}");
+    assert!(ask(&talk, "api/run", &rest).contains("would take too long"));
+    let slow = "\"map\":{\"x\":[\"steps\",[10000]],\"y\":[\"window\",[900]]}";
+    let said = ask(&talk, "api/map", &format!("{LORENZ},{large}\"imap\"}},{slow}"));
+    assert!(said.contains("too long"), "{said}");
+    assert!(talk.start().starts_with("HTTP/1.1 200"));
+}
+
+/// The filter of a model file is one of those that the leader-board tries.
+#[test]
+fn the_filter_of_a_model_file_has_the_same_limits() {
+    let talk = Talk::new();
+    let filter = "[filter]\\nmethod = \\\"pf\\\"\\nparticles = 4000000000\\n";
+    let subject = LORENZ.replace("lorenz63\\\"\"", &format!("lorenz63\\\"\\n{filter}\""));
+    for (path, rest) in [
+        ("api/tune", "\"budget\":10"),
+        ("api/run", "\"filter\":{\"method\":\"pf\",\"particles\":4000000000}"),
+    ] {
+        let said = ask(&talk, path, &format!("{subject},{rest}"));
+        assert!(
+            said.contains("\"key\":\"particles\"") && said.contains("too many"),
+            "{path}: {said}"
+        );
+    }
+    assert!(talk.start().starts_with("HTTP/1.1 200"));
+}
+
+/// The page refuses what the program would refuse.
+#[test]
+fn the_fields_of_the_page_have_the_limits_of_the_program() {
+    let script = include_str!("../page/controls.js");
+    for (key, most) in
+        [("steps", 10_000), ("window", 1_000), ("particles", 1_000_000), ("members", 1_000)]
+    {
+        let line = script.lines().find(|l| l.contains(&format!("key: \"{key}\""))).unwrap();
+        assert!(line.contains(&format!("most: {most} ")), "{line}");
+    }
+}
+
+#[test]
+fn a_map_that_nobody_waits_for_ends_between_its_cells() {
+    let talk = Talk::new();
+    // Cells that take a while each: the first word would come after sixteen of them.
+    let steps: Vec<String> = (0..40).map(|k| (9000 + k).to_string()).collect();
+    let map = format!(
+        "\"map\":{{\"x\":[\"steps\",[{}]],\"y\":[\"lr\",[0.1,0.2,0.3,0.4]]}}",
+        steps.join(",")
+    );
+    let filter = "\"filter\":{\"method\":\"imap\",\"optimizer\":\"gd\",\"steps\":3,\"lr\":0.3}";
+    let body = format!("{{{FROM},{LORENZ},{filter},{map}}}");
+    let (host, token) = (&talk.host, &talk.token);
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "POST /{token}/api/map HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(talk.server.connections(), 1, "the map is there already, or was refused");
+    drop(stream);
+    let begun = Instant::now();
+    while talk.server.connections() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the map goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
