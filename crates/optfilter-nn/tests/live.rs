@@ -176,3 +176,44 @@ fn new_classes_leave_the_old_ones_alone() {
     let Prediction::Classes(after) = follower.predict(&probe) else { panic!() };
     assert!(after[0][3] > four[0][3]);
 }
+
+/// Units and offset of a label that is a number change the units of the errors, and nothing else.
+#[test]
+fn units_of_the_label_do_not_matter() {
+    let mut draw = Draw::new(3, 0, "units");
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..400 {
+        let (a, b) = (draw.normal(), draw.normal());
+        y.push(a - 2.0 * b + 0.1 * draw.normal());
+        x.extend([a, b]);
+    }
+    let time: Vec<f64> = (0..400).map(f64::from).collect();
+    let rmse = |setup: &Setup, factor: f64, offset: f64| {
+        let values: Vec<f64> = y.iter().map(|v| factor * v + offset).collect();
+        let labels = Labels::Values(values.clone());
+        let stream = Stream::new(Shape::Vector(2), x.clone(), labels, time.clone()).unwrap();
+        let mut follower = Follower::new(&stream, setup, None).unwrap();
+        let scores = prequential(&mut follower, &stream, 0..400).unwrap();
+        let mut live = Live::new(2, true, setup, None, &[], 0).unwrap();
+        for (i, value) in values.iter().enumerate() {
+            let x = x[2 * i..2 * i + 2].to_vec();
+            let step = Step { time: time[i], x, labels: vec![*value], rows: i as u64 + 1 };
+            live.step(&step, &[]).unwrap();
+        }
+        assert_eq!(live.tally().level(false), level(&scores, stream.labels()));
+        (level(&scores, stream.labels()) / factor, mean_loss(&scores))
+    };
+    let single = Setup { method: WeightMethod::ImplicitMap { steps: 1 }, ..auto("linear") };
+    let single = Setup { optimizer: "gd".into(), lr: 0.05, ..single };
+    for setup in [auto("linear"), auto("mlp:4"), single] {
+        let plain = rmse(&setup, 1.0, 0.0);
+        assert!(plain.0 < 0.7, "{plain:?}");
+        for (factor, offset) in [(100.0, 0.0), (1e4, 0.0), (1e-6, 0.0), (1.0, 1000.0), (1.0, -1e6)]
+        {
+            let other = rmse(&setup, factor, offset);
+            // Single precision, and a mean that is rounded at the size of the offset; a bank may choose by the last digit.
+            let off = (other.0 / plain.0 - 1.0).abs().max((other.1 / plain.1 - 1.0).abs());
+            assert!(off < 0.01, "{factor} {offset}: {other:?} {plain:?}");
+        }
+    }
+}

@@ -114,8 +114,13 @@ impl Follower {
             if let Labels::Values(values) = stream.labels() {
                 follower.scaler.see_labels(&values[early.clone()]);
             }
+            if !follower.is_judged() {
+                return Ok(follower);
+            }
             let mut start = follower.weights().to_vec();
-            follower.load_batch(stream.x(early.clone()), &stream.labels().part(early))?;
+            let labels = stream.labels().part(early.clone());
+            follower.check_labels(stream.x(early.clone()), &labels)?;
+            follower.load_batch(stream.x(early), &labels);
             let batch = batch(
                 &follower.network,
                 follower.classes,
@@ -276,21 +281,19 @@ impl Follower {
         })
     }
 
-    /// Puts samples and labels in the network's units where the next batch is taken from.
-    fn load_batch(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+    /// Checks samples with their labels.
+    fn check_labels(&self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
         let n = self.check(x)?;
         if labels.len() != n {
             return Err(AdaptError::Data(format!("{} labels for {n} samples", labels.len())));
         }
-        self.labels.0.clear();
-        self.labels.1.clear();
         match (labels, self.classes) {
             (Labels::Classes { of, .. }, 1..) => {
                 if let Some(class) = of.iter().find(|c| **c as usize >= self.classes) {
                     let known = self.classes;
                     return Err(AdaptError::Data(format!("class {class} of {known} known ones")));
                 }
-                self.labels.0.extend_from_slice(of);
+                Ok(())
             }
             (Labels::Values(values), 0) => {
                 if let Some(i) = values.iter().position(|v| !v.is_finite()) {
@@ -299,19 +302,35 @@ impl Follower {
                         values[i]
                     )));
                 }
-                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
+                Ok(())
             }
             (_, 0) => {
                 let reason = "the labels are classes; this follower predicts numbers";
-                return Err(AdaptError::Data(reason.into()));
+                Err(AdaptError::Data(reason.into()))
             }
             _ => {
                 let reason = "the labels are numbers; this follower predicts classes";
-                return Err(AdaptError::Data(reason.into()));
+                Err(AdaptError::Data(reason.into()))
+            }
+        }
+    }
+
+    /// Puts samples and labels in the network's units where the next batch is taken from.
+    fn load_batch(&mut self, x: &[f64], labels: &Labels) {
+        self.labels.0.clear();
+        self.labels.1.clear();
+        match labels {
+            Labels::Classes { of, .. } => self.labels.0.extend_from_slice(of),
+            Labels::Values(values) => {
+                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
             }
         }
         self.scaler.scale(x, &mut self.x);
-        Ok(())
+    }
+
+    /// Whether predictions can be scored by now: those of numbers once their scale is known, others always.
+    pub fn is_judged(&self) -> bool {
+        self.classes > 0 || self.scaler.knows_labels()
     }
 
     /// Time passes without labels: the window moves on, and weights that decay do so.
@@ -321,14 +340,18 @@ impl Follower {
         }
     }
 
-    /// Time passes, and the samples in the stream's units get their labels.
+    /// Time passes, and the samples in the stream's units get their labels. The first numbers only say where they are: they are
+    /// learnt from once two of them differ.
     pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
-        if let (Labels::Values(values), 0) = (labels, self.classes)
-            && values.iter().all(|v| v.is_finite())
-        {
+        self.check_labels(x, labels)?;
+        if let Labels::Values(values) = labels {
             self.scaler.see_labels(values);
         }
-        self.load_batch(x, labels)?;
+        if !self.is_judged() {
+            self.pass();
+            return Ok(());
+        }
+        self.load_batch(x, labels);
         let batch = batch(&self.network, self.classes, &self.x, &self.labels, Reduction::Sum)?;
         let sound = match &mut self.engine {
             Engine::Bank(bank) => bank.learn(&batch)?,

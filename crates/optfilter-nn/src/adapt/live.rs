@@ -312,7 +312,7 @@ impl Live {
         let judged: Vec<f64> =
             kept.filter(|(v, _)| !v.is_nan()).flat_map(|(_, row)| row.iter().copied()).collect();
         self.tally.unlabelled += (step.labels.len() - labels.len()) as u64;
-        let score = (!labels.is_empty()).then(|| {
+        let score = (!labels.is_empty() && self.follower.is_judged()).then(|| {
             let score = judge(step.time, &judged, &labels, classes, self.follower.scaling());
             self.tally.add(&score, &judged, &labels, classes);
             score

@@ -23,7 +23,8 @@ pub struct Score {
     pub loss: f64,
 }
 
-/// Predicts, scores and learns, time step after time step.
+/// Predicts, scores and learns, time step after time step. Time steps that cannot be scored, because numbers are predicted whose
+/// scale nobody knows yet, have a score of no samples.
 pub fn prequential(
     follower: &mut Follower,
     stream: &Stream,
@@ -46,9 +47,14 @@ pub fn prequential_into(
         let time = stream.time(step);
         let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
         follower.forecast(x, &mut predicted)?;
-        let score = judge(time, &predicted, &labels, follower.classes(), follower.scaling());
+        let score = match follower.is_judged() {
+            true => judge(time, &predicted, &labels, follower.classes(), follower.scaling()),
+            false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
+        };
         scores.push(score);
-        tally.add(&score, &predicted, &labels, follower.classes());
+        if score.n > 0 {
+            tally.add(&score, &predicted, &labels, follower.classes());
+        }
         if !score.loss.is_finite() {
             return Err(AdaptError::Diverged { time });
         }
