@@ -83,6 +83,30 @@ fn outputs_of(classes: usize) -> usize {
     if classes <= 2 { 1 } else { classes }
 }
 
+/// The network of a description for so many classes (0: a number), unless it is larger than any machine would bear.
+fn network_of(text: &str, shape: Shape, classes: usize) -> Result<Network, AdaptError> {
+    /// Units of a layer: the weights between two such layers are still counted by 64 bits.
+    const WIDEST: u64 = 1_000_000;
+    /// Weights: with an optimizer's memory and a bank of them, some gigabytes.
+    const MOST: usize = 100_000_000;
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+    for number in numbers {
+        if number.parse::<u64>().map_or(true, |n| n > WIDEST) {
+            return Err(AdaptError::Setting(format!(
+                "network {text:?}: a layer of {number} units is too wide; at most {WIDEST}"
+            )));
+        }
+    }
+    let network = Network::from_description(text, shape, outputs_of(classes))?;
+    if network.len() > MOST {
+        let found = network.len();
+        return Err(AdaptError::Setting(format!(
+            "network {text:?} has {found} weights, too many to be followed (at most {MOST}); take narrower layers"
+        )));
+    }
+    Ok(network)
+}
+
 impl Follower {
     /// Scales features by the first `pretrain` time steps (images are left as they are), starts at `weights` or at drawn
     /// ones, and fits those to the first `pretrain` steps.
@@ -144,7 +168,7 @@ impl Follower {
         setup: &Setup,
         weights: Option<Vec<f32>>,
     ) -> Result<Self, AdaptError> {
-        let network = Network::from_description(&setup.network, shape, outputs_of(classes))?;
+        let network = network_of(&setup.network, shape, classes)?;
         let scaler = match &setup.scaling {
             Some(given) => Scaler::fixed(given.clone()),
             None => Scaler::running(shape),
@@ -370,8 +394,7 @@ impl Follower {
         if self.classes == 0 || classes <= self.classes {
             return Ok(());
         }
-        let network =
-            Network::from_description(&self.setup.network, self.shape, outputs_of(classes))?;
+        let network = network_of(&self.setup.network, self.shape, classes)?;
         let weights = grown(&self.network, &network, self.weights());
         self.evaluator = Evaluator::new(&network);
         self.engine = engine(&network, &self.setup, weights)?;

@@ -37,12 +37,13 @@ mod saved;
 mod scale;
 mod score;
 mod setup;
+mod steps;
 mod tally;
 
 pub use bank::{BankOptions, Setting};
 pub use follow::{Follower, Prediction};
-pub use live::{Live, Step, TableSteps};
-pub use read::{CsvOptions, read_csv, read_npz};
+pub use live::Live;
+pub use read::{CsvOptions, class_name, read_csv, read_npz};
 pub use saved::Saved;
 pub use scale::{LARGEST, Moments, Scaling};
 pub use score::{
@@ -50,6 +51,7 @@ pub use score::{
     prequential_into, tune, tune_rolling,
 };
 pub use setup::{Setup, WeightMethod};
+pub use steps::{Step, TableSteps};
 pub use tally::{Piece, Tally};
 
 use crate::layer::Shape;
