@@ -380,7 +380,7 @@ fn flags_that_do_nothing_are_refused() {
         (&["--tune", "--steps", "3"], "--tune"),
         (&["--steps", "0"], "0 is not in 1.."),
         (&["--method", "lofi", "--rank", "0"], "at least one"),
-        (&["--lr", "-1"], "rate"),
+        (&["--lr", "-1"], "lr = -1"),
         (&["--steps", "-1"], "--steps"),
         (&["--skip"], "--checkpoint"),
         (&["--network", "mlp:1000000000"], "too wide"),

@@ -54,6 +54,9 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
             "a stream that is read as it comes is not pre-trained on; leave out --pretrain, or start from --weights",
         ));
     }
+    if args.csv.as_deref().is_some_and(files::is_standard) {
+        return Err(Failure::usage("--csv of a stream needs a file, not standard output"));
+    }
     let stop = interrupt::flag();
     let kept = args.checkpoint.as_deref().map(read_checkpoint).transpose()?.flatten();
     let of_checkpoint = |e: AdaptError| {

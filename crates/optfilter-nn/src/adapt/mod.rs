@@ -32,6 +32,7 @@
 mod bank;
 mod follow;
 mod live;
+mod outputs;
 mod read;
 mod saved;
 mod scale;
