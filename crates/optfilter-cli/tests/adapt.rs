@@ -246,3 +246,191 @@ fn a_killed_stream_goes_on_to_the_bit() {
         assert_eq!(folder.read("s.csv"), folder.read("w.csv"));
     }
 }
+
+/// Two pipes are one stream: the second goes on after the first, with a time column or without, however its labels look.
+#[test]
+fn a_second_pipe_goes_on_to_the_bit() {
+    let folder = Folder::new();
+    let text = turning();
+    let untimed: String =
+        text.lines().map(|l| l.rsplit_once(',').unwrap().0.to_owned() + "\n").collect();
+    // The labels of the second part look like classes.
+    let number = |(i, line): (usize, &str)| {
+        let up = if i < 481 { "1.5" } else { "1" };
+        line.replace("up", up).replace("down", "-2")
+    };
+    let numbers: String = untimed.split_inclusive('\n').enumerate().map(number).collect();
+    for (text, more) in [
+        (&text, &[][..]),
+        (&untimed, &["--delay", "3"]),
+        (&untimed, &["--every", "8"]),
+        (&numbers, &["--checkpoint-every", "7"]),
+    ] {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let (head, first, second) = (lines[0], lines[1..481].concat(), lines[481..].concat());
+        let (whole, parts, state) = (folder.name("w.csv"), folder.name("p.csv"), folder.name("c"));
+        let flags = [&["adapt", "-", "--network", "linear", "--json"][..], more].concat();
+        let expected = run_with_input(&[&flags[..], &["--csv", &whole]].concat(), text);
+        assert!(expected.status.success(), "{}", String::from_utf8_lossy(&expected.stderr));
+        let _ = std::fs::remove_file(&state);
+        let flags = [&flags[..], &["--csv", &parts, "--checkpoint", &state]].concat();
+        let part = |rows: &str| {
+            let output = run_with_input(&flags, &format!("{head}{rows}"));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        part(&first);
+        assert_eq!(part(&second), String::from_utf8_lossy(&expected.stdout), "{more:?}");
+        assert_eq!(folder.read("p.csv"), folder.read("w.csv"), "{more:?}");
+    }
+}
+
+/// What a checkpoint speaks of must be there: its file of scores, and its settings.
+#[test]
+fn a_checkpoint_goes_on_with_nothing_else() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    let (scores, state) = (folder.name("s.csv"), folder.name("c"));
+    let base = ["adapt", data.as_str(), "--network", "linear", "--checkpoint", &state];
+    ok(&[&base[..], &["--csv", &scores]].concat());
+    let written = folder.read("s.csv");
+    let refused = |more: &[&str], expected: &str| {
+        let output = run(&[&base[..], more].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains(expected), "{more:?} {err}");
+    };
+    std::fs::remove_file(&scores).unwrap();
+    refused(&["--csv", &scores], "is not there");
+    folder.write("s.csv", &written[..written.len() / 2]);
+    refused(&["--csv", &scores], "fewer than");
+    assert_eq!(folder.read("s.csv"), written[..written.len() / 2]);
+    let foreign = "dear,diary\n".repeat(written.len());
+    folder.write("s.csv", &foreign);
+    refused(&["--csv", &scores], "no scores of this run");
+    assert_eq!(folder.read("s.csv"), foreign);
+    refused(&["--delay", "3"], "delay 0 (now 3)");
+    refused(&["--seed", "3"], "seed 0 (now 3)");
+    refused(
+        &["--method", "static", "--ignore", "b"],
+        "method auto (now static), features a,b (now a)",
+    );
+    // A checkpoint without scores cuts no file either.
+    std::fs::remove_file(&state).unwrap();
+    ok(&base);
+    refused(&["--csv", &scores], "is there already");
+    assert_eq!(folder.read("s.csv"), foreign);
+}
+
+/// Rows of a pipe are scored as they come; Ctrl-C keeps what there is, and the rest goes on from there.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_saves_a_stream() {
+    use std::io::Write as _;
+    let folder = Folder::new();
+    let untimed: Vec<String> =
+        turning().lines().map(|l| l.rsplit_once(',').unwrap().0.to_owned() + "\n").collect();
+    let (scores, state) = (folder.name("s.csv"), folder.name("c"));
+    let whole = folder.name("w.csv");
+    let flags = ["adapt", "-", "--network", "linear", "--json"];
+    let expected = run_with_input(&[&flags[..], &["--csv", &whole]].concat(), &untimed.concat());
+    let flags = [&flags[..], &["--csv", &scores, "--checkpoint", &state]].concat();
+    let mut child = program()
+        .args(&flags)
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(untimed[..51].concat().as_bytes()).unwrap();
+    input.flush().unwrap();
+    let lines = || std::fs::read_to_string(&scores).map_or(0, |text| text.lines().count());
+    for _ in 0..600 {
+        if lines() == 51 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(lines(), 51, "fifty rows have come, and the pipe is still open");
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    drop(input);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("after 50 rows"), "{err}");
+    let rest = untimed[..1].concat() + &untimed[51..].concat();
+    let output = run_with_input(&flags, &rest);
+    assert_eq!(output.stdout, expected.stdout, "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(folder.read("s.csv"), folder.read("w.csv"));
+}
+
+/// A flag that would do nothing is refused, and what cannot be done is said in one line.
+#[test]
+fn flags_that_do_nothing_are_refused() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    for (flags, expected) in [
+        (&["--method", "lofi", "--particles", "50"][..], "--particles"),
+        (&["--rank", "3"], "--method lofi"),
+        (&["--particles", "3"], "--method pf"),
+        (&["--method", "auto", "--lr", "3"], "--lr"),
+        (&["--method", "static", "--steps", "3"], "--steps"),
+        (&["--method", "pf", "--optimizer", "adam"], "--optimizer"),
+        (&["--tune", "--steps", "3"], "--tune"),
+        (&["--steps", "0"], "0 is not in 1.."),
+        (&["--method", "lofi", "--rank", "0"], "at least one"),
+        (&["--lr", "-1"], "lr = -1"),
+        (&["--steps", "-1"], "--steps"),
+        (&["--skip"], "--checkpoint"),
+        (&["--network", "mlp:1000000000"], "too wide"),
+        (&["--network", "mlp:99999,99999"], "too many"),
+    ] {
+        let output = run(&[&["adapt", data.as_str()], flags].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{flags:?} {err}");
+        assert!(err.contains(expected) && !err.contains("unexpected"), "{flags:?} {err}");
+    }
+    let head = folder.write("head.csv", "a,b,label\n");
+    let same = folder.write("same.csv", "a,y\n1,2.5\n2,2.5\n3,2.5\n");
+    let gap = folder.write("gap.csv", "a,y\n1,u\n2,v\n3,NA\n");
+    for (args, expected) in [
+        (&[data.as_str(), "--ignore", "colour"][..], "colour"),
+        (&[&data, "--stream", "--ignore", "colour"], "colour"),
+        (&[&head], "a head and no rows"),
+        (&[&head, "--stream"], "a head and no rows"),
+        (&[&same, "--task", "regress"], "all labels are the same"),
+        (&[&same, "--task", "regress", "--stream"], "all labels are the same"),
+        (&[&gap], "line 4, column \"y\""),
+    ] {
+        let output = run(&[&["adapt"], args].concat());
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?} {err}");
+        assert!(err.contains(expected), "{args:?} {err}");
+    }
+}
+
+/// The label's units are nothing to the bank: errors have them, and that is all.
+#[test]
+fn units_of_numbers_do_not_matter() {
+    let folder = Folder::new();
+    let rmse = |factor: f64, offset: f64, stream: bool| {
+        let mut text = "a,b,y\n".to_owned();
+        for line in turning().lines().skip(1) {
+            let cells: Vec<f64> = line.split(',').take(2).map(|c| c.parse().unwrap()).collect();
+            let y = cells[0] - 2.0 * cells[1] + 0.1 * (50.0 * cells[0]).sin();
+            text += &format!("{},{},{}\n", cells[0], cells[1], factor * y + offset);
+        }
+        let data = folder.write("r.csv", &text);
+        let mut args = vec!["adapt", &data, "--network", "linear", "--json"];
+        args.extend(stream.then_some("--stream"));
+        let value: serde_json::Value = serde_json::from_str(&ok(&args)).unwrap();
+        (value[0]["rmse"].as_f64().unwrap() / factor, value[0]["mean_loss"].as_f64().unwrap())
+    };
+    let plain = rmse(1.0, 0.0, false);
+    for (factor, offset, stream) in [(100.0, 0.0, false), (1e4, 0.0, true), (1.0, 1000.0, true)] {
+        let other = rmse(factor, offset, stream);
+        let off = (other.0 / plain.0 - 1.0).abs().max((other.1 / plain.1 - 1.0).abs());
+        assert!(off < 0.01, "{factor} {offset} {stream}: {other:?} {plain:?}");
+    }
+}

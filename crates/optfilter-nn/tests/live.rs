@@ -176,3 +176,150 @@ fn new_classes_leave_the_old_ones_alone() {
     let Prediction::Classes(after) = follower.predict(&probe) else { panic!() };
     assert!(after[0][3] > four[0][3]);
 }
+
+/// Units and offset of a label that is a number change the units of the errors, and nothing else.
+#[test]
+fn units_of_the_label_do_not_matter() {
+    let mut draw = Draw::new(3, 0, "units");
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..400 {
+        let (a, b) = (draw.normal(), draw.normal());
+        y.push(a - 2.0 * b + 0.1 * draw.normal());
+        x.extend([a, b]);
+    }
+    let time: Vec<f64> = (0..400).map(f64::from).collect();
+    let rmse = |setup: &Setup, factor: f64, offset: f64| {
+        let values: Vec<f64> = y.iter().map(|v| factor * v + offset).collect();
+        let labels = Labels::Values(values.clone());
+        let stream = Stream::new(Shape::Vector(2), x.clone(), labels, time.clone()).unwrap();
+        let mut follower = Follower::new(&stream, setup, None).unwrap();
+        let scores = prequential(&mut follower, &stream, 0..400).unwrap();
+        let mut live = Live::new(2, true, setup, None, &[], 0).unwrap();
+        for (i, value) in values.iter().enumerate() {
+            let x = x[2 * i..2 * i + 2].to_vec();
+            let step = Step { time: time[i], x, labels: vec![*value] };
+            live.step(&step, &[]).unwrap();
+        }
+        assert_eq!(live.tally().level(false), level(&scores, stream.labels()));
+        (level(&scores, stream.labels()) / factor, mean_loss(&scores))
+    };
+    let single = Setup { method: WeightMethod::ImplicitMap { steps: 1 }, ..auto("linear") };
+    let single = Setup { optimizer: "gd".into(), lr: 0.05, ..single };
+    for setup in [auto("linear"), auto("mlp:4"), single] {
+        let plain = rmse(&setup, 1.0, 0.0);
+        assert!(plain.0 < 0.7, "{plain:?}");
+        for (factor, offset) in [(100.0, 0.0), (1e4, 0.0), (1e-6, 0.0), (1.0, 1000.0), (1.0, -1e6)]
+        {
+            let other = rmse(&setup, factor, offset);
+            // Single precision, and a mean that is rounded at the size of the offset; a bank may choose by the last digit.
+            let off = (other.0 / plain.0 - 1.0).abs().max((other.1 / plain.1 - 1.0).abs());
+            assert!(off < 0.01, "{factor} {offset}: {other:?} {plain:?}");
+        }
+    }
+}
+
+/// Text that comes by a pipe, and may be all there is for now: reading on panics.
+struct Waiting {
+    text: &'static [u8],
+    ends: bool,
+}
+
+impl Read for Waiting {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        assert!(self.ends || !self.text.is_empty(), "waits for rows that have not come");
+        self.text.read(out)
+    }
+}
+
+fn piped(text: &'static str, ends: bool, options: &CsvOptions) -> TableSteps {
+    let source = Source::Stream(Box::new(Waiting { text: text.as_bytes(), ends }));
+    TableSteps::open(source, Format::Csv, "pipe", options).unwrap()
+}
+
+/// A row is given when it is there, not when 4,095 more are.
+#[test]
+fn rows_of_a_pipe_are_given_as_they_come() {
+    let told = CsvOptions { regress: Some(false), ..CsvOptions::default() };
+    let plain = CsvOptions::default();
+    let pairs = CsvOptions { every: Some(2), ..told.clone() };
+    for (text, options, samples) in [
+        ("a,y\n1,0\n2,1\n", &told, [1, 1]),
+        ("a,y\n1,up\n2,down\n", &plain, [1, 1]),
+        ("a,y\n1,0\n2,1\n3,0\n4,1\n", &pairs, [2, 2]),
+    ] {
+        let mut steps = piped(text, false, options);
+        let mut step = Step::default();
+        for n in samples {
+            assert!(steps.next(&mut step).unwrap());
+            assert_eq!(step.labels.len(), n, "{text}");
+        }
+    }
+    // Whole numbers may be either, and are looked at until it is clear.
+    assert!(piped("a,y\n1,0\n2,1\n3,1.5\n4,1\n", false, &plain).regress());
+    assert!(!piped("a,y\n1,0\n2,1\n", true, &plain).regress());
+    // However a number is written, it is one class; the marks of a missing label are none.
+    let mut steps = piped("a,y\n1,0\n2,0.0\n3,NA\n4,1\n5,none\n", true, &plain);
+    let mut step = Step::default();
+    while steps.next(&mut step).unwrap() {}
+    assert_eq!(steps.names(), ["0", "1"]);
+}
+
+/// With late labels a class is unknown until its label is due: what was predicted before does not depend on it.
+#[test]
+fn a_class_is_new_when_its_label_is_due() {
+    let setup = Setup { network: "linear".into(), ..auto("linear") };
+    let mut live = Live::new(1, false, &setup, None, &[], 5).unwrap();
+    let names: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
+    for i in 0..30 {
+        let label = if i == 20 { 2.0 } else { f64::from(i % 2) };
+        let step = Step { time: f64::from(i), x: vec![f64::from(i % 3)], labels: vec![label] };
+        live.step(&step, if i < 20 { &names[..2] } else { &names }).unwrap();
+        assert_eq!(live.follower().classes(), if i < 25 { 2 } else { 3 }, "{i}");
+        let Labels::Classes { names, .. } = live.labels() else { panic!() };
+        assert_eq!(names.len(), live.follower().classes());
+    }
+}
+
+/// A second pipe goes on where the first ended, and other settings than those of the first are refused by name.
+#[test]
+fn a_second_pipe_goes_on() {
+    let (first, second) = ("a,y\n1,0\n2,1\n3,1\n", "a,y\n4,0\n5,1\n");
+    let options = CsvOptions { regress: Some(false), ..CsvOptions::default() };
+    let begin = |setup: &Setup, steps: &TableSteps| {
+        let mut live = Live::new(1, false, setup, None, &[], 1).unwrap();
+        live.bind(steps.layout());
+        live
+    };
+    let follow = |live: &mut Live, mut steps: TableSteps| {
+        let (mut step, mut times) = (Step::default(), Vec::new());
+        while steps.next(&mut step).unwrap() {
+            times.push(step.time);
+            live.step(&step, steps.names()).unwrap();
+        }
+        times
+    };
+    let setup = auto("linear");
+    let steps = piped("a,y\n1,0\n2,1\n3,1\n4,0\n5,1\n", true, &options);
+    let mut whole = begin(&setup, &steps);
+    follow(&mut whole, steps);
+    let steps = piped(first, true, &options);
+    let mut live = begin(&setup, &steps);
+    assert_eq!(follow(&mut live, steps), [0.0, 1.0, 2.0]);
+    let bytes = live.save().unwrap();
+    assert!(!Live::predicts_numbers(&bytes).unwrap());
+    let mut steps = piped(second, true, &options);
+    let mut live = begin(&setup, &steps);
+    live.load(&bytes).unwrap();
+    steps.know(live.names());
+    steps.after(live.rows());
+    assert_eq!(follow(&mut live, steps), [3.0, 4.0]);
+    assert_eq!(live.rows(), 5);
+    assert_eq!(live.save().unwrap(), whole.save().unwrap());
+    // Other settings, and other columns.
+    let other = Setup { lr: 0.5, ..auto("mlp:3") };
+    let error = begin(&other, &piped("b,y\n1,0\n", true, &options)).load(&bytes).unwrap_err();
+    let error = error.to_string();
+    for words in ["network linear (now mlp:3)", "lr 0.001 (now 0.5)", "features a (now b)"] {
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -1,14 +1,18 @@
 //! `optfilter adapt` on a stream that need not fit in memory: a table read as it comes, from a file or from standard input.
 
+use super::pipe::Pipe;
+use super::scores::Scores;
 use super::show::{self, Run};
 use super::{Args, Task};
 use crate::failure::Failure;
-use crate::files;
+use crate::{files, interrupt};
 use optfilter_model::table::{Format, Source};
-use optfilter_nn::adapt::{CsvOptions, Live, Saved, Setup, Step, TableSteps};
-use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal as _, Seek as _, SeekFrom, Write as _};
+use optfilter_nn::adapt::{AdaptError, CsvOptions, Live, Saved, Setup, Step, TableSteps};
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Files beyond this size are read as they come without being asked to.
@@ -24,54 +28,6 @@ pub fn wanted(args: &Args) -> bool {
         || args.delay.is_some()
         || args.checkpoint.is_some()
         || (alone && large())
-}
-
-/// The file of scores, which goes on where a checkpoint left it.
-struct Scores {
-    file: Option<std::io::BufWriter<File>>,
-    path: String,
-    written: u64,
-}
-
-impl Scores {
-    fn open(path: Option<&Path>, resumed: Option<u64>, head: &str) -> Result<Self, Failure> {
-        let Some(path) = path else {
-            return Ok(Self { file: None, path: String::new(), written: 0 });
-        };
-        let name = path.display().to_string();
-        let failed = |e: std::io::Error| Failure::write(&name, &e);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(resumed.is_none());
-        let mut file = options.open(path).map_err(failed)?;
-        if let Some(length) = resumed {
-            // What was written after the checkpoint will be written again.
-            file.set_len(length).map_err(failed)?;
-            file.seek(SeekFrom::Start(length)).map_err(failed)?;
-        }
-        let mut scores = Self {
-            file: Some(std::io::BufWriter::new(file)),
-            path: name.clone(),
-            written: resumed.unwrap_or(0),
-        };
-        if resumed.is_none() {
-            scores.line(head)?;
-        }
-        Ok(scores)
-    }
-
-    fn line(&mut self, text: &str) -> Result<(), Failure> {
-        if let Some(file) = &mut self.file {
-            writeln!(file, "{text}").map_err(|e| Failure::write(&self.path, &e))?;
-            self.written += text.len() as u64 + 1;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let synced = file.flush().and_then(|()| file.get_ref().sync_data());
-        synced.map_err(|e| Failure::write(&self.path, &e))
-    }
 }
 
 /// A checkpoint: how long the file of scores was, and the follower.
@@ -98,23 +54,37 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
             "a stream that is read as it comes is not pre-trained on; leave out --pretrain, or start from --weights",
         ));
     }
+    if args.csv.as_deref().is_some_and(files::is_standard) {
+        return Err(Failure::usage("--csv of a stream needs a file, not standard output"));
+    }
+    let stop = interrupt::flag();
+    let kept = args.checkpoint.as_deref().map(read_checkpoint).transpose()?.flatten();
+    let of_checkpoint = |e: AdaptError| {
+        let name = args.checkpoint.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+        let failure = Failure::from(e);
+        Failure { message: format!("{name}: {}", failure.message), ..failure }
+    };
     let standard = files::is_standard(&args.data);
     let name = files::display(&args.data);
     let (source, format) = match standard {
-        true => (Source::Stream(Box::new(std::io::stdin())), Format::Csv),
+        true => (Source::Stream(Box::new(Pipe::open(Arc::clone(&stop)))), Format::Csv),
         false => {
             let file = File::open(&args.data).map_err(|e| Failure::data(format!("{name}: {e}")))?;
             (Source::File(file), Format::of_path(&args.data).unwrap_or(Format::Csv))
         }
     };
+    // What goes on predicts what it did; the next rows may look otherwise.
+    let before = kept.as_ref().map(|(_, bytes)| Live::predicts_numbers(bytes)).transpose();
+    let before = before.map_err(of_checkpoint)?;
     let options = CsvOptions {
         label: args.label.clone(),
         time: args.time.clone(),
         every: args.every,
         ignore: args.ignore.clone(),
-        regress: args.task.map(|t| matches!(t, Task::Regress)),
+        regress: args.task.map(|t| matches!(t, Task::Regress)).or(before),
     };
-    let mut steps = TableSteps::open(source, format, &name, &options)?;
+    let opened = TableSteps::open(source, format, &name, &options);
+    let mut steps = opened.map_err(|e| asked_or(&stop, e, 0))?;
     steps.know(known.unwrap_or_default());
     let delay = args.delay.unwrap_or(0);
     let weights = match &args.weights {
@@ -130,14 +100,15 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
     };
     let names = steps.names().to_vec();
     let mut live = Live::new(steps.features(), steps.regress(), setup, weights, &names, delay)?;
+    live.bind(steps.layout());
     let mut resumed = None;
-    if let Some(path) = &args.checkpoint
-        && let Some((length, bytes)) = read_checkpoint(path)?
-    {
-        live.load(&bytes)?;
+    if let Some((length, bytes)) = kept {
+        live.load(&bytes).map_err(of_checkpoint)?;
         let known = live.names().to_vec();
         steps.know(&known);
-        if (!standard || args.skip) && !steps.skip(live.rows())? {
+        if standard && !args.skip {
+            steps.after(live.rows());
+        } else if !steps.skip(live.rows())? {
             return Err(Failure::data(format!(
                 "{name} has fewer rows than the {} that the checkpoint has seen",
                 live.rows()
@@ -148,14 +119,32 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
     }
     let score = if steps.regress() { "rmse" } else { "accuracy" };
     let head = format!("method,time,n,{score},loss");
-    let mut scores = Scores::open(args.csv.as_deref(), resumed, &head)?;
+    let mut scores = Scores::open(args.csv.as_deref(), resumed, &head, standard)?;
     let label = setup.label();
     let mut progress = Progress::new(args.json);
     let mut last = live.rows();
     let mut step = Step::default();
-    while steps.next(&mut step)? {
+    loop {
+        let more = match steps.next(&mut step) {
+            Ok(more) if !stop.load(Ordering::Relaxed) => more,
+            // Asked to end: what was predicted so far is kept.
+            Ok(_) => {
+                checkpoint(args, &live, &mut scores)?;
+                return Err(asked(live.rows()));
+            }
+            Err(e) => {
+                let failure = asked_or(&stop, e, live.rows());
+                if stop.load(Ordering::Relaxed) {
+                    checkpoint(args, &live, &mut scores)?;
+                }
+                return Err(failure);
+            }
+        };
+        if !more {
+            break;
+        }
         if let Some(s) = live.step(&step, steps.names())?
-            && scores.file.is_some()
+            && scores.wanted()
         {
             let value = match steps.regress() {
                 true => (s.squared_error / s.n as f64).sqrt(),
@@ -172,7 +161,11 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
     progress.end();
     checkpoint(args, &live, &mut scores)?;
     if live.tally().steps == 0 {
-        return Err(Failure::data(format!("{name}: no row has a label, so nothing was learnt")));
+        let why = match live.tally().unlabelled < live.rows() {
+            true => "all labels are the same: there is nothing to learn",
+            false => "no row has a label, so nothing was learnt",
+        };
+        return Err(Failure::data(format!("{name}: {why}")));
     }
     let runs = [Run { name: label, tally: live.tally().clone() }];
     let classes = live.labels();
@@ -189,11 +182,24 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
     Ok(())
 }
 
+/// Asked to end after so many rows.
+fn asked(rows: u64) -> Failure {
+    Failure::interrupted(format!("asked to end after {rows} rows"))
+}
+
+/// A failure, unless it comes of being asked to end.
+fn asked_or(stop: &AtomicBool, error: AdaptError, rows: u64) -> Failure {
+    match stop.load(Ordering::Relaxed) {
+        true => asked(rows),
+        false => error.into(),
+    }
+}
+
 /// Scores on disk first, then the checkpoint, at once: killed at any moment, a run goes on from a whole one.
 fn checkpoint(args: &Args, live: &Live, scores: &mut Scores) -> Result<(), Failure> {
-    scores.flush()?;
+    scores.sync()?;
     let Some(path) = &args.checkpoint else { return Ok(()) };
-    let bytes = [&scores.written.to_le_bytes()[..], &live.save()?].concat();
+    let bytes = [&scores.written().to_le_bytes()[..], &live.save()?].concat();
     files::replace_atomically(path, &bytes)
         .map_err(|e| Failure::write(&path.display().to_string(), &e))
 }

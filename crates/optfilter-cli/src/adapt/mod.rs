@@ -6,7 +6,10 @@
 //! `--checkpoint`, is read as it comes (`live.rs`); `--follow` goes on with JSON lines from standard input, one answer per line.
 
 mod live;
+mod pipe;
+mod scores;
 mod serve;
+mod settings;
 mod show;
 
 use crate::failure::Failure;
@@ -17,8 +20,8 @@ use optfilter_nn::adapt::{
     AdaptError, CsvOptions, Follower, Labels, Saved, Score, Setup, Stream, Tally, WeightMethod,
     prequential, prequential_into, read_csv, read_npz, tune_rolling,
 };
-use optfilter_nn::filter::{Likelihood, Memory, Window};
 use optfilter_nn::safetensors;
+use settings::setup;
 use show::Run;
 use std::path::PathBuf;
 
@@ -29,7 +32,7 @@ use std::path::PathBuf;
     optfilter adapt electricity.csv --time date --network linear --steps 1 --lr 1 --optimizer gd --compare\n  \
     producer | optfilter adapt - --delay 48 --checkpoint follow.ckpt --csv scores.csv\n\
     DATA is an npz with x, y and time, or a table with a label and a time column. Samples of equal time are one time step. A label \
-    that is ?, NA or nan is missing: such a sample is predicted and not learnt from (in a stream).")]
+    that is empty, ?, ., NA, N/A, nan, null or none is missing: such a sample is predicted and not learnt from (in a stream).")]
 pub struct Args {
     /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
     data: PathBuf,
@@ -46,43 +49,43 @@ pub struct Args {
     #[arg(long)]
     optimizer: Option<String>,
     /// Optimizer steps per time step (K) [default: 50].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
     /// Learning rate; acts on the loss summed over the samples of a time step [default: 0.001].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lr: Option<f64>,
     /// Carry the optimizer's memory from one time step to the next instead of restarting it.
     #[arg(long)]
     carry: bool,
     /// Past time steps that each update looks at besides the newest (L; imap, vkf, direct) [default: 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     window: Option<usize>,
     /// What a time step in the window weighs relative to the next one, above 0 and at most 1 [default: 1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     discount: Option<f64>,
     /// Share of the way back to the initial weights at each time step [default: 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     decay: Option<f64>,
     /// Variance of the weights' random walk per time step [default: vkf and pf 0.01; ekf, vdekf, bong and lofi 1e-5].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     sigma2: Option<f64>,
     /// Number of particles (pf) [default: 1000].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     particles: Option<usize>,
     /// Directions of the low-rank part (lofi) [default: 10].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     rank: Option<usize>,
     /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     prior: Option<f64>,
     /// Variance of a label that is a number, in units of its scale (ekf, vdekf, bong, lofi) [default: 0.1].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     noise: Option<f64>,
     /// Count outliers less, beyond about this many deviations (WoLF; ekf, vdekf, bong, lofi).
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     robust: Option<f64>,
     /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pretrain: Option<usize>,
     /// Start from these weights instead of fitting (Flax or PyTorch layout). Those of --save bring their settings, scaling
     /// of features and classes; flags come before them.
@@ -103,7 +106,7 @@ pub struct Args {
     #[arg(long)]
     stream: bool,
     /// Labels become known this many time steps late (in a stream) [default: 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     delay: Option<usize>,
     /// Keep the state of a stream here, and go on from it when it is there.
     #[arg(long)]
@@ -112,7 +115,7 @@ pub struct Args {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: u64,
     /// On going on from a checkpoint, also skip the rows of standard input that were seen (a file's always are).
-    #[arg(long)]
+    #[arg(long, requires = "checkpoint")]
     skip: bool,
     /// After DATA, serve JSON lines from standard input: {"x": [...], "y": label}, y optional.
     #[arg(long)]
@@ -124,7 +127,7 @@ pub struct Args {
     #[arg(long)]
     time: Option<String>,
     /// Take this many rows as one time step.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     every: Option<usize>,
     /// Columns to leave out (CSV).
     #[arg(long, value_delimiter = ',')]
@@ -138,7 +141,7 @@ pub struct Args {
     #[command(flatten)]
     plot: PlotFlags,
     /// For initial weights and particles [default: 0].
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Print the summary as JSON.
     #[arg(long)]
@@ -249,6 +252,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Ok((follower, Run { name: setup.label(), tally }, scores))
     };
     let (mut follower, run, scores) = follow_one(&setup)?;
+    if run.tally.steps == 0 && first < stream.steps() {
+        let name = files::display(&args.data);
+        let reason = "all labels are the same: there is nothing to learn";
+        return Err(Failure::data(format!("{name}: {reason}")));
+    }
     let mut csv = show::csv_head(stream.labels());
     show::csv(&mut csv, &run.name, &scores, stream.labels());
     let mut runs = vec![run];
@@ -320,85 +328,6 @@ fn tuned(
     }
     let note = "Ten windows; each with the settings that were best in the one before.".to_owned();
     args.plot.write(&note, || show::figure(&runs, stream.labels(), title(args, setup)))
-}
-
-/// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
-fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
-    let single = [
-        args.method.is_some(),
-        args.optimizer.is_some(),
-        args.steps.is_some(),
-        args.lr.is_some(),
-        args.carry,
-        args.window.is_some(),
-        args.discount.is_some(),
-        args.decay.is_some(),
-        args.sigma2.is_some(),
-        args.particles.is_some(),
-        args.rank.is_some(),
-        args.prior.is_some(),
-        args.noise.is_some(),
-        args.robust.is_some(),
-        args.tune,
-    ];
-    let single = single.contains(&true);
-    if args.auto && single {
-        return Err(Failure::usage(
-            "--auto chooses the settings itself; leave out those of a single filter (--steps, --lr and so on)",
-        ));
-    }
-    let fresh = saved.is_none();
-    let mut base = saved.unwrap_or_default();
-    let told_auto = args.auto || matches!(args.method, Some(MethodName::Auto));
-    if told_auto || (fresh && !single) {
-        base.method = WeightMethod::Auto;
-        if fresh {
-            base.running_scale = true;
-            base.pretrain = 0;
-        }
-    }
-    let (name, steps, var, count) = base.method.parts();
-    let told = args.method.and_then(|m| m.to_possible_value());
-    let method = WeightMethod::of_parts(
-        told.as_ref().map_or(name, |t| t.get_name()),
-        args.steps.or(steps),
-        args.sigma2.or(var),
-        args.particles.or(args.rank).or(count),
-    );
-    let has_belief =
-        method.is_some_and(|m| matches!(m.parts().0, "ekf" | "vdekf" | "bong" | "lofi"));
-    if !has_belief && (args.prior.is_some() || args.noise.is_some() || args.robust.is_some()) {
-        return Err(Failure::usage(
-            "--prior, --noise and --robust are for the methods ekf, vdekf, bong and lofi",
-        ));
-    }
-    let length = args.window.unwrap_or(base.window.length());
-    let discount = args.discount.unwrap_or(base.window.discount());
-    let window =
-        Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
-    let looks_back = method.is_some_and(|m| matches!(m.parts().0, "imap" | "vkf" | "direct"));
-    if args.window.is_some_and(|length| length > 0) && !looks_back {
-        return Err(Failure::usage("--window is for the methods imap, vkf and direct"));
-    }
-    Ok(Setup {
-        network: args.network.clone().unwrap_or(base.network),
-        method: method.unwrap_or(base.method),
-        optimizer: args.optimizer.clone().unwrap_or(base.optimizer),
-        lr: args.lr.unwrap_or(base.lr),
-        memory: if args.carry { Memory::Carry } else { base.memory },
-        window,
-        decay: args.decay.unwrap_or(base.decay),
-        pretrain: args.pretrain.unwrap_or(base.pretrain),
-        seed: args.seed.unwrap_or(base.seed),
-        scaling: base.scaling,
-        running_scale: base.running_scale,
-        prior_var: args.prior.unwrap_or(base.prior_var),
-        likelihood: Likelihood {
-            noise_var: args.noise.unwrap_or(base.likelihood.noise_var),
-            robust: args.robust.or(base.likelihood.robust),
-        },
-        bank: base.bank,
-    })
 }
 
 /// The stream, with the classes that the weights know.

@@ -1,7 +1,7 @@
 //! `optfilter adapt --follow`: JSON lines from standard input, one answer per line.
 
 use crate::failure::Failure;
-use optfilter_nn::adapt::{Follower, Labels, Prediction, Stream, most_likely};
+use optfilter_nn::adapt::{Follower, Labels, Prediction, Stream, class_name, most_likely};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write as _};
 
@@ -84,7 +84,7 @@ fn read_labels(given: &[Value], known: &Labels) -> Result<Labels, String> {
         }
         Labels::Classes { names, .. } => {
             let class = |y: &Value| {
-                let text = y.as_str().map_or_else(|| y.to_string(), str::to_owned);
+                let text = class_name(&y.as_str().map_or_else(|| y.to_string(), str::to_owned));
                 let found = names.iter().position(|n| *n == text);
                 found.map(|c| c as u32).ok_or_else(|| {
                     format!("there is no class {text:?}; there are {}", names.join(", "))

@@ -131,7 +131,7 @@ pub fn csv_head(labels: &Labels) -> String {
 
 /// The scores of every time step of one method.
 pub fn csv(text: &mut String, name: &str, scores: &[Score], labels: &Labels) {
-    for s in scores {
+    for s in scores.iter().filter(|s| s.n > 0) {
         let value = level(std::slice::from_ref(s), labels);
         // Writing to a String cannot fail.
         let _ = writeln!(text, "\"{name}\",{},{},{value},{}", s.time, s.n, s.loss);

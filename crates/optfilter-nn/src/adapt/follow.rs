@@ -4,7 +4,7 @@
 //! that nobody knew of may join ([`Follower::grow`]). Input that does not fit is an error and changes nothing.
 
 use super::bank::{Bank, probabilities};
-use super::grow::grown;
+use super::outputs::{grown, network_of};
 use super::scale::{Scaler, Scaling, mean_and_factor};
 use super::score::{Score, judge};
 use super::setting::Setting;
@@ -83,11 +83,6 @@ fn scaling_by(stream: &Stream, samples: Range<usize>) -> Scaling {
     Scaling { features, target }
 }
 
-/// Outputs of a network for so many classes (0: a number).
-fn outputs_of(classes: usize) -> usize {
-    if classes <= 2 { 1 } else { classes }
-}
-
 impl Follower {
     /// Scales features by the first `pretrain` time steps (images are left as they are), starts at `weights` or at drawn
     /// ones, and fits those to the first `pretrain` steps.
@@ -119,7 +114,12 @@ impl Follower {
             if let Labels::Values(values) = stream.labels() {
                 follower.scaler.see_labels(&values[early.clone()]);
             }
-            follower.load_batch(stream.x(early.clone()), &stream.labels().part(early))?;
+            if !follower.is_judged() {
+                return Ok(follower);
+            }
+            let labels = stream.labels().part(early.clone());
+            follower.check_labels(stream.x(early.clone()), &labels)?;
+            follower.load_batch(stream.x(early), &labels);
             // Enough for a small network on a first time step; a network that needs more comes with its weights.
             let time = stream.time(0);
             follower.fit_batch((500, 1e-4), &|| false).map_err(|e| e.at(time))?;
@@ -137,12 +137,14 @@ impl Follower {
         (most, tolerance): (u32, f64),
         stop: &dyn Fn() -> bool,
     ) -> Result<(), AdaptError> {
-        self.check(x)?;
+        self.check_labels(x, labels)?;
         let aside = self.scaler.clone();
         self.scaler.see(x);
-        self.see_labels(labels);
-        let loaded = self.load_batch(x, labels);
-        let fitted = loaded.and_then(|()| self.fit_batch((most, tolerance), stop));
+        if let Labels::Values(values) = labels {
+            self.scaler.see_labels(values);
+        }
+        self.load_batch(x, labels);
+        let fitted = self.fit_batch((most, tolerance), stop);
         if fitted.is_err() {
             self.scaler = aside;
         }
@@ -178,7 +180,7 @@ impl Follower {
         setup: &Setup,
         weights: Option<Vec<f32>>,
     ) -> Result<Self, AdaptError> {
-        let network = Network::from_description(&setup.network, shape, outputs_of(classes))?;
+        let network = network_of(&setup.network, shape, classes)?;
         let scaler = match &setup.scaling {
             Some(given) => Scaler::fixed(given.clone()),
             None => Scaler::running(shape),
@@ -293,7 +295,8 @@ impl Follower {
         }
     }
 
-    /// Predicts a time step, judges it, and then learns from it; what was predicted is left in `predicted`.
+    /// Predicts a time step, judges it, and then learns from it; what was predicted is left in `predicted`. Numbers are not judged
+    /// before their scale is known: the score is then of no samples.
     pub fn step(
         &mut self,
         time: f64,
@@ -302,7 +305,10 @@ impl Follower {
         predicted: &mut Vec<f64>,
     ) -> Result<Score, AdaptError> {
         self.forecast(x, predicted)?;
-        let score = judge(time, predicted, labels, self.classes, self.scaling());
+        let score = match self.is_judged() {
+            true => judge(time, predicted, labels, self.classes, self.scaling()),
+            false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
+        };
         if !score.loss.is_finite() {
             return Err(AdaptError::Diverged { time });
         }
@@ -363,21 +369,19 @@ impl Follower {
         })
     }
 
-    /// Puts samples and labels in the network's units where the next batch is taken from.
-    fn load_batch(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+    /// Checks samples with their labels.
+    fn check_labels(&self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
         let n = self.check(x)?;
         if labels.len() != n {
             return Err(AdaptError::Data(format!("{} labels for {n} samples", labels.len())));
         }
-        self.labels.0.clear();
-        self.labels.1.clear();
         match (labels, self.classes) {
             (Labels::Classes { of, .. }, 1..) => {
                 if let Some(class) = of.iter().find(|c| **c as usize >= self.classes) {
                     let known = self.classes;
                     return Err(AdaptError::Data(format!("class {class} of {known} known ones")));
                 }
-                self.labels.0.extend_from_slice(of);
+                Ok(())
             }
             (Labels::Values(values), 0) => {
                 if let Some(i) = values.iter().position(|v| !v.is_finite()) {
@@ -386,19 +390,35 @@ impl Follower {
                         values[i]
                     )));
                 }
-                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
+                Ok(())
             }
             (_, 0) => {
                 let reason = "the labels are classes; this follower predicts numbers";
-                return Err(AdaptError::Data(reason.into()));
+                Err(AdaptError::Data(reason.into()))
             }
             _ => {
                 let reason = "the labels are numbers; this follower predicts classes";
-                return Err(AdaptError::Data(reason.into()));
+                Err(AdaptError::Data(reason.into()))
+            }
+        }
+    }
+
+    /// Puts samples and labels in the network's units where the next batch is taken from.
+    fn load_batch(&mut self, x: &[f64], labels: &Labels) {
+        self.labels.0.clear();
+        self.labels.1.clear();
+        match labels {
+            Labels::Classes { of, .. } => self.labels.0.extend_from_slice(of),
+            Labels::Values(values) => {
+                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
             }
         }
         self.scaler.scale(x, &mut self.x);
-        Ok(())
+    }
+
+    /// Whether predictions can be scored by now: those of numbers once their scale is known, others always.
+    pub fn is_judged(&self) -> bool {
+        self.classes > 0 || self.scaler.knows_labels()
     }
 
     /// Time passes without labels: the window moves on, and weights that decay do so.
@@ -422,19 +442,18 @@ impl Follower {
         learnt
     }
 
-    /// Numbers that have been judged; what is not finite is found when the batch is loaded.
-    fn see_labels(&mut self, labels: &Labels) {
-        if let (Labels::Values(values), 0) = (labels, self.classes)
-            && values.iter().all(|v| v.is_finite())
-        {
+    /// Time passes, and the samples in the stream's units get their labels. The first numbers only say where they are: they are
+    /// learnt from once two of them differ.
+    pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        self.check_labels(x, labels)?;
+        if let Labels::Values(values) = labels {
             self.scaler.see_labels(values);
         }
-    }
-
-    /// Time passes, and the samples in the stream's units get their labels.
-    pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
-        self.see_labels(labels);
-        self.load_batch(x, labels)?;
+        if !self.is_judged() {
+            self.pass();
+            return Ok(());
+        }
+        self.load_batch(x, labels);
         let batch = batch(&self.network, self.classes, &self.x, &self.labels, Reduction::Sum)?;
         let sound = match &mut self.engine {
             Engine::Bank(bank) => bank.learn(&batch, self.careful)?,
@@ -453,8 +472,7 @@ impl Follower {
         if self.classes == 0 || classes <= self.classes {
             return Ok(());
         }
-        let network =
-            Network::from_description(&self.setup.network, self.shape, outputs_of(classes))?;
+        let network = network_of(&self.setup.network, self.shape, classes)?;
         let weights = grown(&self.network, &network, self.weights());
         self.evaluator = Evaluator::new(&network);
         self.engine = engine(&network, &self.setup, weights)?;

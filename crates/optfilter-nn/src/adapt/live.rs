@@ -1,225 +1,16 @@
 //! Following a stream as it comes: constant memory, labels that come late or not at all, classes nobody knew of, and a state that
 //! can be put aside.
 //!
-//! A [`TableSteps`] gives the time steps of a table one after the other; a [`Live`] predicts each, remembers it until its labels
+//! A [`TableSteps`](super::TableSteps) gives the time steps of a table one after the other; a [`Live`] predicts each, remembers it until its labels
 //! are due (`delay` time steps later), scores and learns. Nothing grows with the length of the stream.
 
-use super::read::{CsvOptions, MOST_CLASSES, columns};
 use super::score::{Score, judge};
+use super::steps::Step;
 use super::tally::Tally;
-use super::{AdaptError, Follower, Labels, Setup};
+use super::{AdaptError, Follower, Labels, Saved, Setup};
 use crate::layer::Shape;
 use optfilter::checkpoint;
-use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader};
-use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, VecDeque};
-
-/// Rows read at a time, and looked at to see whether labels are classes.
-const CHUNK: usize = 4096;
-
-/// One time step of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Its time.
-    pub time: f64,
-    /// Features, sample after sample.
-    pub x: Vec<f64>,
-    /// The label of each sample: the number of its class, or a value; NaN where it is missing.
-    pub labels: Vec<f64>,
-    /// Rows of the table up to its end.
-    pub rows: u64,
-}
-
-/// The time steps of a table, read as they are needed.
-pub struct TableSteps {
-    name: String,
-    reader: TableReader,
-    rows: Rows,
-    /// The next row of `rows`, rows before `rows`, and whether the table has ended.
-    at: usize,
-    before: u64,
-    ended: bool,
-    features: usize,
-    timed: bool,
-    every: Option<usize>,
-    regress: bool,
-    classes: HashMap<String, usize>,
-    names: Vec<String>,
-    last: f64,
-}
-
-/// What stands for a label that is missing.
-fn is_missing(text: &str) -> bool {
-    ["", "?", ".", "nan", "na", "n/a", "null", "none"].iter().any(|m| text.eq_ignore_ascii_case(m))
-}
-
-impl TableSteps {
-    /// Begins to read. Labels are classes unless `options.regress` says otherwise or the first rows have numbers that are not whole
-    /// (or too many different ones).
-    pub fn open(
-        source: Source,
-        format: Format,
-        name: &str,
-        options: &CsvOptions,
-    ) -> Result<Self, AdaptError> {
-        let bad = |reason: String| AdaptError::File { path: name.into(), reason };
-        let mut wanted = Vec::new();
-        let choose = |names: &[String]| {
-            wanted = columns(names, options);
-            wanted.clone()
-        };
-        let mut reader =
-            TableReader::open(source, format, choose).map_err(|e| bad(e.to_string()))?;
-        let features = wanted.iter().filter(|w| w.kind == ColumnKind::Input).count();
-        if features == 0 {
-            return Err(bad("there is no column left for features".into()));
-        }
-        let timed = wanted.len() > features + 1;
-        let mut rows = Rows::default();
-        let ended = !reader.read(&mut rows, CHUNK).map_err(|e| bad(e.to_string()))?;
-        if rows.rows == 0 {
-            return Err(bad("there are no samples".into()));
-        }
-        let seen: Vec<&String> = rows.labels.iter().filter(|l| !is_missing(l)).collect();
-        let numbers: Option<Vec<f64>> = seen.iter().map(|l| l.parse().ok()).collect();
-        let values = numbers
-            .is_some_and(|n| n.iter().any(|v: &f64| v.fract() != 0.0) || n.len() > MOST_CLASSES);
-        Ok(Self {
-            name: name.into(),
-            reader,
-            rows,
-            at: 0,
-            before: 0,
-            ended,
-            features,
-            timed,
-            every: options.every,
-            regress: options.regress.unwrap_or(values),
-            classes: HashMap::new(),
-            names: Vec::new(),
-            last: f64::NEG_INFINITY,
-        })
-    }
-
-    /// Numbers of a sample.
-    pub fn features(&self) -> usize {
-        self.features
-    }
-    /// Whether labels are numbers to be predicted.
-    pub fn regress(&self) -> bool {
-        self.regress
-    }
-    /// The classes met so far, in the order in which they were met.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-    /// Classes that are known already, in their order.
-    pub fn know(&mut self, names: &[String]) {
-        self.names = names.to_vec();
-        self.classes = names.iter().cloned().zip(0..).collect();
-    }
-
-    /// Passes over rows that were seen before; false if there are not as many.
-    pub fn skip(&mut self, rows: u64) -> Result<bool, AdaptError> {
-        while self.before + (self.at as u64) < rows {
-            if self.at >= self.rows.rows && !self.refill()? {
-                return Ok(false);
-            }
-            let left = rows - self.before - self.at as u64;
-            self.at += (self.rows.rows - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
-        }
-        Ok(true)
-    }
-
-    fn refill(&mut self) -> Result<bool, AdaptError> {
-        if self.ended {
-            return Ok(false);
-        }
-        self.before += self.rows.rows as u64;
-        self.at = 0;
-        self.rows.clear();
-        self.rows.forget_labels();
-        let read = self.reader.read(&mut self.rows, CHUNK);
-        let more =
-            read.map_err(|e| AdaptError::File { path: self.name.clone(), reason: e.to_string() })?;
-        self.ended = !more;
-        Ok(self.rows.rows > 0)
-    }
-
-    /// The number of a label, which may be new.
-    fn label(&mut self, number: usize, line: u64) -> Result<f64, AdaptError> {
-        let text = self.rows.labels.get(number).cloned().unwrap_or_default();
-        if is_missing(&text) {
-            return Ok(f64::NAN);
-        }
-        if self.regress {
-            return match text.parse::<f64>() {
-                Ok(v) if v.is_finite() => Ok(v),
-                _ => Err(AdaptError::File {
-                    path: self.name.clone(),
-                    reason: format!(
-                        "line {line}: the label {text:?} is not a finite number, and numbers are predicted (--task classify for classes)"
-                    ),
-                }),
-            };
-        }
-        if let Some(class) = self.classes.get(&text) {
-            return Ok(*class as f64);
-        }
-        if self.names.len() >= 10_000 {
-            return Err(AdaptError::File {
-                path: self.name.clone(),
-                reason: format!(
-                    "line {line}: more than 10,000 classes; is the label a number? (--task regress)"
-                ),
-            });
-        }
-        self.classes.insert(text.clone(), self.names.len());
-        self.names.push(text);
-        Ok((self.names.len() - 1) as f64)
-    }
-
-    /// The next time step; false at the end.
-    pub fn next(&mut self, step: &mut Step) -> Result<bool, AdaptError> {
-        step.x.clear();
-        step.labels.clear();
-        let width = self.features + 1 + usize::from(self.timed);
-        loop {
-            if self.at >= self.rows.rows && !self.refill()? {
-                return Ok(!step.labels.is_empty());
-            }
-            let row = self.at * width..(self.at + 1) * width;
-            let number = self.before + self.at as u64;
-            let time = match (self.timed, self.every) {
-                (true, _) => self.rows.values[row.end - 1],
-                (_, Some(every)) => (number / every.max(1) as u64) as f64,
-                _ => number as f64,
-            };
-            if step.labels.is_empty() {
-                let line = self.rows.lines.get(self.at).copied().unwrap_or(number + 1);
-                if time < self.last {
-                    return Err(AdaptError::File {
-                        path: self.name.clone(),
-                        reason: format!(
-                            "line {line}: time runs backwards, {time} after {}",
-                            self.last
-                        ),
-                    });
-                }
-                (step.time, self.last) = (time, time);
-            } else if time != step.time {
-                return Ok(true);
-            }
-            let line = self.rows.lines.get(self.at).copied().unwrap_or(number + 1);
-            let label = self.rows.values[row.start + self.features] as usize;
-            let label = self.label(label, line)?;
-            step.x.extend_from_slice(&self.rows.values[row.start..row.start + self.features]);
-            step.labels.push(label);
-            self.at += 1;
-            step.rows = self.before + self.at as u64;
-        }
-    }
-}
+use std::collections::VecDeque;
 
 /// A follower on a stream, with what it owes and what it has scored.
 pub struct Live {
@@ -232,10 +23,15 @@ pub struct Live {
     rows: u64,
     names: Vec<String>,
     predicted: Vec<f64>,
+    /// What a run that goes on must have been told as well: names and values.
+    settings: Vec<(String, String)>,
 }
 
-/// What is kept between two runs.
-type Kept = (Vec<u8>, bool, usize, Vec<Step>, Tally, u64, Vec<String>);
+/// What is kept between two runs: settings, follower, pending time steps, scores, rows and names of classes.
+type Kept = (Vec<(String, String)>, Vec<u8>, Vec<Step>, Tally, u64, Vec<String>);
+
+/// The name of checkpoints of this form.
+const KIND: &str = "adapt/live/2";
 
 impl Live {
     /// Begins with drawn weights or given ones, and a scaling that follows the stream unless the settings bring one. Labels of a time
@@ -250,6 +46,10 @@ impl Live {
     ) -> Result<Self, AdaptError> {
         let classes = if regress { 0 } else { names.len().max(2) };
         let setup = Setup { pretrain: 0, running_scale: true, ..setup.clone() };
+        let mut settings = Saved::settings(&setup);
+        let task = if regress { "regress" } else { "classify" };
+        settings.push(("task".into(), task.into()));
+        settings.push(("delay".into(), delay.to_string()));
         Ok(Self {
             follower: Follower::begin(Shape::Vector(features), classes, &setup, weights)?,
             regress,
@@ -259,7 +59,13 @@ impl Live {
             rows: 0,
             names: names.to_vec(),
             predicted: Vec::new(),
+            settings,
         })
+    }
+
+    /// What else must be the same in a run that goes on: names and values, such as [`TableSteps::layout`](super::TableSteps::layout).
+    pub fn bind(&mut self, more: Vec<(String, String)>) {
+        self.settings.extend(more);
     }
 
     /// The follower.
@@ -274,15 +80,16 @@ impl Live {
     pub fn rows(&self) -> u64 {
         self.rows
     }
-    /// The classes, in the order of the network's outputs.
+    /// The classes met so far, in the order of the network's outputs; those whose labels are not due have none yet.
     pub fn names(&self) -> &[String] {
         &self.names
     }
-    /// The labels' kind, with the classes' names.
+    /// The labels' kind, with the names of the classes that the network has outputs for.
     pub fn labels(&self) -> Labels {
+        let names = self.names.iter().take(self.follower.classes()).cloned();
         match self.regress {
             true => Labels::Values(Vec::new()),
-            false => Labels::Classes { of: Vec::new(), names: self.names.clone() },
+            false => Labels::Classes { of: Vec::new(), names: names.collect() },
         }
     }
 
@@ -312,7 +119,7 @@ impl Live {
         let judged: Vec<f64> =
             kept.filter(|(v, _)| !v.is_nan()).flat_map(|(_, row)| row.iter().copied()).collect();
         self.tally.unlabelled += (step.labels.len() - labels.len()) as u64;
-        let score = (!labels.is_empty()).then(|| {
+        let score = (!labels.is_empty() && self.follower.is_judged()).then(|| {
             let score = judge(step.time, &judged, &labels, classes, self.follower.scaling());
             self.tally.add(&score, &judged, &labels, classes);
             score
@@ -320,12 +127,10 @@ impl Live {
         if score.is_some_and(|s| !s.loss.is_finite()) {
             return Err(AdaptError::Diverged { time: step.time });
         }
-        self.rows = step.rows;
+        // Counted here: a table that goes on where another ended begins to count anew.
+        self.rows += step.labels.len() as u64;
         if names.len() > self.names.len() {
             self.names = names.to_vec();
-            if !self.regress {
-                self.follower.grow(self.names.len())?;
-            }
         }
         if self.delay == 0 {
             self.learn(step)?;
@@ -346,35 +151,66 @@ impl Live {
             self.follower.pass();
             return Ok(());
         }
+        // A class is new when its label is due, not when its row is read.
+        if let Labels::Classes { of, .. } = &labels
+            && let Some(last) = of.iter().max()
+        {
+            self.follower.grow(*last as usize + 1)?;
+        }
         self.follower.learn_from(&x, &labels).map_err(|e| e.at(step.time))
     }
 
     /// Everything, for [`Live::load`].
     pub fn save(&self) -> Result<Vec<u8>, AdaptError> {
         let pending: Vec<Step> = self.pending.iter().cloned().collect();
-        let kept = (
-            self.follower.save()?,
-            self.regress,
-            self.delay,
-            pending,
-            &self.tally,
-            self.rows,
-            &self.names,
-        );
-        Ok(checkpoint::save("adapt/live", &kept)?)
+        let follower = self.follower.save()?;
+        let kept = (&self.settings, follower, pending, &self.tally, self.rows, &self.names);
+        Ok(checkpoint::save(KIND, &kept)?)
     }
 
-    /// Goes on where [`Live::save`] was called, bit for bit; the settings must be those of then.
+    /// Whether what was saved predicts numbers.
+    pub fn predicts_numbers(bytes: &[u8]) -> Result<bool, AdaptError> {
+        let kept: Kept = checkpoint::load(KIND, bytes)?;
+        Ok(kept.0.iter().any(|(name, value)| name == "task" && value == "regress"))
+    }
+
+    /// Goes on where [`Live::save`] was called, bit for bit. Other settings than those of then are named in the error.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), AdaptError> {
-        let (follower, regress, delay, pending, tally, rows, names): Kept =
-            checkpoint::load("adapt/live", bytes)?;
-        if regress != self.regress || delay != self.delay {
-            let reason = "the checkpoint was made with another --task or --delay";
-            return Err(AdaptError::Data(reason.into()));
+        let (settings, follower, pending, tally, rows, names): Kept =
+            checkpoint::load(KIND, bytes)?;
+        let other = differences(&settings, &self.settings);
+        if !other.is_empty() {
+            return Err(AdaptError::Setting(format!(
+                "the checkpoint was made with other settings: {}; go on with those of then, or begin with another checkpoint",
+                other.join(", ")
+            )));
         }
         self.follower.load(&follower)?;
         self.pending = pending.into();
         (self.tally, self.rows, self.names) = (tally, rows, names);
         Ok(())
     }
+}
+
+/// What differs between two lists of names and values, in words.
+fn differences(then: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
+    /// Longer values (many columns) are cut.
+    const LONGEST: usize = 60;
+    fn value<'a>(list: &'a [(String, String)], name: &str) -> Option<&'a str> {
+        list.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+    let short = |value: Option<&str>| match value {
+        None => "none".to_owned(),
+        Some(text) if text.chars().count() > LONGEST => {
+            text.chars().take(LONGEST).chain("...".chars()).collect()
+        }
+        Some(text) => text.to_owned(),
+    };
+    let new = now.iter().filter(|(n, _)| value(then, n).is_none());
+    then.iter()
+        .chain(new)
+        .map(|(name, _)| (name, value(then, name), value(now, name)))
+        .filter(|(_, then, now)| then != now)
+        .map(|(name, then, now)| format!("{name} {} (now {})", short(then), short(now)))
+        .collect()
 }

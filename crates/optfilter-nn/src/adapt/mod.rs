@@ -31,20 +31,21 @@
 
 mod bank;
 mod follow;
-mod grow;
 mod live;
+mod outputs;
 mod read;
 mod saved;
 mod scale;
 mod score;
 mod setting;
 mod setup;
+mod steps;
 mod tally;
 
 pub use bank::BankOptions;
 pub use follow::{Follower, Prediction};
-pub use live::{Live, Step, TableSteps};
-pub use read::{CsvOptions, read_csv, read_npz};
+pub use live::Live;
+pub use read::{CsvOptions, class_name, read_csv, read_npz};
 pub use saved::Saved;
 pub use scale::{LARGEST, Moments, Scaling};
 pub use score::{
@@ -53,6 +54,7 @@ pub use score::{
 };
 pub use setting::Setting;
 pub use setup::{Setup, WeightMethod};
+pub use steps::{Step, TableSteps};
 pub use tally::{Piece, Tally};
 
 use crate::layer::Shape;

@@ -10,6 +10,22 @@ use std::path::Path;
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.
 pub(super) const MOST_CLASSES: usize = 50;
 
+/// What stands for a label that is missing.
+pub(super) fn is_missing(text: &str) -> bool {
+    ["", "?", ".", "nan", "na", "n/a", "null", "none"].iter().any(|m| text.eq_ignore_ascii_case(m))
+}
+
+/// The name of a class: a number is the same class however it is written (`0`, `0.0`, `+0`), but for codes that begin with a zero
+/// (`007`) and numbers of more digits than a double has.
+pub fn class_name(text: &str) -> String {
+    let digits = text.trim_start_matches(['+', '-']);
+    let code = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+    match text.parse::<f64>() {
+        Ok(v) if v.abs() < 1e15 && !code => (v + 0.0).to_string(), // -0 + 0 is 0
+        _ => text.to_owned(),
+    }
+}
+
 /// Columns of a table.
 #[derive(Clone, Debug, Default)]
 pub struct CsvOptions {
@@ -36,7 +52,13 @@ pub fn read_npz(
     let bad = |reason: String| AdaptError::File { path: path.display().to_string(), reason };
     let x = file.array("x")?;
     let told = match file.texts("y")? {
-        Some(texts) => named(texts, regress),
+        Some(texts) => match texts.iter().position(|t| is_missing(t)) {
+            Some(i) => {
+                let reason = format!("y: the label of sample {i}, {:?}, is missing", texts[i]);
+                return Err(bad(reason));
+            }
+            None => named(texts, regress),
+        },
         None => numbered(file.array("y")?.doubles(), regress),
     };
     let labels = told.map_err(bad)?;
@@ -85,6 +107,7 @@ fn numbered(y: Vec<f64>, regress: Option<bool>) -> Result<Labels, String> {
 
 /// Texts as labels: the classes in order, or, where all of them are numbers, perhaps values.
 fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, String> {
+    let labels: Vec<String> = labels.iter().map(|label| class_name(label)).collect();
     let mut names: Vec<&String> = labels.iter().collect();
     names.sort_unstable();
     names.dedup();
@@ -128,15 +151,18 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
     }
     let mut rows = Rows::default();
     while reader.read(&mut rows, 1 << 16).map_err(|e| bad(e.to_string()))? {}
+    if rows.rows == 0 {
+        return Err(bad("there are no samples: the table has a head and no rows".into()));
+    }
     let (mut x, mut labels, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (i, row) in rows.values.chunks_exact(width).enumerate() {
         x.extend_from_slice(&row[..features]);
         let label = rows.labels.get(row[features] as usize).cloned().unwrap_or_default();
-        if label.is_empty() {
+        if is_missing(&label) {
             let line = rows.lines.get(i).copied().unwrap_or(0);
             let column = wanted.get(features).map_or("", |w| w.column.as_str());
             let message = format!(
-                "line {line}, column {column:?}: the label is missing; --stream reads tables with missing labels"
+                "line {line}, column {column:?}: the label {label:?} is a missing one; --stream reads tables with missing labels"
             );
             return Err(bad(message));
         }
@@ -148,7 +174,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
         .map_err(|e| bad(e.to_string()))
 }
 
-/// The features, the label and, if it is asked for, the time.
+/// The features, the label and, if it is asked for, the time; and columns to be left out that are not there, so that the reader says so.
 pub(super) fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
     let find = |told: &Option<String>, usual: &[&str]| {
         let known = |u: &&str| names.iter().find(|n| n.eq_ignore_ascii_case(u)).cloned();
@@ -162,7 +188,9 @@ pub(super) fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
     let features = names.iter().filter(|n| !other(n)).map(|n| (n.clone(), ColumnKind::Input));
     let kind = ColumnKind::Time { seconds_per_unit: 86_400.0 };
     let time = time.iter().filter(|_| options.every.is_none()).map(|t| (t.clone(), kind));
-    let all = features.chain([(label.clone(), ColumnKind::Category)]).chain(time);
+    let absent = options.ignore.iter().filter(|i| !names.contains(i));
+    let absent = absent.map(|i| (i.clone(), ColumnKind::Measurement));
+    let all = features.chain([(label.clone(), ColumnKind::Category)]).chain(time).chain(absent);
     all.map(|(column, kind)| Wanted { column, kind }).collect()
 }
 
@@ -200,8 +228,18 @@ mod tests {
         assert_eq!(*stream.labels(), Labels::Classes { of: vec![0, 1], names });
         let error = of("a,label,t\n1,u,0\nx,v,1\n", "wrong.csv").unwrap_err();
         assert!(error.contains("line 3, column \"a\": \"x\""), "{error}");
-        let error = of("a,label,t\n1,u,0\n2,,1\n", "gap.csv").unwrap_err();
-        assert!(error.contains("line 3, column \"label\""), "{error}");
+        for mark in ["", "?", "NA", "none", "NaN", "n/a", "NULL", "."] {
+            let error = of(&format!("a,label,t\n1,u,0\n2,{mark},1\n"), "gap.csv").unwrap_err();
+            assert!(error.contains("line 3, column \"label\""), "{mark} {error}");
+        }
+        let error = of("a,label,t\n", "head.csv").unwrap_err();
+        assert!(error.contains("a head and no rows"), "{error}");
+        let ignore = vec!["colour".to_owned()];
+        let path = written("ignore.csv", b"a,label\n1,u\n2,v\n");
+        let options = CsvOptions { ignore, ..CsvOptions::default() };
+        let error = read_csv(&path, &options).unwrap_err().to_string();
+        std::fs::remove_file(path).unwrap();
+        assert!(error.contains("colour"), "{error}");
     }
 
     #[test]
@@ -212,6 +250,8 @@ mod tests {
         };
         assert_eq!(names(of("a,y\n1,10\n2,9\n", "c.csv").unwrap().labels()), "9 10");
         assert_eq!(names(of("a,y\n1,1.5\n2,9\n", "v.csv").unwrap().labels()), "[1.5, 9.0]");
+        assert_eq!(names(of("a,y\n1,0\n2,0.0\n3,1\n4,-0\n", "z.csv").unwrap().labels()), "0 1");
+        assert_eq!(names(of("a,y\n1,007\n2,7\n", "b.csv").unwrap().labels()), "007 7");
         assert!(of("a,y\n1,9\n2,9\n", "s.csv").unwrap_err().contains("nothing to learn"));
         assert!(of("y\n1\n", "n.csv").unwrap_err().contains("no column left"));
     }

@@ -45,6 +45,13 @@ impl Saved {
         about.map(|text| Self::parse(&text).map_err(wrong)).transpose()
     }
 
+    /// Names and values of settings, without the scaling.
+    pub(super) fn settings(setup: &Setup) -> Vec<(String, String)> {
+        let plain = Self { setup: Setup { scaling: None, ..setup.clone() }, classes: None };
+        let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        plain.text().lines().filter_map(|line| line.split_once(' ').map(pair)).collect()
+    }
+
     fn text(&self) -> String {
         let Setup { network, method, optimizer, lr, memory, window, decay, seed, scaling, .. } =
             &self.setup;
@@ -108,7 +115,7 @@ impl Saved {
                 "particles" => count = Some(value.parse().map_err(|_| line)?),
                 "feature" => scaling.features.push(pair()?),
                 "target" => scaling.target = pair()?,
-                "class" => classes.push(value.to_owned()),
+                "class" => classes.push(super::class_name(value)),
                 _ => {} // of a later version
             }
         }

@@ -3,6 +3,9 @@
 //! Fixed: `(v - mean) * factor` with mean and deviation of the first time steps. Running: mean and deviation of all samples
 //! so far, the newest included (features are known before they are judged). A feature that was constant for long has next to no
 //! deviation, and the day it moves it would be thousands of deviations away; scaled features are kept within [`LARGEST`].
+//!
+//! Labels that are numbers have no scale before two different ones were seen. Until then nothing is learnt and nothing is scored,
+//! so that units and offset of the label change nothing but the units of the errors.
 
 use crate::layer::Shape;
 use serde::{Deserialize, Serialize};
@@ -51,6 +54,12 @@ impl Moments {
     pub fn factor(&self) -> f64 {
         let std = (self.square / self.n.max(1.0)).sqrt();
         if std > 1e-6 * self.largest { 1.0 / std } else { 1.0 }
+    }
+
+    /// One over the deviation as soon as there is one; below 1e-12 of the largest number it is one of rounding.
+    pub fn known_factor(&self) -> Option<f64> {
+        let std = (self.square / self.n.max(1.0)).sqrt();
+        (std > 1e-12 * self.largest).then(|| 1.0 / std)
     }
 }
 
@@ -106,9 +115,7 @@ impl Scaler {
     pub fn see_labels(&mut self, values: &[f64]) {
         if let Some((_, target)) = &mut self.running {
             values.iter().for_each(|v| target.add(*v));
-            if target.n > 1.0 {
-                self.now.target = (target.mean, target.factor());
-            }
+            self.now.target = (target.mean, target.known_factor().unwrap_or(1.0));
         }
     }
 
@@ -122,6 +129,11 @@ impl Scaler {
             *target = moments(&scaling.target);
         }
         self.now = scaling;
+    }
+
+    /// Whether labels that are numbers have a scale yet.
+    pub fn knows_labels(&self) -> bool {
+        self.running.as_ref().is_none_or(|(_, target)| target.known_factor().is_some())
     }
 
     /// Samples in the network's units, into `out`.
@@ -139,9 +151,12 @@ impl Scaler {
         ((v - self.now.target.0) * self.now.target.1) as f32
     }
 
-    /// And back.
+    /// And back; the mean while there is no scale.
     pub fn value(&self, z: f32) -> f64 {
-        f64::from(z) / self.now.target.1 + self.now.target.0
+        match self.knows_labels() {
+            true => f64::from(z) / self.now.target.1 + self.now.target.0,
+            false => self.now.target.0,
+        }
     }
 }
 

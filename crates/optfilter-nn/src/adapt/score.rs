@@ -23,7 +23,8 @@ pub struct Score {
     pub loss: f64,
 }
 
-/// Predicts, scores and learns, time step after time step.
+/// Predicts, scores and learns, time step after time step. Time steps that cannot be scored, because numbers are predicted whose
+/// scale nobody knows yet, have a score of no samples.
 pub fn prequential(
     follower: &mut Follower,
     stream: &Stream,
@@ -46,7 +47,9 @@ pub fn prequential_into(
         let time = stream.time(step);
         let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
         let score = follower.step(time, x, &labels, &mut predicted)?;
-        tally.add(&score, &predicted, &labels, follower.classes());
+        if score.n > 0 {
+            tally.add(&score, &predicted, &labels, follower.classes());
+        }
         scores.push(score);
     }
     Ok(scores)

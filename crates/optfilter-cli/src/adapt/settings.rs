@@ -1,0 +1,125 @@
+//! Flags to settings: what was given, over what came with the weights, over the defaults. A flag that the method does not
+//! look at is refused: whoever gives it expects something of it.
+
+use super::{Args, MethodName};
+use crate::failure::Failure;
+use clap::ValueEnum as _;
+use optfilter_nn::adapt::{Setup, WeightMethod};
+use optfilter_nn::filter::{Likelihood, Memory, Window};
+
+/// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
+pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
+    let single = [
+        args.method.is_some(),
+        args.optimizer.is_some(),
+        args.steps.is_some(),
+        args.lr.is_some(),
+        args.carry,
+        args.window.is_some(),
+        args.discount.is_some(),
+        args.decay.is_some(),
+        args.sigma2.is_some(),
+        args.particles.is_some(),
+        args.rank.is_some(),
+        args.prior.is_some(),
+        args.noise.is_some(),
+        args.robust.is_some(),
+        args.tune,
+    ];
+    let single = single.contains(&true);
+    if args.auto && single {
+        return Err(Failure::usage(
+            "--auto chooses the settings itself; leave out those of a single filter (--steps, --lr and so on)",
+        ));
+    }
+    let fresh = saved.is_none();
+    let mut base = saved.unwrap_or_default();
+    let told_auto = args.auto || matches!(args.method, Some(MethodName::Auto));
+    if told_auto || (fresh && !single) {
+        base.method = WeightMethod::Auto;
+        if fresh {
+            base.running_scale = true;
+            base.pretrain = 0;
+        }
+    }
+    let (name, steps, var, count) = base.method.parts();
+    let told = args.method.and_then(|m| m.to_possible_value());
+    // Particles of one method are no directions of another.
+    let same_count = count.filter(|_| told.as_ref().is_none_or(|t| t.get_name() == name));
+    let method = WeightMethod::of_parts(
+        told.as_ref().map_or(name, |t| t.get_name()),
+        args.steps.or(steps),
+        args.sigma2.or(var),
+        args.particles.or(args.rank).or(same_count),
+    );
+    let method = method.unwrap_or(base.method);
+    check(args, method.parts().0)?;
+    let length = args.window.unwrap_or(base.window.length());
+    let discount = args.discount.unwrap_or(base.window.discount());
+    let window =
+        Window::new(length, discount).map_err(|e| Failure::usage(format!("--discount: {e}")))?;
+    Ok(Setup {
+        network: args.network.clone().unwrap_or(base.network),
+        method,
+        optimizer: args.optimizer.clone().unwrap_or(base.optimizer),
+        lr: args.lr.unwrap_or(base.lr),
+        memory: if args.carry { Memory::Carry } else { base.memory },
+        window,
+        decay: args.decay.unwrap_or(base.decay),
+        pretrain: args.pretrain.unwrap_or(base.pretrain),
+        seed: args.seed.unwrap_or(base.seed),
+        scaling: base.scaling,
+        running_scale: base.running_scale,
+        prior_var: args.prior.unwrap_or(base.prior_var),
+        likelihood: Likelihood {
+            noise_var: args.noise.unwrap_or(base.likelihood.noise_var),
+            robust: args.robust.or(base.likelihood.robust),
+        },
+        bank: base.bank,
+    })
+}
+
+/// Refuses flags that the method does not look at.
+fn check(args: &Args, method: &str) -> Result<(), Failure> {
+    const STEPS: &[&str] = &["imap", "vkf", "ivon"];
+    const OPTIMIZER: &[&str] = &["imap", "vkf", "direct"];
+    const BELIEF: &[&str] = &["ekf", "vdekf", "bong", "lofi"];
+    let flags: [(&str, bool, &[&str]); 13] = [
+        ("--steps", args.steps.is_some(), STEPS),
+        ("--lr", args.lr.is_some(), &["imap", "vkf", "direct", "ivon"]),
+        ("--optimizer", args.optimizer.is_some(), OPTIMIZER),
+        ("--carry", args.carry, OPTIMIZER),
+        ("--window", args.window.is_some_and(|length| length > 0), OPTIMIZER),
+        ("--discount", args.discount.is_some(), OPTIMIZER),
+        ("--decay", args.decay.is_some(), &["imap", "vkf", "direct", "pf"]),
+        ("--sigma2", args.sigma2.is_some(), &["vkf", "pf", "ekf", "vdekf", "bong", "lofi"]),
+        ("--particles", args.particles.is_some(), &["pf"]),
+        ("--rank", args.rank.is_some(), &["lofi"]),
+        ("--prior", args.prior.is_some(), BELIEF),
+        ("--noise", args.noise.is_some(), BELIEF),
+        ("--robust", args.robust.is_some(), BELIEF),
+    ];
+    // --compare runs direct fit as well.
+    let looks = |methods: &[&str]| {
+        methods.contains(&method) || (args.compare && methods.contains(&"direct"))
+    };
+    for (flag, given, methods) in flags {
+        if given && !looks(methods) {
+            return Err(Failure::usage(format!(
+                "{flag} is nothing to --method {method}; it is for --method {}",
+                methods.join(", ")
+            )));
+        }
+    }
+    if args.tune && (args.steps.is_some() || args.lr.is_some()) {
+        return Err(Failure::usage(
+            "--tune chooses K and the learning rate itself; leave out --steps and --lr",
+        ));
+    }
+    for (flag, count) in [("--particles", args.particles), ("--rank", args.rank)] {
+        if count == Some(0) {
+            return Err(Failure::usage(format!("{flag} needs at least one")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! The time steps of a table, one after the other, as they are needed.
+//!
+//! A file is read in blocks; what comes by a pipe is read row by row, so that no row waits for a later one: a time step ends with
+//! its last row where rows are counted, and with the first row of another time where there is a time column.
+
+use super::AdaptError;
+use super::read::{CsvOptions, MOST_CLASSES, class_name, columns, is_missing};
+use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Rows of a file that are read at a time, and looked at to see whether labels are classes.
+const CHUNK: usize = 4096;
+/// Rows of a pipe that are looked at for the same, as long as labels are whole numbers, which may be either.
+const LOOK: usize = 200;
+
+/// One time step of a table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Its time.
+    pub time: f64,
+    /// Features, sample after sample.
+    pub x: Vec<f64>,
+    /// The label of each sample: the number of its class, or a value; NaN where it is missing.
+    pub labels: Vec<f64>,
+}
+
+/// The time steps of a table, read as they are needed.
+pub struct TableSteps {
+    name: String,
+    reader: TableReader,
+    rows: Rows,
+    /// The next row of `rows`, rows of the table before `rows`, those of earlier tables, and whether the table has ended.
+    at: usize,
+    before: u64,
+    earlier: u64,
+    ended: bool,
+    /// Rows read at a time.
+    chunk: usize,
+    wanted: Vec<Wanted>,
+    features: usize,
+    timed: bool,
+    every: Option<usize>,
+    regress: bool,
+    classes: HashMap<String, usize>,
+    names: Vec<String>,
+    last: f64,
+}
+
+/// Whether labels are numbers to be predicted; nothing, where they may still be either.
+fn are_numbers(labels: &[String]) -> Option<bool> {
+    let seen: Vec<&String> = labels.iter().filter(|l| !is_missing(l)).collect();
+    let numbers: Option<Vec<f64>> = seen.iter().map(|l| l.parse().ok()).collect();
+    match numbers {
+        None => Some(false),
+        Some(n) if n.iter().any(|v| v.fract() != 0.0) || n.len() > MOST_CLASSES => Some(true),
+        Some(_) => None,
+    }
+}
+
+impl TableSteps {
+    /// Begins to read. Labels are classes unless `options.regress` says otherwise or the first rows have numbers that are not whole
+    /// (or too many different ones). Where it is said, the first row of a pipe is given before the second is there.
+    pub fn open(
+        source: Source,
+        format: Format,
+        name: &str,
+        options: &CsvOptions,
+    ) -> Result<Self, AdaptError> {
+        let bad = |reason: String| AdaptError::File { path: name.into(), reason };
+        let (chunk, look) = match source {
+            Source::File(_) => (CHUNK, CHUNK),
+            _ => (1, LOOK),
+        };
+        let mut wanted = Vec::new();
+        let choose = |names: &[String]| {
+            wanted = columns(names, options);
+            wanted.clone()
+        };
+        let mut reader =
+            TableReader::open(source, format, choose).map_err(|e| bad(e.to_string()))?;
+        let features = wanted.iter().filter(|w| w.kind == ColumnKind::Input).count();
+        if features == 0 {
+            return Err(bad("there is no column left for features".into()));
+        }
+        let timed = wanted.len() > features + 1;
+        let mut rows = Rows::default();
+        let (regress, ended) = loop {
+            let ended = !reader.read(&mut rows, chunk).map_err(|e| bad(e.to_string()))?;
+            if rows.rows == 0 {
+                return Err(bad("there are no samples: the table has a head and no rows".into()));
+            }
+            match options.regress.or_else(|| are_numbers(&rows.labels)) {
+                Some(regress) => break (regress, ended),
+                None if ended || rows.rows >= look => break (false, ended),
+                None => {}
+            }
+        };
+        Ok(Self {
+            name: name.into(),
+            reader,
+            rows,
+            at: 0,
+            before: 0,
+            earlier: 0,
+            ended,
+            chunk,
+            wanted,
+            features,
+            timed,
+            every: options.every,
+            regress,
+            classes: HashMap::new(),
+            names: Vec::new(),
+            last: f64::NEG_INFINITY,
+        })
+    }
+
+    /// Numbers of a sample.
+    pub fn features(&self) -> usize {
+        self.features
+    }
+    /// Whether labels are numbers to be predicted.
+    pub fn regress(&self) -> bool {
+        self.regress
+    }
+    /// The classes met so far, in the order in which they were met.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+    /// Classes that are known already, in their order.
+    pub fn know(&mut self, names: &[String]) {
+        self.names = names.to_vec();
+        self.classes = names.iter().cloned().zip(0..).collect();
+    }
+
+    /// Which columns are what, and what a time step is: names and values.
+    pub fn layout(&self) -> Vec<(String, String)> {
+        let named = |kind: fn(&ColumnKind) -> bool| -> String {
+            let those = self.wanted.iter().filter(|w| kind(&w.kind));
+            those.map(|w| w.column.as_str()).collect::<Vec<_>>().join(",")
+        };
+        let mut all = vec![
+            ("features".to_owned(), named(|k| *k == ColumnKind::Input)),
+            ("label".to_owned(), named(|k| *k == ColumnKind::Category)),
+        ];
+        if self.timed {
+            all.push(("time".into(), named(|k| matches!(k, ColumnKind::Time { .. }))));
+        }
+        all.extend(self.every.map(|every| ("every".to_owned(), every.to_string())));
+        all
+    }
+
+    /// The table goes on where others of so many rows have ended: without a time column, time does.
+    pub fn after(&mut self, rows: u64) {
+        self.earlier = rows;
+    }
+
+    /// Passes over rows that were seen before; false if there are not as many.
+    pub fn skip(&mut self, rows: u64) -> Result<bool, AdaptError> {
+        while self.before + (self.at as u64) < rows {
+            if self.at >= self.rows.rows && !self.refill()? {
+                return Ok(false);
+            }
+            let left = rows - self.before - self.at as u64;
+            self.at += (self.rows.rows - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        Ok(true)
+    }
+
+    fn refill(&mut self) -> Result<bool, AdaptError> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.before += self.rows.rows as u64;
+        self.at = 0;
+        self.rows.clear();
+        self.rows.forget_labels();
+        let read = self.reader.read(&mut self.rows, self.chunk);
+        let more =
+            read.map_err(|e| AdaptError::File { path: self.name.clone(), reason: e.to_string() })?;
+        self.ended = !more;
+        Ok(self.rows.rows > 0)
+    }
+
+    /// The number of a label, which may be new.
+    fn label(&mut self, number: usize, line: u64) -> Result<f64, AdaptError> {
+        let text = self.rows.labels.get(number).cloned().unwrap_or_default();
+        if is_missing(&text) {
+            return Ok(f64::NAN);
+        }
+        if self.regress {
+            return match text.parse::<f64>() {
+                Ok(v) if v.is_finite() => Ok(v),
+                _ => Err(AdaptError::File {
+                    path: self.name.clone(),
+                    reason: format!(
+                        "line {line}: the label {text:?} is not a finite number, and numbers are predicted (--task classify for classes)"
+                    ),
+                }),
+            };
+        }
+        let text = class_name(&text);
+        if let Some(class) = self.classes.get(&text) {
+            return Ok(*class as f64);
+        }
+        if self.names.len() >= 10_000 {
+            return Err(AdaptError::File {
+                path: self.name.clone(),
+                reason: format!(
+                    "line {line}: more than 10,000 classes; is the label a number? (--task regress)"
+                ),
+            });
+        }
+        self.classes.insert(text.clone(), self.names.len());
+        self.names.push(text);
+        Ok((self.names.len() - 1) as f64)
+    }
+
+    /// The next time step; false at the end.
+    pub fn next(&mut self, step: &mut Step) -> Result<bool, AdaptError> {
+        step.x.clear();
+        step.labels.clear();
+        let width = self.features + 1 + usize::from(self.timed);
+        loop {
+            if self.at >= self.rows.rows && !self.refill()? {
+                return Ok(!step.labels.is_empty());
+            }
+            let row = self.at * width..(self.at + 1) * width;
+            let number = self.before + self.at as u64;
+            let time = match (self.timed, self.every) {
+                (true, _) => self.rows.values[row.end - 1],
+                (_, Some(every)) => ((self.earlier + number) / every.max(1) as u64) as f64,
+                _ => (self.earlier + number) as f64,
+            };
+            if step.labels.is_empty() {
+                let line = self.rows.lines.get(self.at).copied().unwrap_or(number + 1);
+                if time < self.last {
+                    return Err(AdaptError::File {
+                        path: self.name.clone(),
+                        reason: format!(
+                            "line {line}: time runs backwards, {time} after {}",
+                            self.last
+                        ),
+                    });
+                }
+                (step.time, self.last) = (time, time);
+            } else if time != step.time {
+                return Ok(true);
+            }
+            let line = self.rows.lines.get(self.at).copied().unwrap_or(number + 1);
+            let label = self.rows.values[row.start + self.features] as usize;
+            let label = self.label(label, line)?;
+            step.x.extend_from_slice(&self.rows.values[row.start..row.start + self.features]);
+            step.labels.push(label);
+            self.at += 1;
+            let every = self.every.unwrap_or(1).max(1) as u64;
+            if !self.timed && (self.earlier + number + 1).is_multiple_of(every) {
+                return Ok(true); // whatever comes next
+            }
+        }
+    }
+}
