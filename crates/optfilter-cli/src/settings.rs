@@ -139,6 +139,11 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Takes a flag back; whether it was given.
+fn taken<T: Default + PartialEq>(flag: &mut T) -> bool {
+    std::mem::take(flag) != T::default()
+}
+
 /// What to say of states that no measurement moves under a filter.
 pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
     let hint = match filter.method() {
@@ -240,7 +245,7 @@ impl FilterFlags {
         macro_rules! only {
             ($reads:expr, $readers:literal, $($field:ident $flag:literal)*) => {
                 if !$reads {
-                    $(if std::mem::take(&mut out.$field) != Default::default() {
+                    $(if taken(&mut out.$field) {
                         first.get_or_insert(($flag, $readers));
                     })*
                 }

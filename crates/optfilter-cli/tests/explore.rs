@@ -23,7 +23,7 @@ fn what_cannot_be_shown_is_said_before_any_page_opens() {
     refused(&["lorenz36"], 2, "did you mean the system `lorenz63`?");
     refused(&[&nile, "no-such.csv"], 3, "cannot read the data");
     refused(&[&nile, &example("co2.csv")], 3, "column");
-    refused(&[&nile, &data, "--method", "kf", "--lr", "1"], 2, "--lr belong to imap");
+    refused(&[&nile, &data, "--method", "kf", "--lr", "1"], 2, "--lr belongs to imap");
     refused(&[&nile, &data, "--save", &data], 2, "choose a new name");
     refused(&["robot"], 2, "give a table");
     let wrong = folder.write("wrong.toml", "states = [\"x\"]\n[dynamics]\nx = \"z\"\n");

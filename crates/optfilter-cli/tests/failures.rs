@@ -326,7 +326,7 @@ fn mistakes_in_flags_and_models() {
         (&["--lr", "-1"], "a positive number"),
         (&["--lr", "nan"], "a positive number"),
         (&["--decay", "1"], "below 1"),
-        (&["--method", "ekf", "--lr", "0.1"], "belong to imap"),
+        (&["--method", "ekf", "--lr", "0.1"], "belongs to imap"),
         (&["--particles", "10"], "belongs to pf"),
         (&["--wrong"], "unexpected argument"),
     ] {

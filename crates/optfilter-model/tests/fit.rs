@@ -50,7 +50,7 @@ fn the_likelihood_at_given_parameters_is_that_of_statsmodels() {
         for (at, sum) in [("parameters", "log_likelihood"), ("other", "log_likelihood_at_other")] {
             let names: Vec<String> = case[at].as_object().unwrap().keys().cloned().collect();
             let free = quantities(&spec, &names).unwrap();
-            let filter = spec.fitted(&spec.filter).unwrap();
+            let filter = spec.classical(&spec.filter).unwrap();
             let data = std::slice::from_ref(&data);
             let objective = Objective::new(&spec, &filter, free, data).unwrap();
             let values: Vec<f64> = names.iter().map(|n| case[at][n].as_f64().unwrap()).collect();

@@ -149,7 +149,7 @@ impl Monthly {
         }
         let count = |row: &DateTime| 12 * i32::from(row.year()) + i32::from(row.month());
         let mut steps: Vec<i32> =
-            rows.windows(2).map(|pair| count(&pair[1]) - count(&pair[0])).collect();
+            rows.iter().zip(rest).map(|(before, after)| count(after) - count(before)).collect();
         steps.sort_unstable();
         let months = *steps.get(steps.len() / 2)?;
         let alike = steps.iter().filter(|step| **step == months).count();

@@ -156,7 +156,8 @@ mod tests {
         assert_eq!(replace_filter(after, &spec), after);
         let end = "\n\n[filter]\nmethod = \"ekf\"\nlr = 0.1\n";
         assert_eq!(replace_filter("a = 1", &spec), format!("a = 1{end}"));
-        assert_eq!(replace_filter("a = 1\n[filter]", &spec), format!("a = 1{}", &end[1..]));
+        let end = "\n[filter]\nmethod = \"ekf\"\nlr = 0.1\n";
+        assert_eq!(replace_filter("a = 1\n[filter]", &spec), format!("a = 1{end}"));
     }
 
     #[test]
