@@ -11,7 +11,7 @@ fn measured(rows: usize, m: usize, gap: usize, name: u64) -> Vec<f64> {
     let mut stream = Stream::new(7, name, "common gain");
     let mut out: Vec<f64> = (0..rows * m).map(|_| stream.normal() * 3.0).collect();
     for (i, v) in out.iter_mut().enumerate() {
-        if gap > 0 && (i * 7 + name as usize * 3) % gap == 0 {
+        if gap > 0 && (i * 7 + name as usize * 3).is_multiple_of(gap) {
             *v = f64::NAN;
         }
     }
