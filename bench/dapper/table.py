@@ -23,6 +23,8 @@ def read(path, whose):
 
 
 def shown(values):
+    if np.isnan(values).any():
+        return f"diverges on {np.isnan(values).sum()}"
     error = f" +- {np.std(values, ddof=1) / np.sqrt(len(values)):.4f}" if len(values) > 1 else ""
     return f"{np.mean(values):.4f}{error}"
 
@@ -33,10 +35,10 @@ def main():
     for setting in sorted(ours, reverse=True):
         methods = ours[setting] | theirs.get(setting, {})
         windows = {name: errors for name, errors in methods.items() if name.startswith("window")}
-        best = min(windows, key=lambda name: np.mean(windows[name]))
-        for name, errors in sorted(methods.items(), key=lambda item: -np.mean(item[1])):
+        best = min(windows, key=lambda name: np.nan_to_num(np.mean(windows[name]), nan=np.inf))
+        for name, errors in sorted(methods.items(), key=lambda item: -np.nan_to_num(np.mean(item[1]), nan=np.inf)):
             apart = np.subtract(errors, methods[best][: len(errors)])
-            cells = [setting, name, len(errors), shown(errors), "" if name == best else shown(apart)]
+            cells = [setting, name, len(errors), shown(errors), "" if name == best or np.isnan(apart).any() else shown(apart)]
             print("| " + " | ".join(map(str, cells)) + " |")
 
 
