@@ -95,7 +95,7 @@ fn the_fields_of_the_page_have_the_limits_of_the_program() {
 fn a_map_that_nobody_waits_for_ends_between_its_cells() {
     let talk = Talk::new();
     // Cells that take a while each: the first word would come after sixteen of them.
-    let steps: Vec<String> = (0..40).map(|k| (9000 + k).to_string()).collect();
+    let steps: Vec<String> = (0..40).map(|k| (300 + k).to_string()).collect();
     let map = format!(
         "\"map\":{{\"x\":[\"steps\",[{}]],\"y\":[\"lr\",[0.1,0.2,0.3,0.4]]}}",
         steps.join(",")
