@@ -1,8 +1,8 @@
 //! How much one question may ask for, so that none of them ends the program or keeps it from the others.
 //!
-//! Numbers that size memory have a largest value. What remains is work: counted roughly, in changes of one number, before
-//! anything begins. A run is looked at between its rows, so a row may take about a second; what is not looked at until it
-//! ends (a cell of a map, a forecast) may take some seconds as a whole. [`Patience`] ends what takes longer than was said.
+//! Numbers that size memory have a largest value. What remains is work: counted roughly, in changes of one number (some 50
+//! nanoseconds each), before anything begins. A run is looked at between its rows, so a row may take seconds; what is not
+//! looked at until it ends (a cell of a map, a forecast) has some twenty seconds as a whole. [`Patience`] ends what takes longer than was said.
 
 use crate::fault::Fault;
 use optfilter_model::{ModelSpec, Time};
@@ -19,7 +19,7 @@ pub const MOST_OF_TABLE: usize = 20_000_000;
 /// Work of one row.
 const MOST_ROW: f64 = 1e8;
 /// Work that nobody can end before it is done.
-pub const MOST_AT_ONCE: f64 = 3e9;
+pub const MOST_AT_ONCE: f64 = 4e8;
 /// Work between two looks at the clock.
 const BETWEEN_LOOKS: f64 = 1e6;
 /// Operations of matrices that take as long as the change of a number by its equation.
