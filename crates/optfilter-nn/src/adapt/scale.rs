@@ -114,6 +114,14 @@ impl Scaler {
         }
     }
 
+    /// One over the deviation of labels with these among them; a fixed one stays.
+    pub fn factor_with(&self, values: &[f64]) -> f64 {
+        let Some((_, target)) = &self.running else { return self.now.target.1 };
+        let mut target = *target;
+        values.iter().for_each(|v| target.add(*v));
+        target.known_factor().unwrap_or(self.now.target.1)
+    }
+
     /// Whether labels that are numbers have a scale yet.
     pub fn knows_labels(&self) -> bool {
         self.running.as_ref().is_none_or(|(_, target)| target.known_factor().is_some())
