@@ -182,9 +182,10 @@ fn new_classes_leave_the_old_ones_alone() {
 fn units_of_the_label_do_not_matter() {
     let mut draw = Draw::new(3, 0, "units");
     let (mut x, mut y) = (Vec::new(), Vec::new());
-    for _ in 0..400 {
+    for i in 0..400 {
         let (a, b) = (draw.normal(), draw.normal());
-        y.push(a - 2.0 * b + 0.1 * draw.normal());
+        // The first labels are all but equal, and say little of the scale of the others.
+        y.push(if i < 3 { 1e-6 * a } else { a - 2.0 * b + 0.1 * draw.normal() });
         x.extend([a, b]);
     }
     let time: Vec<f64> = (0..400).map(f64::from).collect();
@@ -207,9 +208,8 @@ fn units_of_the_label_do_not_matter() {
     let single = Setup { optimizer: "gd".into(), lr: 0.05, ..single };
     for setup in [auto("linear"), auto("mlp:4"), single] {
         let plain = rmse(&setup, 1.0, 0.0);
-        assert!(plain.0 < 0.7, "{plain:?}");
-        for (factor, offset) in [(100.0, 0.0), (1e4, 0.0), (1e-6, 0.0), (1.0, 1000.0), (1.0, -1e6)]
-        {
+        assert!(plain.0 < 0.7 && plain.1 < 0.2, "{plain:?}");
+        for (factor, offset) in [(100.0, 0.0), (1e4, 0.0), (1e-6, 0.0), (1.0, 1000.0)] {
             let other = rmse(&setup, factor, offset);
             // Single precision, and a mean that is rounded at the size of the offset; a bank may choose by the last digit.
             let off = (other.0 / plain.0 - 1.0).abs().max((other.1 / plain.1 - 1.0).abs());

@@ -416,6 +416,15 @@ impl Follower {
         self.scaler.scale(x, &mut self.x);
     }
 
+    /// One over the deviation of labels, these included: after few labels, or many that are all but equal, the first that is different
+    /// would else be thousands of deviations off.
+    pub(super) fn label_factor(&self, labels: &Labels) -> f64 {
+        match labels {
+            Labels::Values(values) => self.scaler.factor_with(values),
+            Labels::Classes { .. } => 1.0,
+        }
+    }
+
     /// Whether predictions can be scored by now: those of numbers once their scale is known, others always.
     pub fn is_judged(&self) -> bool {
         self.classes > 0 || self.scaler.knows_labels()

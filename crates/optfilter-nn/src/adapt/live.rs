@@ -120,7 +120,8 @@ impl Live {
             kept.filter(|(v, _)| !v.is_nan()).flat_map(|(_, row)| row.iter().copied()).collect();
         self.tally.unlabelled += (step.labels.len() - labels.len()) as u64;
         let score = (!labels.is_empty() && self.follower.is_judged()).then(|| {
-            let score = judge(step.time, &judged, &labels, classes, self.follower.scaling());
+            let factor = self.follower.label_factor(&labels);
+            let score = judge(step.time, &judged, &labels, classes, factor);
             self.tally.add(&score, &judged, &labels, classes);
             score
         });

@@ -1,7 +1,6 @@
 //! Prequential scores, and the choice of steps and learning rate by them.
 
 use super::follow::Follower;
-use super::scale::Scaling;
 use super::setup::{Setup, WeightMethod};
 use super::tally::Tally;
 use super::{AdaptError, Labels, Stream};
@@ -46,7 +45,19 @@ pub fn prequential_into(
         let samples = stream.range(step..step + 1);
         let time = stream.time(step);
         let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
+<<<<<<< HEAD
         let score = follower.step(time, x, &labels, &mut predicted)?;
+=======
+        follower.forecast(x, &mut predicted)?;
+        let score = match follower.is_judged() {
+            true => {
+                let unit = follower.label_factor(&labels);
+                judge(time, &predicted, &labels, follower.classes(), unit)
+            }
+            false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
+        };
+        scores.push(score);
+>>>>>>> mends15
         if score.n > 0 {
             tally.add(&score, &predicted, &labels, follower.classes());
         }
@@ -55,15 +66,9 @@ pub fn prequential_into(
     Ok(scores)
 }
 
-/// The score of predictions: rows of probabilities, or numbers (then the loss is half the squared error in units of the label's
-/// scale).
-pub fn judge(
-    time: f64,
-    predicted: &[f64],
-    labels: &Labels,
-    classes: usize,
-    scaling: &Scaling,
-) -> Score {
+/// The score of predictions: rows of probabilities, or numbers (then the loss is half the squared error after `factor`, one over the
+/// label's deviation).
+pub fn judge(time: f64, predicted: &[f64], labels: &Labels, classes: usize, factor: f64) -> Score {
     let n = labels.len();
     let (mut right, mut squared_error, mut loss) = (0, 0.0, 0.0);
     match labels {
@@ -76,7 +81,7 @@ pub fn judge(
         }
         Labels::Values(values) => {
             squared_error = predicted.iter().zip(values).map(|(a, b)| (a - b) * (a - b)).sum();
-            loss = 0.5 * squared_error * scaling.target.1 * scaling.target.1;
+            loss = 0.5 * squared_error * factor * factor;
         }
     }
     // A row that is not a number is not infinitely wrong, it is no answer.
