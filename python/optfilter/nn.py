@@ -273,9 +273,8 @@ class Follower(Native, OneByOne):
 
             scores = self._engine.follow(X[first:], *coded, ends, tell)
         self._samples += len(X) - first
-        n = np.array([rows.stop - rows.start for rows in slices], dtype=np.int64)
         shares = self.shares_ if self._banked else ()
-        return FollowResult(time=times, n=n, classification=self._classifies, shares=shares, **scores)
+        return FollowResult(time=times, classification=self._classifies, shares=shares, **scores)
 
     # ---------------------------------------------------------------- saved
 

@@ -306,7 +306,7 @@ impl Follower {
     ) -> Result<Score, AdaptError> {
         self.forecast(x, predicted)?;
         let score = match self.is_judged() {
-            true => judge(time, predicted, labels, self.classes, self.scaling()),
+            true => judge(time, predicted, labels, self.classes, self.label_factor(labels)),
             false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
         };
         if !score.loss.is_finite() {

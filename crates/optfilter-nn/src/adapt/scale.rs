@@ -119,7 +119,6 @@ impl Scaler {
         }
     }
 
-<<<<<<< HEAD
     /// Another scaling; one that follows the stream goes on as if it were that of so many samples.
     pub fn set(&mut self, scaling: Scaling, samples: f64) {
         if let Some((features, target)) = &mut self.running {
@@ -130,14 +129,14 @@ impl Scaler {
             *target = moments(&scaling.target);
         }
         self.now = scaling;
-=======
+    }
+
     /// One over the deviation of labels with these among them; a fixed one stays.
     pub fn factor_with(&self, values: &[f64]) -> f64 {
         let Some((_, target)) = &self.running else { return self.now.target.1 };
         let mut target = *target;
         values.iter().for_each(|v| target.add(*v));
         target.known_factor().unwrap_or(self.now.target.1)
->>>>>>> mends15
     }
 
     /// Whether labels that are numbers have a scale yet.

@@ -45,19 +45,7 @@ pub fn prequential_into(
         let samples = stream.range(step..step + 1);
         let time = stream.time(step);
         let (x, labels) = (stream.x(samples.clone()), stream.labels().part(samples));
-<<<<<<< HEAD
         let score = follower.step(time, x, &labels, &mut predicted)?;
-=======
-        follower.forecast(x, &mut predicted)?;
-        let score = match follower.is_judged() {
-            true => {
-                let unit = follower.label_factor(&labels);
-                judge(time, &predicted, &labels, follower.classes(), unit)
-            }
-            false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
-        };
-        scores.push(score);
->>>>>>> mends15
         if score.n > 0 {
             tally.add(&score, &predicted, &labels, follower.classes());
         }

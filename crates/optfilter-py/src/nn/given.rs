@@ -86,6 +86,9 @@ pub(super) fn scores_dict<'py>(py: Python<'py>, scores: &[Score]) -> PyResult<Bo
     let n = scores.len();
     let out = PyDict::new(py);
     out.set_item("loss", array(py, scores.iter().map(|s| s.loss).collect(), [n])?)?;
+    // Numbers are not scored before their scale is known.
+    let scored: Vec<i64> = scores.iter().map(|s| s.n as i64).collect();
+    out.set_item("n", PyArray1::from_vec(py, scored))?;
     let right: Vec<i64> = scores.iter().map(|s| s.right as i64).collect();
     out.set_item("right", PyArray1::from_vec(py, right))?;
     let errors = scores.iter().map(|s| s.squared_error).collect();
