@@ -219,7 +219,7 @@ fn stream(
             }
         };
         let _ = std::thread::Builder::new().name("explore-look".into()).spawn_scoped(scope, look);
-        if catch_unwind(AssertUnwindSafe(|| api.stream(path, body, &stop, &mut tell))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| api.stream(path, body, stop, &mut tell))).is_err() {
             tell(defect());
         }
         drop(done);
