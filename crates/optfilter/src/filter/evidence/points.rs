@@ -147,7 +147,15 @@ pub(super) fn update<S: Scalar, F: Family>(
     let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
     let v = residual(family, row.y, &predicted, observed);
     let kept = &l - product(&gain, &d); // (I - G H) L, n x n
-    let noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
+    let mut noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
+    for i in 0..m {
+        // As in the filter: of a measurement without noise whose equation is as good as linear only rounding is left.
+        let exact = !S::all_lt(S::ZERO, r[(i, i)]);
+        if exact && !S::all_lt(s[(i, i)].scale(1e-12), noise[(i, i)].abs()) {
+            noise.row_mut(i).fill(S::ZERO);
+            noise.column_mut(i).fill(S::ZERO);
+        }
+    }
     belief.mean = &belief.mean + product(&gain, &v);
     belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
     let nis = solver.quadratic_form(&v);
