@@ -138,11 +138,12 @@ fn one(args: &Args) -> Result<(), Failure> {
     if asked.many && args.lagged {
         return Err(Failure::usage("--lagged is for one series; several are smoothed by `smooth`"));
     }
+    let (time, by) = (tables.time.as_deref(), tables.by.as_deref());
+    let layout = feed::layout(spec, time, by, (&asked.tables, tables.format))?;
     let job = Job {
         spec,
         filter,
-        layout: feed::layout(spec, tables.time.as_deref(), tables.by.as_deref(), &asked.tables)
-            .horizon(args.horizon.unwrap_or(0).into()),
+        layout: layout.horizon(args.horizon.unwrap_or(0).into()),
         tables: &asked.tables,
         by: tables.by.is_some(),
         format: tables.format,
@@ -232,11 +233,13 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
     for ((name, error), repeat) in spec.observations.iter().zip(&errors).zip(tally.repeat_errors())
     {
         if error.is_finite() {
-            out.push_str(&format!(
-                "{name}: one-step prediction error {} ({:.0} % of repeating the measurement before)\n",
-                style::short(*error),
-                100.0 * error / repeat
-            ));
+            let beside = match repeat {
+                // Nothing is a share of no error at all.
+                0.0 => "the measurement before is repeated exactly".to_owned(),
+                _ => format!("{:.0} % of repeating the measurement before", 100.0 * error / repeat),
+            };
+            let error = style::short(*error);
+            out.push_str(&format!("{name}: one-step prediction error {error} ({beside})\n"));
         }
     }
     // That they were left out for their cost was said before.

@@ -118,7 +118,10 @@ impl TableFlags {
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
-        let layout = feed::layout(&spec, self.time.as_deref(), self.by.as_deref(), &tables);
+        let layout = {
+            let (time, by) = (self.time.as_deref(), self.by.as_deref());
+            feed::layout(&spec, time, by, (&tables, self.format))?
+        };
         let many = layout.by.is_some();
         if many && out_format == Format::Npy {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
