@@ -165,13 +165,13 @@ fn a_lag_goes_with_series_and_with_imap() {
     for (a, b) in exact.iter().zip(column(&late, "level")) {
         assert!((a - b).abs() < 1e-6, "{exact:?}\n{late}");
     }
-    // One that is shorter is still close to it, and has as many rows.
+    // One that is shorter knows less: over the rows it is nearer to the smoother than the filter is.
     let late = ok(&["smooth", "local-level", &short, "--method", "imap", "--lag", "2", "-q"]);
     let late = column(&late, "level");
     assert_eq!(late.len(), 6);
     let filtered = column(&ok(&["filter", "local-level", &short, "--method", "kf", "-q"]), "level");
-    let apart = |a: &[f64]| a.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    assert!(apart(&late) < 0.5 * apart(&filtered), "{late:?}\n{filtered:?}\n{exact:?}");
+    let apart = |a: &[f64]| a.iter().zip(&exact).map(|(a, b)| (a - b).abs()).sum::<f64>();
+    assert!(apart(&late) < 0.8 * apart(&filtered), "{late:?}\n{filtered:?}\n{exact:?}");
     for (flags, expected) in [
         (&["--lag", "2", "--method", "pf"][..], "pf has no fixed lag"),
         (&["--lag", "2", "--plot", "p.svg"], "--plot needs the whole series"),
