@@ -25,7 +25,7 @@ Examples:
 
 Innovations over their own standard deviations should be independent standard normal numbers. Mean NIS is compared \
 with its 95 % band, their independence is tested by Ljung and Box, their normality by Jarque and Bera; a test speaks \
-up below 1 %. The last lines say what is wrong, and what helps. The table is held in memory.")]
+up below 1 %. Lags count from measurement to measurement: a gap is stepped over. The last lines say what is wrong, and what helps. The table is held in memory.")]
 pub struct Args {
     #[command(flatten)]
     look: LookFlags,
@@ -127,8 +127,15 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> String 
     let _ = write!(out, "\n{}", style::table(&rows));
     let raw = found.residuals.iter().any(|r| r.sequence == Sequence::Raw);
     out.push_str(match raw {
-        true => "in units of the measurements: the filter has no standard deviations of them\n\n",
-        false => "in their own standard deviations\n\n",
+        true => "in units of the measurements: the filter has no standard deviations of them",
+        false => "in their own standard deviations",
+    });
+    // A gap is no row of this sequence: what comes after it is one lag from what came before.
+    let gaps = found.residuals.iter().any(|r| r.count < found.rows);
+    out.push_str(if gaps {
+        "; lags from measurement to measurement, over gaps\n\n"
+    } else {
+        "\n\n"
     });
     let remarks = found.remarks(&spec.observations);
     if remarks.is_empty() {

@@ -14,7 +14,7 @@ use optfilter::filter::FilterError;
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter_model::table::TableError;
 use optfilter_model::{Equation, LikelihoodKind, ModelSpec};
-use optfilter_run::{FilterSpec, SimulationError, SpecError};
+use optfilter_run::{Covariance, FilterSpec, SimulationError, SpecError};
 use std::fmt;
 use std::io;
 
@@ -53,10 +53,11 @@ impl Failure {
 
     /// The same, of one series among several; of the only one there is nothing to add.
     pub fn of_series(self, key: &str) -> Self {
-        if key.is_empty() || self.message.is_empty() {
+        let series = format!("series {key:?}: ");
+        if key.is_empty() || self.message.is_empty() || self.message.starts_with(&series) {
             return self;
         }
-        Self { message: format!("series {key:?}: {}", self.message), ..self }
+        Self { message: format!("{series}{}", self.message), ..self }
     }
 
     /// Reading or decoding a table failed.
@@ -88,8 +89,19 @@ impl Failure {
 
     /// A filter stopped at a row: what, where, and what to do about it.
     pub fn filter(at: &Place<'_>, error: &FilterError) -> Self {
-        let Place { file, line, spec, filter } = at;
+        let Place { file, line, spec, filter, row } = at;
+        if let Some(flaw) = row.and_then(|(u, step)| spec.noise_flaw(u, &step))
+            && !matches!(error, FilterError::NotFinite { .. })
+        {
+            return Self::data(format!("{file}: line {line}: {flaw}"));
+        }
         match error {
+            FilterError::NotPositiveDefinite { .. } if is_repeated(spec, *row) => {
+                Self::data(format!(
+                    "{file}: line {line}: an exact measurement is given twice, at the time of the row before and with no noise \
+                     in [measurement_noise]; leave out a row, or say how exact it is"
+                ))
+            }
             FilterError::Impossible { component, value, .. } => {
                 let column = spec.observations.get(*component).map_or("?", |y| spec.column(y));
                 let kind = match spec.likelihoods.get(*component) {
@@ -99,6 +111,13 @@ impl Failure {
                 };
                 Self::data(format!(
                     "{file}: line {line}, column {column:?}: {value} is not {kind}; mend the cell, or leave it empty"
+                ))
+            }
+            FilterError::NotFinite { argument: "u" | "inputs", component, .. } => {
+                let column = spec.inputs.get(*component).map_or("?", |u| spec.column(u));
+                // An empty cell is refused by the reader unless the input may be held.
+                Self::data(format!(
+                    "{file}: line {line}, column {column:?}: the input has no value, in this row or before it; state it from the first row on"
                 ))
             }
             FilterError::NotFinite { .. } => Self::data(format!("{file}: line {line}: {error}")),
@@ -126,6 +145,15 @@ pub struct Place<'a> {
     pub line: u64,
     pub spec: &'a ModelSpec,
     pub filter: &'a FilterSpec,
+    /// Inputs of the row, and the step to it, where they are known.
+    pub row: Option<(&'a [f64], Step)>,
+}
+
+/// Whether a row has the time of the one before while a measurement is without noise.
+fn is_repeated(spec: &ModelSpec, row: Option<(&[f64], Step)>) -> bool {
+    let exact = |cov: &Covariance| (0..spec.observations.len()).any(|i| cov.variance(i) == 0.0);
+    let again = row.is_some_and(|(_, step)| step.index > 1 && step.dt == 0.0);
+    again && spec.measurement_cov.as_ref().is_some_and(exact)
 }
 
 /// The last good state, by names; nothing if there was none.
@@ -187,6 +215,10 @@ impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {
         // In the words of a model file.
         match error.key {
+            "Q" | "R" if error.message.starts_with("must be") => {
+                let table = if error.key == "Q" { "process_noise" } else { "measurement_noise" };
+                Self::usage(format!("[{table}] {}", error.message))
+            }
             "Q" => Self::usage(format!("{}; add [process_noise] to the model file", error.message)),
             "R" => {
                 Self::usage(format!("{}; add [measurement_noise] to the model file", error.message))

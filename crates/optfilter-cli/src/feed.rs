@@ -73,12 +73,14 @@ pub fn layout(
     spec: &ModelSpec,
     time: Option<&str>,
     by: Option<&str>,
-    tables: &[PathBuf],
-) -> Layout {
+    (tables, format): (&[PathBuf], Option<FormatName>),
+) -> Result<Layout, Failure> {
     let alone = Layout::new(spec, time);
-    let joined = is_joined(tables, &alone.wanted(spec), alone.time.is_some());
-    let by = by.or((tables.len() > 1 && !joined).then_some(FILE_COLUMN));
-    alone.by(by)
+    if by.is_some() || tables.len() < 2 {
+        return Ok(alone.by(by));
+    }
+    let joined = is_joined(tables, format, &alone.wanted(spec), alone.time.is_some())?;
+    Ok(alone.by((!joined).then_some(FILE_COLUMN)))
 }
 
 /// Tables being read one after the other.
@@ -118,7 +120,7 @@ impl Feed {
         }
         wanted.extend_from_slice(more);
         let first = tables.first().ok_or_else(|| Failure::usage("there is no table to read"))?;
-        let joined = !by && is_joined(tables, &wanted, layout.time.is_some());
+        let joined = !by && !named && is_joined(tables, format, &wanted, layout.time.is_some())?;
         let reader = match joined || late > 0.0 {
             true => {
                 // After the time come the inputs; one that is interpolated waits for its own next value.
@@ -146,7 +148,12 @@ impl Feed {
 
     /// The name of the table that is being read, for messages.
     pub fn name(&self) -> String {
-        self.tables.get(self.at).map_or_else(String::new, |path| files::display(path))
+        self.name_of(self.at)
+    }
+
+    /// The name of a table by its number.
+    pub fn name_of(&self, table: usize) -> String {
+        self.tables.get(table).map_or_else(String::new, |path| files::display(path))
     }
 
     /// Appends up to `max_rows` rows of one table to rows of the same one, or to none; false at the end of the last table.

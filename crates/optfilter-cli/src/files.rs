@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::table::{
-    Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, foreign,
+    Begun, Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, foreign,
     format_time, is_gzip,
 };
 use std::collections::HashSet;
@@ -293,28 +293,66 @@ pub fn reader_of(
     style: &TimeStyle,
     choose: impl FnOnce(&[String]) -> Vec<Wanted>,
 ) -> Result<TableReader, Failure> {
+    let begun = match waiting(path) {
+        Some(begun) => begun,
+        None => begin(path, told)?,
+    };
+    let wanted = choose(begun.columns());
+    let reader = begun.choose(wanted).map_err(|e| Failure::table(&display(path), &e))?;
+    Ok(reader.with_times(style.clone()))
+}
+
+/// Pipes whose headers were looked at before their rows are read: they cannot be opened twice.
+static LOOKED_AT: Mutex<Vec<(PathBuf, Begun)>> = Mutex::new(Vec::new());
+
+/// The pipe of that name whose header was looked at.
+fn waiting(path: &Path) -> Option<Begun> {
+    let mut all = LOOKED_AT.lock().ok()?;
+    let at = all.iter().position(|(known, _)| known == path)?;
+    Some(all.swap_remove(at).1)
+}
+
+/// The columns of a table, which can be read from its beginning afterwards even if it is a pipe.
+pub fn columns(path: &Path, told: Option<FormatName>) -> Result<Vec<String>, Failure> {
+    let begun = match waiting(path) {
+        Some(begun) => begun,
+        None => begin(path, told)?,
+    };
+    let columns = begun.columns().to_vec();
+    let again = std::fs::metadata(path).is_ok_and(|known| known.is_file());
+    if let (false, Ok(mut all)) = (again, LOOKED_AT.lock()) {
+        all.push((path.to_owned(), begun));
+    }
+    Ok(columns)
+}
+
+fn begin(path: &Path, told: Option<FormatName>) -> Result<Begun, Failure> {
     let source = if is_standard(path) {
         Source::Stream(Box::new(io::stdin()))
     } else {
         let fail = |e| Failure::data(format!("cannot read the data {}: {e}", path.display()));
         Source::File(File::open(path).map_err(fail)?)
     };
-    let reader = TableReader::open(source, format(path, told), choose)
-        .map_err(|e| Failure::table(&display(path), &e))?;
-    Ok(reader.with_times(style.clone()))
+    Begun::open(source, format(path, told)).map_err(|e| Failure::table(&display(path), &e))
 }
 
 /// Times that run backwards at a line, from the second of these to the third; the first is the table's own first one.
-/// Calendar times have their seconds per unit.
+/// Calendar times have their seconds per unit, and series the column `by` that names them.
 pub fn backwards(
     name: &str,
     line: u64,
     [first, before, after]: [f64; 3],
     calendar: Option<f64>,
+    by: Option<&str>,
 ) -> Failure {
     let shown = |t: f64| calendar.map_or_else(|| t.to_string(), |unit| format_time(t * unit));
     let (was, is) = (shown(before), shown(after));
-    Failure::data(if after <= first {
+    Failure::data(if let Some(by) = by {
+        format!(
+            "{name}: time runs backwards at line {line}: {is} after {was} in one series of `{by}`; sort its rows by time, or tell \
+             series apart that have one name"
+        )
+    } else if after <= first {
         format!(
             "{name}: at line {line} the times begin again: {is} after {was}, as where one series follows another; \
              take one series at a time, or `--by COLUMN` if a column names them"

@@ -103,7 +103,7 @@ fn one(args: &Args) -> Result<(), Failure> {
     let asked = tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
     let Asked { spec, filter, format, out_format, .. } = &asked;
     let SummaryFlags { json, quiet } = args.summary;
-    let layout = tables.layout(spec, &asked.tables);
+    let layout = tables.layout(spec, &asked.tables)?;
     if args.follow && !(format.is_text() && asked.tables.len() == 1) {
         return Err(Failure::usage(
             "only one stream of text can be followed: CSV, TSV or JSON lines",
@@ -235,11 +235,13 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
     for ((name, error), repeat) in spec.observations.iter().zip(&errors).zip(tally.repeat_errors())
     {
         if error.is_finite() {
-            out.push_str(&format!(
-                "{name}: one-step prediction error {} ({:.0} % of repeating the measurement before)\n",
-                style::short(*error),
-                100.0 * error / repeat
-            ));
+            let beside = match repeat {
+                // Nothing is a share of no error at all.
+                0.0 => "the measurement before is repeated exactly".to_owned(),
+                _ => format!("{:.0} % of repeating the measurement before", 100.0 * error / repeat),
+            };
+            let error = style::short(*error);
+            out.push_str(&format!("{name}: one-step prediction error {error} ({beside})\n"));
         }
     }
     // That they were left out for their cost was said before.

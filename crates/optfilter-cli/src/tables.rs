@@ -102,7 +102,7 @@ impl TableFlags {
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
-        let layout = self.layout(&spec, &tables);
+        let layout = self.layout(&spec, &tables)?;
         let many = layout.by.is_some();
         if many && out_format == Format::Npy {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
@@ -121,9 +121,9 @@ impl TableFlags {
     }
 
     /// What the columns of these tables mean.
-    pub fn layout(&self, spec: &ModelSpec, tables: &[PathBuf]) -> Layout {
+    pub fn layout(&self, spec: &ModelSpec, tables: &[PathBuf]) -> Result<Layout, Failure> {
         let SeriesFlags { by, reading, .. } = &self.series;
-        feed::layout(spec, reading.time.as_deref(), by.as_deref(), tables)
+        feed::layout(spec, reading.time.as_deref(), by.as_deref(), (tables, reading.format))
     }
 
     /// The series to be read for what was asked.

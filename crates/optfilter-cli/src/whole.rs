@@ -37,14 +37,29 @@ pub struct Whole {
     pub data: Dataset,
     /// The place of each row among those of all series.
     pub places: Vec<usize>,
-    /// The tables, each with the place of its first row.
-    tables: Arc<Vec<(usize, String)>>,
+    tables: Arc<Origins>,
+}
+
+/// Which table each row came from.
+struct Origins {
+    names: Vec<String>,
+    /// The place of the first of some rows of one table, and its number.
+    runs: Vec<(usize, usize)>,
+}
+
+impl Origins {
+    /// The name of the table of a row.
+    fn name(&self, place: usize) -> &str {
+        let next = self.runs.partition_point(|(first, _)| *first <= place);
+        let table = self.runs.get(next.saturating_sub(1)).map_or(0, |(_, table)| *table);
+        self.names.get(table).map_or("", String::as_str)
+    }
 }
 
 impl Source<'_> {
     /// Reads tables to their end. There is a measurement in at least one series.
     pub fn read(&self, spec: &ModelSpec) -> Result<Vec<Whole>, Failure> {
-        let layout = feed::layout(spec, self.time, self.by, self.tables);
+        let layout = feed::layout(spec, self.time, self.by, (self.tables, self.format))?;
         let wanted =
             |column: &String| Wanted { column: column.clone(), kind: ColumnKind::Measurement };
         let more: Vec<Wanted> = self.truth.iter().map(|(_, column)| wanted(column)).collect();
@@ -53,38 +68,37 @@ impl Source<'_> {
         let (mut split, mut known, mut tables) = (Split::default(), Vec::new(), Vec::new());
         let (mut all, mut more_rows) = (0, true);
         while more_rows {
-            let (mut batch, name) = (Rows::default(), feed.name());
+            let mut batch = Rows::default();
             more_rows = feed.read(&mut batch, 1 << 16)?;
             known.extend(self.take_truth(spec, &layout, &mut batch));
             split.add(&layout, &batch).map_err(|row| {
                 let line = batch.lines.get(row).copied().unwrap_or(0);
+                let name = feed.name_of(batch.table_of(row));
                 Failure::data(format!(
                     "{name}: at line {line} the times of a series are dates, and numbers before, or the other way \
                      round; write them all alike"
                 ))
             })?;
-            if tables.last().is_none_or(|(_, last)| *last != name) {
-                tables.push((all, name));
+            for row in 0..batch.rows {
+                let table = batch.table_of(row);
+                if tables.last().is_none_or(|(_, last)| *last != table) {
+                    tables.push((all + row, table));
+                }
             }
             all += batch.rows;
         }
         let name = self.tables.first().map_or_else(String::new, |path| files::display(path));
         if all == 0 {
-            return Err(Failure::data(format!("{name}: the table has no rows")));
+            check_measured(&name, spec, 0, false)?;
         }
-        let tables = Arc::new(tables);
+        let names = self.tables.iter().map(|path| files::display(path)).collect();
+        let tables = Arc::new(Origins { names, runs: tables });
         let mut clocked = spec.clone();
         clocked.filter.predict_first = Some(self.predict_first);
-        let one = |(key, part)| Whole::new(&clocked, &layout, key, part, &known, &tables);
+        let one =
+            |(key, part)| Whole::new(&clocked, &layout, key, part, (&known, self.by), &tables);
         let series: Vec<Whole> = split.series().map(one).collect::<Result<_, _>>()?;
-        if !series.iter().any(Whole::is_measured) {
-            let columns: Vec<_> =
-                spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
-            return Err(Failure::data(format!(
-                "{name}: there is no measurement in column {} in any of {all} rows; is it the right column?",
-                columns.join(", "),
-            )));
-        }
+        check_measured(&name, spec, all, series.iter().any(Whole::is_measured))?;
         Ok(series)
     }
 
@@ -113,22 +127,43 @@ impl Source<'_> {
     }
 }
 
+/// Refuses tables without a row, or without a measurement in any.
+pub fn check_measured(
+    name: &str,
+    spec: &ModelSpec,
+    rows: usize,
+    measured: bool,
+) -> Result<(), Failure> {
+    if rows == 0 {
+        return Err(Failure::data(format!("{name}: the table has no rows")));
+    }
+    if measured {
+        return Ok(());
+    }
+    let columns: Vec<_> =
+        spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
+    Err(Failure::data(format!(
+        "{name}: there is no measurement in column {} in any of {rows} rows; is it the right column?",
+        columns.join(", "),
+    )))
+}
+
 impl Whole {
     fn new(
         spec: &ModelSpec,
         layout: &Layout,
         key: String,
         Part { rows, places }: Part,
-        known: &[f64],
-        tables: &Arc<Vec<(usize, String)>>,
+        (known, by): (&[f64], Option<&str>),
+        tables: &Arc<Origins>,
     ) -> Result<Self, Failure> {
         let mut data = Dataset::new(spec, layout, &rows).map_err(|(row, before, after)| {
             let index = row as usize - 1;
             let line = rows.lines.get(index).copied().unwrap_or(row);
             let first = layout.split(&rows, 0).0.unwrap_or(f64::NEG_INFINITY);
             let calendar = rows.calendar.then_some(spec.seconds_per_unit);
-            let name = table_of(tables, places.get(index).copied().unwrap_or(0));
-            files::backwards(name, line, [first, before, after], calendar)
+            let name = tables.name(places.get(index).copied().unwrap_or(0));
+            files::backwards(name, line, [first, before, after], calendar, by).of_series(&key)
         })?;
         if !known.is_empty() {
             let n = spec.states.len();
@@ -163,15 +198,11 @@ impl Whole {
         };
         let row = index.and_then(|index| usize::try_from(index).ok()).unwrap_or(1).max(1) - 1;
         let line = self.rows.lines.get(row).or(self.rows.lines.last()).copied().unwrap_or(0);
-        let file = table_of(&self.tables, self.places.get(row).copied().unwrap_or(0));
-        Failure::filter(&Place { file, line, spec, filter }, &error)
+        let file = self.tables.name(self.places.get(row).copied().unwrap_or(0));
+        let step = self.data.steps.get(row).copied();
+        let row = step.map(|step| (self.data.input(row), step));
+        Failure::filter(&Place { file, line, spec, filter, row }, &error).of_series(&self.key)
     }
-}
-
-/// The name of the table of a row.
-fn table_of(tables: &[(usize, String)], place: usize) -> &str {
-    let next = tables.partition_point(|(first, _)| *first <= place);
-    tables.get(next.saturating_sub(1)).map_or("", |(_, name)| name)
 }
 
 /// Whether the program was asked to end.

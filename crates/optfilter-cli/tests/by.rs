@@ -69,7 +69,7 @@ fn what_does_not_go_with_several_series_is_refused() {
 }
 
 #[test]
-fn a_hundred_thousand_series_are_a_matter_of_seconds() {
+fn a_hundred_thousand_series_are_kept_apart() {
     let folder = Folder::new();
     let mut text = String::from("y,key\n");
     for row in 0..3 {
@@ -96,4 +96,53 @@ fn a_hundred_thousand_series_are_a_matter_of_seconds() {
     let estimates = |key: &str| of(&rows, key);
     assert_eq!(estimates("k1"), estimates("k8"));
     assert_ne!(estimates("k1"), estimates("k2"));
+}
+
+#[test]
+fn a_series_that_fails_is_named_with_its_line() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", "t,y,who\n0,1,a\n0,1,b\n1,2,a\n2,2,b\n1,3,b\n");
+    for flags in [&["filter"][..], &["smooth"], &["smooth", "--lag", "1"], &["fit"]] {
+        let args = [flags, &["local-level", &data, "--by", "who", "--time", "t"]].concat();
+        let said = String::from_utf8(run(&args).stderr).unwrap();
+        let expected = format!(
+            "series \"b\": {data}: time runs backwards at line 6: 1 after 2 in one series of `who`"
+        );
+        assert!(said.contains(&expected) && !said.contains("--by COLUMN"), "{said}");
+    }
+    // A filter that cannot go on.
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n[process_noise]\nvar = 1\nper = \"time\"\n[measurement_noise]\n\
+         var = 0\n[initial]\nmean = 0\nstd = 2\n[time]\ncolumn = \"t\"\n",
+    );
+    let data = folder.write("e.csv", "t,y,who\n0,1,a\n0,1,b\n1,2,a\n1,2,b\n1,3,b\n");
+    for flags in [&["filter"][..], &["smooth"], &["smooth", "--lag", "1"], &["fit"]] {
+        let said =
+            String::from_utf8(run(&[flags, &[&model, &data, "--by", "who"]].concat()).stderr)
+                .unwrap();
+        let expected = format!("series \"b\": {data}: line 6: an exact measurement is given twice");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn a_series_without_measurements_has_an_empty_row_among_the_fits() {
+    let folder = Folder::new();
+    let text = ok(&["simulate", "local-level", "--steps", "60", "--seed", "3"]);
+    let ys = column(&text, "y");
+    let mut rows = "y,who\n,silent\n".to_owned();
+    ys.iter().for_each(|y| rows += &format!("{y},loud\n,silent\n"));
+    let (data, out) = (folder.write("d.csv", &rows), folder.name("fits.csv"));
+    let output = run(&["fit", "local-level", &data, "--by", "who", "--each", "--out", &out]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.success() && said.contains("series \"silent\": there is no measurement"),
+        "{said}"
+    );
+    let table = folder.read("fits.csv");
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[1].starts_with("silent,,") && lines[1].ends_with(",61,,0"), "{table}");
+    assert!(lines[2].starts_with("loud,0."), "{table}");
 }

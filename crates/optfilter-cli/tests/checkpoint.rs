@@ -158,3 +158,107 @@ fn a_followed_stream_that_is_asked_to_end_loses_nothing() {
     let whole = ok(&["filter", "growth", &data, "-q"]);
     assert_eq!(answers + &rest, whole);
 }
+
+/// Where rows of several tables, or late ones, are put in order, a table that has grown moves rows that are done: nothing of that may pass
+/// in silence.
+#[test]
+fn tables_that_are_put_in_order_together_must_not_have_grown() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\", \"z\"]\n[dynamics]\nx = \"x\"\nz = \"z\"\n[observation]\na = \"x\"\nb = \"z\"\n[process_noise]\nvar = 1\n\
+         [measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n[time]\ncolumn = \"t\"\n",
+    );
+    let both = |rows: &[i32]| {
+        rows.iter().fold("t,a,b\n".to_owned(), |text, k| text + &format!("{k},{k},1\n"))
+    };
+    let half = |name: &str, rows: i32| {
+        (0..rows).fold(format!("t,{name}\n"), |text, k| text + &format!("{k},{k}\n"))
+    };
+    for (case, before, after, flags, goes_on) in [
+        ("joined", [half("a", 4), half("b", 4)], [half("a", 4), half("b", 6)], &[][..], false),
+        (
+            "joined, as it was",
+            [half("a", 4), half("b", 4)],
+            [half("a", 4), half("b", 4)],
+            &[],
+            true,
+        ),
+        (
+            "in turn, the first",
+            [both(&[0, 1]), both(&[0, 1])],
+            [both(&[0, 1, 2]), both(&[0, 1])],
+            &[],
+            false,
+        ),
+        (
+            "in turn, the last",
+            [both(&[0, 1]), both(&[0, 1])],
+            [both(&[0, 1]), both(&[0, 1, 2])],
+            &[],
+            true,
+        ),
+        (
+            "late",
+            [both(&[0, 2, 1]), String::new()],
+            [both(&[0, 2, 1, 3]), String::new()],
+            &["--late", "5s"],
+            false,
+        ),
+        (
+            "late, as it was",
+            [both(&[0, 2, 1]), String::new()],
+            [both(&[0, 2, 1]), String::new()],
+            &["--late", "5s"],
+            true,
+        ),
+    ] {
+        let (out, checkpoint) = (folder.name("out.csv"), folder.name("c"));
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&checkpoint));
+        let filter = |texts: &[String; 2], kept: bool| {
+            let tables: Vec<String> = ["1.csv", "2.csv"]
+                .iter()
+                .zip(texts)
+                .filter(|(_, text)| !text.is_empty())
+                .map(|(name, text)| folder.write(name, text))
+                .collect();
+            let mut args = vec!["filter", &model, "-q"];
+            args.extend(tables.iter().map(String::as_str));
+            args.extend(flags);
+            if kept {
+                args.extend(["--out", &out, "--checkpoint", &checkpoint]);
+            }
+            run(&args)
+        };
+        assert!(filter(&before, true).status.success(), "{case}");
+        let again = filter(&after, true);
+        let said = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert_eq!(again.status.success(), goes_on, "{case}: {said}");
+        if goes_on {
+            let whole = String::from_utf8(filter(&after, false).stdout).unwrap();
+            assert_eq!(folder.read("out.csv"), whole, "{case}");
+        } else {
+            assert_eq!(again.status.code(), Some(3));
+            assert!(said.contains(".csv has changed since the checkpoint"), "{case}: {said}");
+        }
+    }
+    // Rows that wait are not in a checkpoint, so a stream cannot be gone on with.
+    let checkpoint = folder.name("s");
+    let args = [
+        "filter",
+        &model,
+        "-",
+        "--late",
+        "5s",
+        "--out",
+        &folder.name("s.csv"),
+        "--checkpoint",
+        &checkpoint,
+    ];
+    let output = run_with_input(&args, &both(&[0, 1]));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("standard input is no file"),
+        "{said}"
+    );
+}

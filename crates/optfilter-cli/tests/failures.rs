@@ -530,3 +530,71 @@ fn a_run_that_is_asked_to_end_does_so_in_order() {
         }
     }
 }
+
+#[test]
+fn an_input_that_is_not_known_yet_is_not_guessed() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\"]\n[inputs]\npush = { hold = true }\n[dynamics]\nx = \"x + push\"\n[observation]\ny = \"x\"\n\
+         [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n",
+    );
+    let data = folder.write("d.csv", "y,push\n,\n,\n2,3\n");
+    for command in ["filter", "smooth"] {
+        fails(&[command, &model, &data], 3, "line 2, column \"push\": the input has no value");
+    }
+    fails(
+        &["smooth", &model, &data, "--lag", "1"],
+        3,
+        "line 2, column \"push\": the input has no value",
+    );
+    // Nor is a share of nothing printed.
+    let data = folder.write("same.csv", "y,push\n1,1\n1,1\n1,1\n");
+    let said = String::from_utf8(run(&["filter", &model, &data]).stderr).unwrap();
+    assert!(
+        said.contains("(the measurement before is repeated exactly)") && !said.contains("inf"),
+        "{said}"
+    );
+}
+
+#[test]
+fn measurements_without_noise_are_spoken_of_as_such() {
+    let folder = Folder::new();
+    let text = "states = [\"x\"]\n[dynamics]\nx = \"0.9*x\"\n[observation]\ny = \"x\"\n[process_noise]\nvar = 1\nper = \"time\"\n\
+        [measurement_noise]\nvar = 0\n[initial]\nmean = 0\nstd = 2\n[time]\ncolumn = \"t\"\n";
+    let model = folder.write("m.toml", text);
+    let data = folder.write("d.csv", "t,y\n0,1\n1,2\n2,\n3,1.5\n");
+    let output = run(&["filter", &model, &data]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !said.contains("no measurement moves"), "{said}");
+    for method in ["pf", "imap"] {
+        let output = run(&["filter", &model, &data, "--method", method]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains("[measurement_noise] must be positive for this filter")
+                && !said.contains("add ["),
+            "{said}"
+        );
+    }
+    let twice = folder.write("twice.csv", "t,y\n0,1\n1,2\n1,2.5\n");
+    for command in ["filter", "smooth"] {
+        fails(&[command, &model, &twice], 3, "line 4: an exact measurement is given twice");
+    }
+}
+
+#[test]
+fn a_spread_that_is_negative_is_named_with_its_value() {
+    let folder = Folder::new();
+    let text = "system = \"local-level\"\n[measurement_noise]\nstd = \"0.5*hdop\"\n";
+    let model = folder.write("m.toml", text);
+    let data = folder.write("d.csv", "y,hdop\n1,1\n2,-4\n");
+    for (command, flags) in [
+        ("filter", &[][..]),
+        ("smooth", &[]),
+        ("smooth", &["--lag", "1"]),
+        ("filter", &["--method", "pf"]),
+    ] {
+        let args = [&[command, &model, &data][..], flags].concat();
+        fails(&args, 3, "line 3: [measurement_noise] std = \"0.5*hdop\" gives -2 for y");
+    }
+}

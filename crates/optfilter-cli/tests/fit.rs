@@ -80,6 +80,21 @@ fn several_tables_are_several_series() {
     args.extend(tables.iter().map(String::as_str));
     let all: Value = serde_json::from_str(&ok(&args)).unwrap();
     assert_eq!((&all["series"], &all["rows"]), (&3.into(), &240.into()));
+    // At the common optimum their likelihoods add up, each from a start of its own.
+    let fixed = |value: &Value, name: &str| value["parameters"][name]["estimate"].as_f64().unwrap();
+    let (q, r) = (fixed(&all, "process_noise.level"), fixed(&all, "measurement_noise.y"));
+    let text = format!(
+        "system = \"local-level\"\n[process_noise]\nvar = {q}\n[measurement_noise]\nvar = {r}\n"
+    );
+    let fitted = folder.write("fitted.toml", &text);
+    let of = |table: &String| -> f64 {
+        let out = folder.name("out.csv");
+        let json = ok(&["filter", &fitted, table, "--method", "kf", "--json", "-o", &out]);
+        serde_json::from_str::<Value>(&json).unwrap()["log_likelihood"].as_f64().unwrap()
+    };
+    let (sum, found) =
+        (tables.iter().map(of).sum::<f64>(), all["log_likelihood"].as_f64().unwrap());
+    assert!((sum - found).abs() < 1e-9 * found.abs(), "{sum} {found}");
 }
 
 #[test]

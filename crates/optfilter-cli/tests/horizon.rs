@@ -165,9 +165,13 @@ fn a_lag_goes_with_series_and_with_imap() {
     for (a, b) in exact.iter().zip(column(&late, "level")) {
         assert!((a - b).abs() < 1e-6, "{exact:?}\n{late}");
     }
-    // One that is shorter is still close to it, and has as many rows.
+    // One that is shorter knows less: over the rows it is nearer to the smoother than the filter is.
     let late = ok(&["smooth", "local-level", &short, "--method", "imap", "--lag", "2", "-q"]);
-    assert_eq!(column(&late, "level").len(), 6);
+    let late = column(&late, "level");
+    assert_eq!(late.len(), 6);
+    let filtered = column(&ok(&["filter", "local-level", &short, "--method", "kf", "-q"]), "level");
+    let apart = |a: &[f64]| a.iter().zip(&exact).map(|(a, b)| (a - b).abs()).sum::<f64>();
+    assert!(apart(&late) < 0.8 * apart(&filtered), "{late:?}\n{filtered:?}\n{exact:?}");
     for (flags, expected) in [
         (&["--lag", "2", "--method", "pf"][..], "pf has no fixed lag"),
         (&["--lag", "2", "--plot", "p.svg"], "--plot needs the whole series"),
@@ -176,5 +180,42 @@ fn a_lag_goes_with_series_and_with_imap() {
         let output = run(&[&["smooth", "local-level", &short][..], flags].concat());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+    }
+}
+
+/// A lag as long as the series is the smoother, also where inputs are not in every row.
+#[test]
+fn a_lag_holds_inputs_like_the_smoother() {
+    let folder = Folder::new();
+    let model = folder.write(
+        "m.toml",
+        "states = [\"x\"]\n[inputs]\npush = { hold = true }\n[dynamics]\nx = \"x + push\"\n[observation]\ny = \"x\"\n[process_noise]\n\
+         var = 1\n[measurement_noise]\nstd = \"hdop\"\n[initial]\nmean = 0\nvar = 1\n",
+    );
+    let data = folder
+        .write("d.csv", "y,push,hdop,who\n1,2,1,a\n0,-1,2,b\n2,,,a\n-1,,,b\n3,,4,a\n-3,,,b\n");
+    let all = ok(&["smooth", &model, &data, "--by", "who", "-q"]);
+    let late = ok(&["smooth", &model, &data, "--by", "who", "--lag", "9", "-q"]);
+    for name in ["a", "b"] {
+        assert_eq!(of(&late, name), of(&all, name));
+        assert_eq!(of(&late, name).len(), 3);
+    }
+}
+
+#[test]
+fn a_lag_needs_rows_and_measurements_like_the_smoother() {
+    let folder = Folder::new();
+    for (text, expected) in
+        [("y\n", "the table has no rows"), ("y\n\n\n", "there is no measurement in column \"y\"")]
+    {
+        let data = folder.write("d.csv", text);
+        for flags in [&[][..], &["--lag", "2"]] {
+            let output = run(&[&["smooth", "local-level", &data][..], flags].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                output.status.code() == Some(3) && said.contains(expected),
+                "{flags:?}: {said}"
+            );
+        }
     }
 }

@@ -195,3 +195,74 @@ fn an_input_between_two_that_are_known_lies_on_a_line() {
         "leave out --checkpoint",
     );
 }
+
+/// Dates beside numbers have no order; columns and rows are named with their own table.
+#[test]
+fn what_is_wrong_with_joined_tables_is_said_of_the_right_one() {
+    let folder = Folder::new();
+    let model = folder.write("cart.toml", CART);
+    let fast = folder.write("imu.csv", "t,push,speed\n1,0,0\n2,0,0\n3,0,0\n");
+    let dates = folder.write("dates.csv", "t,fix\n2026-01-01,1\n2026-01-02,2\n");
+    for command in ["filter", "smooth"] {
+        fails(&[command, &model, &fast, &dates], 3, "dates.csv are dates and those of");
+        fails(&[command, &model, &dates, &fast], 3, "write them all alike");
+        // The first row is of the slow table, and nothing says what pushes by then.
+        let slow = folder.write("gps.csv", "# a comment\nt,fix\n0.5,1\n");
+        fails(&[command, &model, &fast, &slow], 3, "gps.csv: line 3, column \"push\"");
+        fails(&[command, &model, &slow, &fast], 3, "gps.csv: line 3, column \"push\"");
+    }
+    fails(
+        &["smooth", &model, &fast, &folder.write("s.csv", "t,fix\n0.5,1\n"), "--lag", "1"],
+        3,
+        "s.csv: line 2",
+    );
+    // A column that none of them has is named, not one that another has.
+    let less = folder.write("less.csv", "t,push\n1,0\n");
+    let slow = folder.write("gps.csv", "t,fix\n1.5,1\n");
+    fails(&["filter", &model, &less, &slow], 3, "there is no column \"speed\" in any of");
+}
+
+/// A pipe has one beginning: what is read of it to see its columns is not lost.
+#[cfg(unix)]
+#[test]
+fn several_pipes_are_read_like_files() {
+    let folder = Folder::new();
+    let model = folder.write("cart.toml", CART);
+    let (fast, slow, both) = tables();
+    let piped = |command: &str, tables: &[(&str, &str)], flags: &[&str]| -> String {
+        let pipes: Vec<String> =
+            tables.iter().map(|(name, _)| folder.name(&format!("{name}.pipe"))).collect();
+        let writers: Vec<_> = pipes
+            .iter()
+            .zip(tables)
+            .map(|(pipe, (_, text))| {
+                assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+                let (pipe, text) = (pipe.clone(), (*text).to_owned());
+                std::thread::spawn(move || std::fs::write(pipe, text).unwrap())
+            })
+            .collect();
+        let mut args = vec![command, &model, "--quiet"];
+        args.extend(pipes.iter().map(String::as_str));
+        args.extend(flags);
+        let out = ok(&args);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        pipes.iter().for_each(|pipe| std::fs::remove_file(pipe).unwrap());
+        out
+    };
+    let file = folder.write("both.csv", &both);
+    for command in ["filter", "smooth"] {
+        let alone = ok(&[command, &model, &file, "--quiet"]);
+        assert_eq!(piped(command, &[("imu", &fast), ("gps", &slow)], &[]), alone);
+        // Two series, each whole.
+        let two = piped(command, &[("a", &both), ("b", &both)], &[]);
+        assert_eq!(two.lines().count(), 2 * alone.lines().count() - 1);
+    }
+    // In the format that is named, whatever they are called.
+    let tabs = |text: &str| text.replace(',', "\t");
+    let found = piped(
+        "filter",
+        &[("imu", &tabs(&fast)), ("gps", &tabs(&slow))],
+        &["--format", "tsv", "--out-format", "csv"],
+    );
+    assert_eq!(found, ok(&["filter", &model, &file, "--quiet"]));
+}

@@ -86,13 +86,22 @@ pub(crate) struct Laws {
 }
 
 impl Laws {
-    /// Writes the standard deviations that a row has.
-    fn write(&self, u: &[f64], step: &Step, out: &mut [f64]) {
+    /// What the expressions are in a row.
+    pub(crate) fn values(&self, u: &[f64], step: &Step) -> Vec<f64> {
         let mut values = vec![0.0; self.of.len()];
         self.program.eval::<f64>(&[], &environment(u, step), &mut values);
-        for ((place, squared), value) in self.of.iter().zip(values) {
+        values
+    }
+
+    /// Writes the standard deviations that a row has; NaN, which no filter takes, where an expression is negative.
+    fn write(&self, u: &[f64], step: &Step, out: &mut [f64]) {
+        for ((place, squared), value) in self.of.iter().zip(self.values(u, step)) {
             if let Some(out) = out.get_mut(*place) {
-                *out = if *squared { value.sqrt() } else { value };
+                *out = match () {
+                    () if value < 0.0 => f64::NAN,
+                    () if *squared => value.sqrt(),
+                    () => value,
+                };
             }
         }
     }
@@ -117,6 +126,17 @@ pub(crate) struct Compiled {
 const ONE_SWEEP: usize = 8;
 
 impl TextModel {
+    /// The first expression of noise that is no spread in a row: whether it is of the measurements, its number among the
+    /// laws of that table, and its value.
+    pub(crate) fn broken_law(&self, u: &[f64], step: &Step) -> Option<(bool, usize, f64)> {
+        let tables = [(false, &self.process_laws), (true, &self.measurement_laws)];
+        tables.into_iter().find_map(|(measured, laws)| {
+            let values = laws.as_ref()?.values(u, step);
+            let at = values.iter().position(|v| !(*v >= 0.0 && v.is_finite()))?;
+            Some((measured, at, *values.get(at)?))
+        })
+    }
+
     pub(crate) fn new(
         spec: &ModelSpec,
         dynamics: Compiled,

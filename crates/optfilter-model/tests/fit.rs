@@ -454,3 +454,25 @@ fn what_is_large_in_its_units_is_not_flat() {
     assert!((value_of(&found, "initial.mean.level").0 - 1000.0).abs() < 100.0);
     assert!(found.warnings.is_empty(), "{:?}", found.warnings);
 }
+
+/// Measurements without noise leave a covariance of zero, which every filter goes on from.
+#[test]
+fn exact_measurements_are_fitted_by_every_filter() {
+    let text = "states = [\"x\", \"v\"]\n[parameters]\na = 0.9\n[dynamics]\nx = \"a*x\"\nv = \"0.5*v + 0.1*x\"\n[observation]\n\
+        y = \"x\"\n[process_noise]\nvar = 1\n[measurement_noise]\nvar = 0\n[initial]\nmean = 0\nstd = 2\n";
+    let spec = ModelSpec::parse("m.toml", text).unwrap();
+    let data =
+        [series(&spec, &[vec![1.0], vec![2.0], vec![f64::NAN], vec![1.5], vec![0.4], vec![1.1]])];
+    let options =
+        Options { free: vec!["process_noise.x".into(), "a".into()], ..Options::default() };
+    let fits = ["kf", "ekf", "iekf", "ukf"]
+        .map(|method| fit(&spec, &FilterSpec::of(method).unwrap(), &data, &options).unwrap());
+    for found in &fits[1..] {
+        assert!((found.log_likelihood - fits[0].log_likelihood).abs() < 1e-8, "{:?}", found.method);
+        for (a, b) in found.estimates.iter().zip(&fits[0].estimates) {
+            assert!((a.value - b.value).abs() < 1e-4, "{:?}: {a:?} {b:?}", found.method);
+            let (a, b) = (a.std_error.unwrap(), b.std_error.unwrap());
+            assert!((a - b).abs() < 1e-3, "{:?}: {a} {b}", found.method);
+        }
+    }
+}

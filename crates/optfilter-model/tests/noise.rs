@@ -205,7 +205,13 @@ fn what_a_law_may_not_read_is_said_where_it_stands() {
             "noise cannot depend on a state, and `level` is one",
             "it may depend on t, dt",
         ),
-        ("0.5*hdop", "0.5*hdop +", "", ""),
+        ("0.5*hdop", "0.5*hdop +", "the expression ends where a value is expected", ""),
+        (
+            "0.5*hdop",
+            "0.5*leve",
+            "unknown name `leve`; it looks like the state `level`",
+            "columns of the table",
+        ),
         ("0.5*hdop", "1 + sqr(hdop)", "there is no function `sqr`", ""),
     ] {
         let error = ModelSpec::parse("m.toml", &LEVEL.replace(from, to)).unwrap_err();
@@ -230,8 +236,13 @@ fn held_inputs_stay_as_they_were() {
     let spec = ModelSpec::parse("m.toml", text).unwrap();
     let held = data(&spec, "y,push\n1,2\n2,\n,\n4,-1\n5,\n");
     assert_eq!(held.inputs, [2.0, 2.0, 2.0, -1.0, -1.0]);
-    // Nothing before the first: unknown while nothing is measured, and missing when something is.
-    assert_eq!(data(&spec, "y,push\n,\n2,3\n").inputs, [1.0, 3.0]);
+    // Nothing before the first: what moves a state is missing, whether something is measured or not.
+    let unknown = data(&spec, "y,push\n,\n2,3\n").inputs;
+    assert!(unknown[0].is_nan() && unknown[1] == 3.0, "{unknown:?}");
+    // What noise alone reads does not matter while nothing is measured.
+    let noisy = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    assert_eq!(data(&noisy, "y,hdop\n,\n2,3\n").inputs, [1.0, 3.0]);
+    assert!(data(&noisy, "y,hdop\n1,\n2,3\n").inputs[0].is_nan());
     assert!(data(&spec, "y,push\n1,\n2,3\n").inputs[0].is_nan());
     let error = ModelSpec::parse("m.toml", &text.replace("{ hold = true }", "true")).unwrap_err();
     assert_eq!(error.line, 3, "{error}");
@@ -307,4 +318,25 @@ fn simulated_rows_scatter_by_their_laws() {
     };
     assert!((spread(0..2000) - 1.0).abs() < 0.05, "{}", spread(0..2000));
     assert!((spread(2000..4000) - 3.0).abs() < 0.15, "{}", spread(2000..4000));
+}
+
+#[test]
+fn a_spread_that_is_negative_is_refused_by_every_filter_and_named() {
+    for (kind, written) in [("std", "0.5*hdop"), ("var", "hdop")] {
+        let text = LEVEL
+            .replace("std = \"0.5*hdop\"", &format!("{kind} = \"{written}\""))
+            .replace("0.1*hdop", "0.1 + 0*hdop");
+        let spec = ModelSpec::parse("m.toml", &text).unwrap();
+        let rows = data(&spec, "y,hdop\n1,2\n2,-4\n");
+        for method in Method::NAMES.iter().filter(|name| **name != "vkf") {
+            let filter = FilterSpec::of(method).unwrap();
+            let ran = rows.run(&spec, &filter, 2, |_, _| {}).unwrap();
+            assert!(ran.is_err(), "{method} takes a {kind} that is negative");
+        }
+        let flaw = spec.noise_flaw(rows.input(1), &rows.steps[1]).unwrap();
+        let value = if kind == "std" { -2 } else { -4 };
+        let said = format!("[measurement_noise] {kind} = {written:?} gives {value} for y");
+        assert!(flaw.starts_with(&said), "{flaw}");
+        assert_eq!(spec.noise_flaw(rows.input(0), &rows.steps[0]), None);
+    }
 }

@@ -4,6 +4,7 @@
 use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::rng::Stream;
+use optfilter::scalar::Scalar;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
 use optfilter_run::{Gaps, Irregular, Session};
 
@@ -270,4 +271,48 @@ fn angles_have_any_whole_turn() {
         "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[angles]\nx = \"grads\"\n[observation]\ny = \"x\"\n",
     );
     assert!(wrong.unwrap_err().message.contains("the length of a whole turn"));
+}
+
+/// A heading that may be anywhere, measured near the cut: particles on both sides of it are close to one another.
+#[test]
+fn particles_of_an_angle_are_averaged_around_the_circle() {
+    let spec = model(
+        "states = [\"h\", \"w\"]\n[dynamics]\nh = \"h + dt*w\"\nw = \"w\"\n[angles]\nh = \"degrees\"\n[observation]\n\
+         y = { equation = \"h\", angle = \"degrees\" }\n[process_noise]\nvar = 1\n[measurement_noise]\nvar = 4\n\
+         [initial]\nmean = [0, 0]\nstd = [120, 1]\n",
+    );
+    let ys = [179.0, -179.0, -178.0, 179.0];
+    let series = Series::new(&ys, 1).unwrap();
+    let problem = spec.problem().unwrap();
+    let many = FilterSpec { particles: Some(3000), ..of(Method::Pf) };
+    let [exact, found] = [of(Method::Ekf), many].map(|filter| {
+        let filter = filter.smoothing(&problem, ys.len()).unwrap();
+        let runner = spec.runner(&filter).unwrap();
+        let smoothed = optfilter_run::smooth(&*runner, &series).unwrap();
+        let mut live = runner.start(runner.default_start()).unwrap();
+        let mut estimate = optfilter_run::Estimate::default();
+        for (k, y) in ys.iter().enumerate() {
+            let step = optfilter::model::Step::even(k as u64 + 1, 1.0);
+            live.step(k > 0, &step, &[], &[*y], &mut estimate).unwrap();
+        }
+        let steps = [optfilter::model::Step::even(5, 1.0)];
+        let ahead = optfilter_run::forecast(&*runner, &mut *live, &steps, &[]).unwrap();
+        let (state, measured) = (ahead.states[0][0], ahead.measurements[0][0]);
+        let mut angles: Vec<f64> = [&smoothed.filtered_means, &smoothed.means]
+            .map(|means| means.chunks(2).map(|x| x[0]).collect::<Vec<_>>())
+            .concat();
+        angles.extend([state.mean, measured.mean]);
+        let mut spreads: Vec<f64> = [&smoothed.filtered_covs, &smoothed.covs]
+            .map(|covs| covs.chunks(4).map(|p| p[0].sqrt()).collect::<Vec<_>>())
+            .concat();
+        spreads.extend([state.std, measured.std]);
+        (angles, spreads)
+    });
+    // After one row of a prior as wide as this, about fifty particles count.
+    for (a, b) in found.0.iter().zip(&exact.0) {
+        assert!(Scalar::wrap(a - b, 360.0).abs() < 1.5, "{:?}\n{:?}", found.0, exact.0);
+    }
+    for (a, b) in found.1.iter().zip(&exact.1) {
+        assert!((a / b - 1.0).abs() < 0.5, "{:?}\n{:?}", found.1, exact.1);
+    }
 }

@@ -238,7 +238,8 @@ impl<M> Problem<M> {
             },
             _ => {
                 let std = self.measurement.as_ref().map_or(1.0, |r| r.variance(i).sqrt());
-                eta + shift * std
+                // What is measured exactly may still be another number.
+                eta + shift * if std > 0.0 { std } else { 1.0 }
             }
         }
     }

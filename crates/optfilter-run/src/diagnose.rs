@@ -54,12 +54,12 @@ pub struct Residuals {
     pub jarque_bera: (f64, f64),
     /// Ljung and Box's statistic over all of `autocorrelations`, and the probability of more.
     pub ljung_box: (f64, f64),
-    /// At lags 1, 2 and so on, up to ten or a fifth of the rows.
+    /// At lags 1, 2 and so on, up to ten or a fifth of the measurements, from measurement to measurement: gaps are stepped over.
     pub autocorrelations: Vec<f64>,
 }
 
 impl Residuals {
-    /// Of a sequence in order; NaN marks what is missing.
+    /// Of a sequence in order; NaN marks what is missing, which lags step over.
     pub fn of(sequence: Sequence, values: &[f64]) -> Self {
         let z: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let n = z.len() as f64;

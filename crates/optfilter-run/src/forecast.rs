@@ -31,6 +31,7 @@ use crate::error::RunError;
 use crate::method::Method;
 use crate::outlook::Outlook;
 use crate::runner::{Estimate, Live, Runner};
+use crate::smooth::mean_direction;
 use nalgebra::{DMatrix, DVector};
 use optfilter::filter::FilterError;
 use optfilter::linalg::psd_factor;
@@ -181,7 +182,7 @@ impl Ahead<'_> {
         weights: &[f64],
         stream: &mut Stream,
     ) -> Result<Both, RunError> {
-        let measured = self.measured(live, mean, states, weights, stream)?;
+        let measured = self.measured(live, states, weights, stream)?;
         let of_state = |i: usize| {
             let angle = self.outlook.state_angle(i);
             let values = states.chunks_exact(self.n).map(|x| near(x[i], mean[i], angle));
@@ -191,11 +192,10 @@ impl Ahead<'_> {
         Ok(((0..self.n).map(of_state).collect(), measured))
     }
 
-    /// One draw of the measurements for each state; angles around that of the mean state.
+    /// One draw of the measurements for each state; angles around the mean direction of what is expected.
     fn measured(
         &self,
         live: &dyn Live,
-        mean: &[f64],
         states: &[f64],
         weights: &[f64],
         stream: &mut Stream,
@@ -203,11 +203,19 @@ impl Ahead<'_> {
         let (mut y, mut means) = (vec![0.0; self.m], vec![0.0; self.m]);
         let mut draws = vec![Vec::with_capacity(weights.len()); self.m];
         let total: f64 = weights.iter().sum();
-        let mut centre = vec![0.0; self.m];
-        live.expected(mean, self.u, self.step, &mut centre);
+        let mut expected = vec![0.0; weights.len() * self.m];
+        for (x, y) in states.chunks_exact(self.n).zip(expected.chunks_exact_mut(self.m)) {
+            live.expected(x, self.u, self.step, y);
+        }
+        let direction = |i: usize| {
+            let values = expected.chunks_exact(self.m).map(|y| y[i]).zip(weights.iter().copied());
+            self.outlook.angle(i).map_or(0.0, |turn| mean_direction(values, turn))
+        };
+        let centre: Vec<f64> = (0..self.m).map(direction).collect();
         let around = |i: usize, y: f64| near(y, centre[i], self.outlook.angle(i));
-        for (x, weight) in states.chunks_exact(self.n).zip(weights) {
-            live.expected(x, self.u, self.step, &mut y);
+        let pairs = states.chunks_exact(self.n).zip(weights).zip(expected.chunks_exact(self.m));
+        for ((x, weight), expected) in pairs {
+            y.copy_from_slice(expected);
             for (i, (mean, y)) in means.iter_mut().zip(&y).enumerate() {
                 *mean += around(i, *y) * weight / total;
             }
@@ -237,8 +245,7 @@ impl Ahead<'_> {
         }
         if !self.outlook.is_gaussian() {
             let points = self.drawn(estimate, stream)?;
-            let measured =
-                self.measured(live, &estimate.mean, &points, &vec![1.0; DRAWS], stream)?;
+            let measured = self.measured(live, &points, &vec![1.0; DRAWS], stream)?;
             return Ok((states, measured));
         }
         // What the filter would make of the expected measurement says how far it expects to be off.

@@ -270,9 +270,7 @@ impl<M> Problem<M> {
             let wrong = |_| {
                 let message = match zero {
                     false => "must be finite, symmetric and positive definite",
-                    true => {
-                        "must be positive here; kf, ekf, iekf and ukf also take measurements without noise"
-                    }
+                    true => NEEDS_NOISE,
                 };
                 SpecError::of("R", message)
             };
@@ -396,7 +394,7 @@ impl<M: RunModel> Problem<M> {
 
 /// Why a filter that divides by R refuses one of zero.
 const NEEDS_NOISE: &str =
-    "must be positive here; kf, ekf, iekf and ukf also take measurements without noise";
+    "must be positive for this filter; kf, ekf, iekf and ukf also take measurements without noise";
 
 fn noise_error(error: NoiseError) -> SpecError {
     match error {

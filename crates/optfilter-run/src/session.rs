@@ -123,6 +123,11 @@ impl Session {
         self.clock.rows()
     }
 
+    /// The step that leads to a next row of that time, which is not taken.
+    pub fn next_step(&self, time: Option<f64>, calendar: bool) -> Option<Step> {
+        self.clock.clone().next(time, calendar).ok().map(|(_, step)| step)
+    }
+
     /// The interval of rows without a time.
     pub fn dt(&self) -> f64 {
         self.clock.dt

@@ -271,7 +271,14 @@ fn particles(
                 }
             }
         }
-        moments(&paths, n, &mut out.means[k * n..][..n], &mut out.covs[k * n * n..][..n * n]);
+        let angle = |i| outlook.state_angle(i);
+        moments(
+            &paths,
+            n,
+            angle,
+            &mut out.means[k * n..][..n],
+            &mut out.covs[k * n * n..][..n * n],
+        );
         watched(watch, k)?;
     }
     Ok(out)
@@ -378,19 +385,64 @@ impl<'a> Parents<'a> {
     }
 }
 
-/// Mean and covariance of equally likely states.
-fn moments(states: &[f64], n: usize, mean: &mut [f64], cov: &mut [f64]) {
+/// Mean and covariance of equally likely states; of angles around their mean direction.
+fn moments(
+    states: &[f64],
+    n: usize,
+    angle: impl Fn(usize) -> Option<f64>,
+    mean: &mut [f64],
+    cov: &mut [f64],
+) {
     let count = (states.len() / n) as f64;
     for state in states.chunks_exact(n) {
         for (m, v) in mean.iter_mut().zip(state) {
             *m += v / count;
         }
     }
+    for (i, m) in mean.iter_mut().enumerate() {
+        if let Some(turn) = angle(i) {
+            let values = || states.chunks_exact(n).map(|state| (state[i], 1.0));
+            let centre = mean_direction(values(), turn);
+            *m = centre + values().map(|(v, _)| (v - centre).wrap(turn)).sum::<f64>() / count;
+        }
+    }
+    let deviation = |state: &[f64], i: usize| {
+        let plain = state[i] - mean[i];
+        angle(i).map_or(plain, |turn| plain.wrap(turn))
+    };
     for state in states.chunks_exact(n) {
         for j in 0..n {
             for i in 0..n {
-                cov[j * n + i] += (state[i] - mean[i]) * (state[j] - mean[j]) / count;
+                cov[j * n + i] += deviation(state, i) * deviation(state, j) / count;
             }
         }
+    }
+}
+
+/// arg sum w exp(i x) of angles and their weights, in the unit of their turn.
+pub(crate) fn mean_direction(angles: impl Iterator<Item = (f64, f64)>, turn: f64) -> f64 {
+    let radians = std::f64::consts::TAU / turn;
+    let add = |(sin, cos), (v, weight): (f64, f64)| {
+        let at = v * radians;
+        (sin + weight * Scalar::sin(at), cos + weight * Scalar::cos(at))
+    };
+    let (sin, cos): (f64, f64) = angles.fold((0.0, 0.0), add);
+    Scalar::atan2(sin, cos) / radians
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moments;
+
+    #[test]
+    fn angles_are_averaged_around_their_direction() {
+        // 178, -179 and -176 degrees, with numbers beside them.
+        let states = [178.0, 1.0, -179.0, 2.0, -176.0 + 720.0, 3.0];
+        let turn = |i| (i == 0).then_some(360.0);
+        let (mut mean, mut cov) = ([0.0; 2], [0.0; 4]);
+        moments(&states, 2, turn, &mut mean, &mut cov);
+        assert!((mean[0] + 179.0).abs() < 1e-12 && (mean[1] - 2.0).abs() < 1e-15, "{mean:?}");
+        let expected = [6.0, 2.0, 2.0, 2.0 / 3.0];
+        assert!(cov.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{cov:?}");
     }
 }

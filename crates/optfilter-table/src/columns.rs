@@ -93,6 +93,8 @@ pub struct Rows {
     pub labels: Vec<String>,
     /// Which table they are of, where several are read one after the other.
     pub table: usize,
+    /// The same of each row, where rows of several tables are read side by side; else empty.
+    tables: Vec<usize>,
     numbers: HashMap<String, usize>,
 }
 
@@ -104,6 +106,12 @@ impl Rows {
         self.lines.clear();
         self.time_text.clear();
         self.time_ends.clear();
+        self.tables.clear();
+    }
+
+    /// Which table a row is of.
+    pub fn table_of(&self, row: usize) -> usize {
+        self.tables.get(row).copied().unwrap_or(self.table)
     }
 
     /// The time cell of a row as it was written.
@@ -119,8 +127,15 @@ impl Rows {
         self.numbers.clear();
     }
 
-    /// Appends a row of a table with times.
-    pub fn push_row(&mut self, values: &[f64], time_text: &[u8], line: u64, calendar: bool) {
+    /// Appends a row of one of several tables with times: whether these are of the calendar, and the number of the table.
+    pub fn push_row(
+        &mut self,
+        values: &[f64],
+        time_text: &[u8],
+        line: u64,
+        (calendar, table): (bool, usize),
+    ) {
+        self.tables.push(table);
         self.values.extend_from_slice(values);
         self.rows += 1;
         self.lines.push(line);

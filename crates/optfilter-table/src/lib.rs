@@ -35,6 +35,6 @@ pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is
 pub use error::TableError;
 pub use foreign::foreign;
 pub use names::closest;
-pub use read::TableReader;
+pub use read::{Begun, TableReader};
 pub use source::{Source, TextBounds};
 pub use write::TableWriter;

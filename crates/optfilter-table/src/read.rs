@@ -26,43 +26,35 @@ enum ReaderKind {
     Parquet(parquet::ParquetReader),
 }
 
-impl TableReader {
-    /// Starts reading: takes the header and finds the columns, which `choose` names after seeing it.
-    pub fn open(
-        source: Source,
-        format: Format,
-        choose: impl FnOnce(&[String]) -> Vec<Wanted>,
-    ) -> Result<Self, TableError> {
-        let mut width = 0;
-        let choose = |columns: &[String]| {
-            let wanted = find(columns, choose(columns))?;
-            width = wanted.len();
-            Ok::<_, TableError>(wanted)
-        };
+/// A table whose header has been read, and nothing else: of a pipe that can be done once only.
+pub struct Begun {
+    kind: ReaderKind,
+    columns: Vec<String>,
+}
+
+impl Begun {
+    /// Reads the header.
+    pub fn open(source: Source, format: Format) -> Result<Self, TableError> {
         let (kind, columns) = match format {
             Format::Csv | Format::Tsv => {
-                let mut reader = csv::CsvReader::new(source, format)?;
+                let reader = csv::CsvReader::new(source, format)?;
                 let columns = reader.header().to_vec();
-                reader.choose(choose(&columns)?);
                 (ReaderKind::Csv(Box::new(reader)), columns)
             }
             Format::JsonLines => {
-                let mut reader = json::JsonReader::new(source)?;
+                let reader = json::JsonReader::new(source)?;
                 let columns = reader.header().to_vec();
-                reader.choose(choose(&columns)?.into_iter().map(|(_, wanted)| wanted).collect());
                 (ReaderKind::Json(reader), columns)
             }
             Format::Npz | Format::Npy => {
-                let mut reader = ArrayReader::new(source, format == Format::Npz)?;
+                let reader = ArrayReader::new(source, format == Format::Npz)?;
                 let columns = reader.header().to_vec();
-                reader.choose(choose(&columns)?)?;
                 (ReaderKind::Arrays(reader), columns)
             }
             #[cfg(feature = "parquet")]
             Format::Parquet => {
-                let mut reader = parquet::ParquetReader::new(source)?;
+                let reader = parquet::ParquetReader::new(source)?;
                 let columns = reader.header();
-                reader.choose(choose(&columns)?)?;
                 (ReaderKind::Parquet(reader), columns)
             }
             #[cfg(not(feature = "parquet"))]
@@ -72,7 +64,43 @@ impl TableReader {
                 return Err(TableError::Unsupported { message });
             }
         };
-        Ok(Self { kind, columns, width })
+        Ok(Self { kind, columns })
+    }
+
+    /// Every column of the table.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Goes on with the columns that are wanted.
+    pub fn choose(self, wanted: Vec<Wanted>) -> Result<TableReader, TableError> {
+        let Self { mut kind, columns } = self;
+        let wanted = find(&columns, wanted)?;
+        let width = wanted.len();
+        match &mut kind {
+            ReaderKind::Csv(reader) => reader.choose(wanted),
+            ReaderKind::Json(reader) => {
+                reader.choose(wanted.into_iter().map(|(_, wanted)| wanted).collect());
+            }
+            ReaderKind::Arrays(reader) => reader.choose(wanted)?,
+            #[cfg(feature = "parquet")]
+            ReaderKind::Parquet(reader) => reader.choose(wanted)?,
+        }
+        Ok(TableReader { kind, columns, width })
+    }
+}
+
+impl TableReader {
+    /// Starts reading: takes the header and finds the columns, which `choose` names after seeing it. [`Begun`] is the same in
+    /// two steps.
+    pub fn open(
+        source: Source,
+        format: Format,
+        choose: impl FnOnce(&[String]) -> Vec<Wanted>,
+    ) -> Result<Self, TableError> {
+        let begun = Begun::open(source, format)?;
+        let wanted = choose(begun.columns());
+        begun.choose(wanted)
     }
 
     /// Says how times are written, before the first row is read.

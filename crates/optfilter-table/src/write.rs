@@ -140,7 +140,7 @@ impl TableWriter {
                 (OutputColumn::Label(_), _) => {
                     let name = label(labels, value).as_bytes();
                     match json {
-                        true => push_json(&mut self.buffer, name),
+                        true => push_json_name(&mut self.buffer, name),
                         false => push_quoted(&mut self.buffer, name, delimiter),
                     }
                 }
@@ -234,12 +234,32 @@ fn push_quoted(out: &mut Vec<u8>, text: &[u8], delimiter: u8) {
     out.push(b'"');
 }
 
-/// A time or a name as JSON: as it is if that is a JSON number, else as a string.
+/// A name as JSON: a number only where every reader prints that number as the name again, so that 1 and 1.0 stay two names.
+fn push_json_name(out: &mut Vec<u8>, text: &[u8]) {
+    // Up to 2^53, beyond which readers round.
+    let exact = |v: f64| v.abs() < 9_007_199_254_740_992.0;
+    let number = std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok());
+    let mut printed = Vec::new();
+    if let Some(value) = number.filter(|v| exact(*v) && !(*v == 0.0 && v.is_sign_negative())) {
+        push_number(&mut printed, value);
+    }
+    // Readers differ in how they print exponents.
+    match printed == text && !text.contains(&b'e') {
+        true => out.extend_from_slice(text),
+        false => push_json_text(out, text),
+    }
+}
+
+/// A time as JSON: as it is if that is a JSON number, else as a string.
 fn push_json(out: &mut Vec<u8>, text: &[u8]) {
     if serde_json::from_slice::<serde_json::Number>(text).is_ok() {
         out.extend_from_slice(text);
     } else {
-        let text = String::from_utf8_lossy(text);
-        out.extend_from_slice(serde_json::Value::from(text.as_ref()).to_string().as_bytes());
+        push_json_text(out, text);
     }
+}
+
+fn push_json_text(out: &mut Vec<u8>, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    out.extend_from_slice(serde_json::Value::from(text.as_ref()).to_string().as_bytes());
 }

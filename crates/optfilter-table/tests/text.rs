@@ -286,3 +286,49 @@ fn times_may_be_written_by_a_pattern_or_count_from_1970() {
     let (rows, _) = open(b"t,y\n1794747845250,1\n", milliseconds);
     assert_eq!((rows.values, rows.calendar), (vec![1_794_747_845.25, 1.0], true));
 }
+
+/// A reader that turns 1 and 1.0 into one number must not find them as numbers.
+#[test]
+fn names_that_look_like_numbers_stay_apart_in_json() {
+    let names = [
+        "1",
+        "1.0",
+        "1e3",
+        "1000",
+        "-0",
+        "0",
+        "12345678901234567890",
+        "-2.5",
+        "007",
+        "1e15",
+        "0.1",
+    ];
+    let columns = vec![OutputColumn::Label("who".into())];
+    let out = Shared::default();
+    let mut writer =
+        TableWriter::new(Box::new(out.clone()), Format::JsonLines, columns, false).unwrap();
+    let labels = names.map(str::to_owned);
+    for number in 0..names.len() {
+        writer.labelled_row(&[number as f64], None, &labels).unwrap();
+    }
+    writer.finish().unwrap();
+    let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+    let found: Vec<&str> = text
+        .lines()
+        .map(|line| line.strip_prefix("{\"who\":").unwrap().strip_suffix('}').unwrap())
+        .collect();
+    let expected = [
+        "1",
+        "\"1.0\"",
+        "\"1e3\"",
+        "1000",
+        "\"-0\"",
+        "0",
+        "\"12345678901234567890\"",
+        "-2.5",
+        "\"007\"",
+        "\"1e15\"",
+        "0.1",
+    ];
+    assert_eq!(found, expected);
+}

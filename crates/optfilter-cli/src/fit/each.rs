@@ -32,13 +32,15 @@ pub(super) fn run(
         .par_iter()
         .map(|series| {
             let found = fit(spec, filter, std::slice::from_ref(&series.data), options);
-            let found = found.map_err(|e| failure(e, &|_| format!("series {:?}", series.key)));
+            let here = std::slice::from_ref(series);
+            let found = found.map_err(|e| failure(e, here, (spec, filter)));
             Each { name: &series.key, rows: series.data.len(), found }
         })
         .collect();
     let Some(names) = all.iter().find_map(|each| each.found.as_ref().ok()).map(names) else {
         // What no series can be fitted with is said once.
-        let failed = all.into_iter().find_map(|each| each.found.err());
+        let measured = all.into_iter().zip(series).filter(|(_, series)| series.is_measured());
+        let failed = measured.into_iter().find_map(|(each, _)| each.found.err());
         return Err(failed.unwrap_or_else(|| Failure::data("there is no series to fit")));
     };
     if args.json {

@@ -7,6 +7,7 @@ use crate::feed;
 use crate::files;
 use crate::reading::SeriesFlags;
 use crate::whole::Whole;
+use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
     Criterion, Fit, FitError, Options, check_independent, fit, free, with_estimates,
 };
@@ -86,18 +87,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         files::check_outputs(&inputs, &[("--out", out)])?;
     }
     let source = args.series.source(&tables, filter.predict_first());
-    let (series, silent): (Vec<Whole>, Vec<Whole>) =
-        source.read(&spec)?.into_iter().partition(Whole::is_measured);
-    for Whole { key, .. } in &silent {
-        files::remark(&format!("note: series {key:?} has no measurement and is left out"));
-    }
+    let series = source.read(&spec)?;
     let options = Options { free: args.free.clone(), starts: args.starts.into(), seed: args.seed };
     if args.each {
         return each::run(&args, &spec, &filter, &series, &options);
     }
+    let (series, silent): (Vec<Whole>, Vec<Whole>) =
+        series.into_iter().partition(Whole::is_measured);
+    for Whole { key, .. } in &silent {
+        files::remark(&format!("note: series {key:?} has no measurement and is left out"));
+    }
     let data: Vec<Dataset> = series.iter().map(|series| series.data.clone()).collect();
-    let found = fit(&spec, &filter, &data, &options)
-        .map_err(|e| failure(e, &|at| name(&series, &tables, at)))?;
+    let found =
+        fit(&spec, &filter, &data, &options).map_err(|e| failure(e, &series, (&spec, &filter)))?;
     let saved = save.map_or(Ok(()), |path| {
         let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
         files::replace_atomically(path, after.as_bytes())
@@ -114,22 +116,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::print(&out).and(saved)
 }
 
-/// What a series is called in messages.
-fn name(series: &[Whole], tables: &[PathBuf], at: usize) -> String {
-    match series.get(at).map(|series| series.key.as_str()) {
-        Some(key) if !key.is_empty() => format!("series {key:?}"),
-        _ => tables.first().map_or_else(String::new, |path| files::display(path)),
-    }
-}
-
 /// In the words of the command line.
-fn failure(error: FitError, name: &dyn Fn(usize) -> String) -> Failure {
+fn failure(
+    error: FitError,
+    series: &[Whole],
+    (spec, filter): (&ModelSpec, &FilterSpec),
+) -> Failure {
     match error {
         FitError::Spec(error) => error.into(),
         FitError::Free(error) => Failure::usage(error),
-        FitError::Filter { series, error } => {
-            let help = "start the model from other values, or try another --method";
-            Failure { code: 4, message: format!("{}: {error}; {help}", name(series)) }
+        FitError::Filter { series: at, error } => match series.get(at) {
+            None => Failure { code: 4, message: error.to_string() },
+            Some(series) => {
+                let Failure { code, message } = series.failure(spec, filter, error.into());
+                let help = if code == 4 { ", or start the model from other values" } else { "" };
+                Failure { code, message: format!("{message}{help}") }
+            }
+        },
+        FitError::Empty { series: at } => {
+            let key = series.get(at).map_or("", |series| series.key.as_str());
+            Failure::data("there is no measurement").of_series(key)
         }
         other => Failure::data(other),
     }

@@ -1,6 +1,7 @@
 //! What a run needs, and what it keeps.
 
 use super::tally::Tally;
+use crate::failure::Failure;
 use crate::{feed, files};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
@@ -22,6 +23,8 @@ pub(super) struct Saved {
     pub(super) fingerprint: u64,
     pub(super) tally: Tally,
     pub(super) output_len: u64,
+    /// The sizes of the tables in bytes when the run began, where their rows are put in order together.
+    pub(super) sizes: Vec<u64>,
     /// Rows that wait for what comes after them.
     pub(super) waiting: Waiting,
     /// Every series; without several there is one without a name.
@@ -69,6 +72,38 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The sizes of the tables in bytes, where rows of all are put in order, so that a row that is added changes the places of
+    /// those after it; else empty.
+    pub(super) fn sizes(&self) -> Result<Vec<u64>, Failure> {
+        if self.checkpoint.is_none() || (self.tables.len() < 2 && self.late == 0.0) {
+            return Ok(Vec::new());
+        }
+        let size = |path: &PathBuf| match std::fs::metadata(path).ok().filter(|m| m.is_file()) {
+            Some(known) => Ok(known.len()),
+            None => Err(Failure::usage(format!(
+                "--checkpoint: {} is no file, and a stream cannot be gone on with where rows wait for others (--late, several tables)",
+                files::display(path)
+            ))),
+        };
+        self.tables.iter().map(size).collect()
+    }
+
+    /// Refuses to go on where tables are no longer what they were, as rows would be lost or taken twice. Of tables that are read one
+    /// after the other the last may have grown.
+    pub(super) fn check_sizes(&self, before: &[u64], now: &[u64]) -> Result<(), Failure> {
+        let in_turn = self.late == 0.0 && (self.by || self.layout.by.is_some());
+        let fixed = if in_turn { now.len().saturating_sub(1) } else { now.len() };
+        let pairs = self.tables.iter().zip(before.iter().zip(now)).take(fixed);
+        match pairs.into_iter().find(|(_, (before, now))| before != now) {
+            None => Ok(()),
+            Some((path, _)) => Err(Failure::data(format!(
+                "{} has changed since the checkpoint was begun; where rows of several tables, or rows that come late, are put in order \
+                 the run cannot go on without losing some: remove the checkpoint to start afresh",
+                files::display(path)
+            ))),
+        }
+    }
+
     /// The first table, which is the only one of a stream.
     pub(super) fn first(&self) -> &Path {
         self.tables.first().map_or(Path::new("-"), PathBuf::as_path)
@@ -82,6 +117,9 @@ pub(super) fn fingerprint(job: &Job<'_>) -> u64 {
     // Rows are counted over all tables, so that these must be the same in the same order.
     if job.tables.len() > 1 {
         text.push_str(&format!("{:?}", feed::labels(job.tables)));
+    }
+    if job.late > 0.0 {
+        text.push_str(&format!("late {}", job.late));
     }
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)

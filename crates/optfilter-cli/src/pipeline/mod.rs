@@ -85,6 +85,7 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
             "{name} was made with another model or other flags; remove it to start afresh"
         )));
     }
+    job.check_sizes(&saved.sizes, &job.sizes()?)?;
     worker.restore(&saved).map_err(|e| Failure::other(format!("{name}: {}", e.message)))?;
     Ok(Some(saved))
 }

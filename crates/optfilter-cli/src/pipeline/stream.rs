@@ -19,7 +19,7 @@ pub const GLANCE: Duration = Duration::from_millis(50);
 
 /// What goes from the filter to the writer.
 enum Message {
-    Rows(Rows, Vec<f64>),
+    Rows(Box<(Rows, Vec<f64>)>),
     Mark(Box<Saved>),
     /// The states of the last window.
     Rest(Vec<f64>),
@@ -104,7 +104,8 @@ fn write_all(
 ) -> Result<(), Failure> {
     for message in from {
         match message {
-            Message::Rows(batch, results) => {
+            Message::Rows(both) => {
+                let (batch, results) = *both;
                 sink.rows(&batch, &results)?;
                 let _ = spare.try_send((batch, results));
             }
@@ -150,7 +151,8 @@ fn filter_all(
         };
         results.clear();
         let taken = worker.take(&batch, &mut results);
-        results_to.send(Message::Rows(batch, results)).map_err(|_| stopped())?;
+        let both = Box::new((batch, results));
+        results_to.send(Message::Rows(both)).map_err(|_| stopped())?;
         if let Err(failure) = taken {
             end = Err(failure);
             break;

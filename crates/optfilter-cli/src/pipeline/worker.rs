@@ -37,10 +37,14 @@ pub(super) struct Worker<'a> {
     pub(super) tally: Tally,
     full: bool,
     lagged: bool,
+    /// The column that names the series, for messages.
+    by: Option<String>,
     pub(super) plot: Option<StripChart>,
     /// The names of the tables, for messages.
     table_names: Vec<String>,
     pub(super) fingerprint: u64,
+    /// Of the tables, as a checkpoint keeps them.
+    sizes: Vec<u64>,
     /// Whether the run should end.
     pub(super) stop: Arc<AtomicBool>,
     row: Vec<f64>,
@@ -62,9 +66,11 @@ impl<'a> Worker<'a> {
             tally: Tally::new(spec),
             full: job.full,
             lagged: job.lagged,
+            by: job.layout.by.clone().filter(|_| job.by),
             plot: chart(job)?,
             table_names: job.tables.iter().map(|path| files::display(path)).collect(),
             fingerprint: fingerprint(job),
+            sizes: job.sizes()?,
             stop: interrupt::flag(),
             row: Vec::new(),
         };
@@ -130,8 +136,8 @@ impl<'a> Worker<'a> {
             let step = match track.session.take(time, batch.calendar, u, y) {
                 Ok(step) => step,
                 Err(error) => {
-                    let first_time = track.first_time;
-                    return Err(self.failure(batch, row, error, first_time));
+                    let u = u.to_vec();
+                    return Err(self.failure(batch, row, place, &u, error));
                 }
             };
             if step.index == 1 {
@@ -165,19 +171,31 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn failure(&self, batch: &Rows, row: usize, error: SessionError, first_time: f64) -> Failure {
+    fn failure(
+        &self,
+        batch: &Rows,
+        row: usize,
+        place: usize,
+        u: &[f64],
+        error: SessionError,
+    ) -> Failure {
+        let track = &self.tracks[place];
         let line = batch.lines.get(row).copied().unwrap_or(0);
-        let file = self.table_names.get(batch.table).map_or("", String::as_str);
-        match error {
+        let file = self.table_names.get(batch.table_of(row)).map_or("", String::as_str);
+        let failure = match error {
             SessionError::Backwards(before, after) => {
                 let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
-                files::backwards(file, line, [first_time, before, after], unit)
+                let times = [track.first_time, before, after];
+                files::backwards(file, line, times, unit, self.by.as_deref())
             }
             SessionError::Filter(error) => {
-                let place = Place { file, line, spec: self.spec, filter: self.filter };
-                Failure::filter(&place, &error)
+                let time = self.layout.split(batch, row).0;
+                let row = track.session.next_step(time, batch.calendar).map(|step| (u, step));
+                let at = Place { file, line, spec: self.spec, filter: self.filter, row };
+                Failure::filter(&at, &error)
             }
-        }
+        };
+        failure.of_series(self.keys.names().get(place).map_or("", String::as_str))
     }
 
     /// What a checkpoint at this row holds; the writer adds how much has been written.
@@ -186,6 +204,7 @@ impl<'a> Worker<'a> {
             fingerprint: self.fingerprint,
             tally: self.tally.clone(),
             output_len: 0,
+            sizes: self.sizes.clone(),
             waiting: Waiting::new(),
             tracks: self.saved_tracks()?,
         })

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     let filter = asked.filter.smoothing(&spec.problem()?, lag + 1)?;
     let runner = spec.runner(&filter)?;
     Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
-    let layout = tables.layout(spec, &asked.tables);
+    let layout = tables.layout(spec, &asked.tables)?;
     let by = tables.series.by.is_some();
     let feed = Feed::open(&asked.tables, tables.format(), spec, &layout, by, &[], 0.0)?;
     let results = Results::create(&tables.out, asked.out_format, columns(args, spec, &layout))?;
@@ -44,16 +44,22 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
         names,
         lag,
         both: args.both,
+        by: tables.series.by.as_deref(),
         keys: Keys::default(),
         tracks: Vec::new(),
         results,
         rows: 0,
+        measured: false,
         sums: [vec![0.0; spec.states.len()], vec![0.0; spec.states.len()]],
     };
     let end = stream.take_all(feed, args.follow);
     // What waits is written however the stream ended.
     stream.rest()?;
-    let Stream { results, rows, sums, tracks, .. } = stream;
+    let Stream { results, rows, measured, sums, tracks, .. } = stream;
+    if end.is_ok() {
+        let name = asked.tables.first().map_or_else(String::new, |path| files::display(path));
+        whole::check_measured(&name, spec, rows, measured)?;
+    }
     results.finish()?;
     end?;
     let stds = sums.map(|sums| sums.iter().map(|sum| sum / rows as f64).collect());
@@ -83,10 +89,14 @@ struct Stream<'a> {
     names: Vec<String>,
     lag: usize,
     both: bool,
+    /// The column that names the series, for messages.
+    by: Option<&'a str>,
     keys: Keys,
     tracks: Vec<Track>,
     results: Results,
     rows: usize,
+    /// Whether any row has a measurement.
+    measured: bool,
     /// Of standard deviations, smoothed and filtered.
     sums: [Vec<f64>; 2],
 }
@@ -135,11 +145,15 @@ impl Stream<'_> {
                 self.tracks.push(Track { session, lag, held, times, first_time });
             }
             let track = &mut self.tracks[place];
+            self.measured |= y.iter().any(|y| !y.is_nan());
             let u = track.held.fill(u, y);
             let taken = track.session.take(time, batch.calendar, u, y);
             let step = match taken {
                 Ok(step) => step,
-                Err(error) => return Err(self.failure(batch, row, place, error)),
+                Err(error) => {
+                    let u = u.to_vec();
+                    return Err(self.failure(batch, row, place, &u, error));
+                }
             };
             let text = batch.time_text(row).map(<[u8]>::to_vec);
             track.times.push_back((time.unwrap_or(step.time), text));
@@ -148,7 +162,8 @@ impl Stream<'_> {
                 Ok(Some(late)) => self.write(place, &late)?,
                 Err(RunError::Spec(error)) => return Err(error.into()),
                 Err(RunError::Filter(error)) => {
-                    return Err(self.failure(batch, row, place, SessionError::Filter(error)));
+                    let (u, error) = (u.to_vec(), SessionError::Filter(error));
+                    return Err(self.failure(batch, row, place, &u, error));
                 }
             }
         }
@@ -187,16 +202,28 @@ impl Stream<'_> {
         Ok(())
     }
 
-    fn failure(&self, batch: &Rows, row: usize, place: usize, error: SessionError) -> Failure {
+    fn failure(
+        &self,
+        batch: &Rows,
+        row: usize,
+        place: usize,
+        u: &[f64],
+        error: SessionError,
+    ) -> Failure {
+        let track = &self.tracks[place];
         let line = batch.lines.get(row).copied().unwrap_or(0);
-        let file = self.names.get(batch.table).map_or("", String::as_str);
+        let file = self.names.get(batch.table_of(row)).map_or("", String::as_str);
         let failure = match error {
             SessionError::Backwards(before, after) => {
                 let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
-                files::backwards(file, line, [self.tracks[place].first_time, before, after], unit)
+                let times = [track.first_time, before, after];
+                files::backwards(file, line, times, unit, self.by)
             }
             SessionError::Filter(error) => {
-                Failure::filter(&Place { file, line, spec: self.spec, filter: self.filter }, &error)
+                let time = self.layout.split(batch, row).0;
+                let row = track.session.next_step(time, batch.calendar).map(|step| (u, step));
+                let at = Place { file, line, spec: self.spec, filter: self.filter, row };
+                Failure::filter(&at, &error)
             }
         };
         failure.of_series(self.keys.names().get(place).map_or("", String::as_str))

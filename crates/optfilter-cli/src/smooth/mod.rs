@@ -71,7 +71,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         // A window as long as the series is another filter for every length.
         let filter = asked.filter.smoothing(&spec.problem()?, series.data.len())?;
         let runner = if filter == first { runner.clone() } else { spec.runner(&filter)? };
-        let failed = |error| series.failure(spec, &filter, error).of_series(&series.key);
+        let failed = |error| series.failure(spec, &filter, error);
         let watch = Watch { stride: 64, stop: &whole::asked_to_end };
         let data = series.data.series(spec, &filter).map_err(|e| failed(e.into()))?;
         let smoothed =

@@ -46,6 +46,7 @@ pub(crate) use settings::{edit_table, replace_table};
 use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::{Ast, Field};
 pub use optfilter::model::Integrator;
+use optfilter::model::Step;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
 use optfilter_table::TimeStyle;
 
@@ -205,6 +206,31 @@ impl ModelSpec {
     /// The column of an input or observation.
     pub fn column<'a>(&'a self, name: &'a str) -> &'a str {
         self.columns.iter().find(|(n, _)| n == name).map_or(name, |(_, column)| column)
+    }
+
+    /// What is wrong with the expressions of noise in a row, in words; `None` where all are spreads.
+    pub fn noise_flaw(&self, u: &[f64], step: &Step) -> Option<String> {
+        if self.process_laws.is_empty() && self.measurement_laws.is_empty() {
+            return None;
+        }
+        let (measured, at, value) = self.compile().broken_law(u, step)?;
+        let (table, laws, names) = match measured {
+            false => ("process_noise", &self.process_laws, &self.states),
+            true => ("measurement_noise", &self.measurement_laws, &self.observations),
+        };
+        let law = laws.get(at)?;
+        let (kind, of) = (if law.squared { "var" } else { "std" }, names.get(law.place)?);
+        let text = &law.equation.text;
+        Some(format!(
+            "[{table}] {kind} = {text:?} gives {value} for {of}; a spread is a finite number that is not negative"
+        ))
+    }
+
+    /// Whether an equation of the states or observations reads an input, and not noise alone.
+    pub fn is_read(&self, input: &str) -> bool {
+        let named = self.definitions.iter().map(|(_, equation)| equation);
+        let mut all = named.chain(&self.dynamics).chain(&self.observation);
+        all.any(|equation| equation.ast.names().contains(&input))
     }
 
     /// The names of the built-in systems with their titles.

@@ -109,6 +109,13 @@ impl Reader {
                 let error = self.at(&value.at, message);
                 return Err(error.help(format!("did you mean `{near}`?")));
             }
+            if let Some(near) = closest(name, states.iter().map(String::as_str)) {
+                let message = format!(
+                    "unknown name `{name}`; it looks like the state `{near}`, which noise cannot depend on"
+                );
+                let help = "noise may depend on t, dt, k, inputs and columns of the table; a column of such a name stands in [inputs]";
+                return Err(self.at(&value.at, message).help(help));
+            }
             self.check_name(name, &value.at)?;
             inputs.push((name.to_owned(), Missing::Hold));
         }

@@ -6,6 +6,8 @@ use crate::file::{Missing, ModelSpec};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Held {
     rules: Vec<Missing>,
+    /// Which of them no equation but a law of noise reads.
+    of_noise: Vec<bool>,
     last: Vec<f64>,
     row: Vec<f64>,
 }
@@ -14,11 +16,12 @@ impl Held {
     /// Before the first row.
     pub fn new(spec: &ModelSpec) -> Self {
         let last = vec![f64::NAN; spec.inputs.len()];
-        Self { rules: spec.missing_inputs.clone(), row: last.clone(), last }
+        let of_noise = spec.inputs.iter().map(|input| !spec.is_read(input)).collect();
+        Self { rules: spec.missing_inputs.clone(), of_noise, row: last.clone(), last }
     }
 
-    /// The inputs of the next row. What is missing has its last value, if it may; it stays NaN, which no filter takes,
-    /// where there is none and something is measured. While nothing is measured either, it is 1: noise alone may read it.
+    /// The inputs of the next row. What is missing has its last value, if it may; where there is none it stays NaN, which
+    /// no filter takes. While nothing is measured, an input that noise alone reads is 1 until it is known.
     #[inline]
     pub fn fill(&mut self, u: &[f64], y: &[f64]) -> &[f64] {
         for ((last, v), rule) in self.last.iter_mut().zip(u).zip(&self.rules) {
@@ -28,8 +31,9 @@ impl Held {
         }
         self.row.copy_from_slice(&self.last);
         if y.iter().all(|y| y.is_nan()) {
-            for (v, rule) in self.row.iter_mut().zip(&self.rules) {
-                if v.is_nan() && *rule != Missing::Refuse {
+            let held = self.row.iter_mut().zip(&self.rules).zip(&self.of_noise);
+            for ((v, rule), of_noise) in held {
+                if v.is_nan() && *rule != Missing::Refuse && *of_noise {
                     *v = 1.0;
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! predict   (resample if due)   x_i <- f(x_i) + q_i,   q_i ~ N(0, Q)
-//! update    ln w_i <- ln w_i - loss(y, h(x_i)),  normalised;   estimate = sum w_i x_i
+//! update    ln w_i <- ln w_i - loss(y, h(x_i)),  normalised;   estimate = sum w_i x_i, of angles around their mean direction
 //! ```
 //!
 //! The log-likelihood of a measurement is ln sum w_i p(y | x_i) with the weights before it. Resampling
@@ -134,6 +134,7 @@ where
             || self.move_all(&belief.values, parents.as_deref(), &mut values, &factor, u, step),
         );
         let mut next = belief.moved_to(values, stream, parents.is_some());
+        next.turns = self.turns();
         if !all_sane && !next.drop_lost() {
             let quantity = "every particle";
             return Err(FilterError::Diverged { index: step.index, quantity, last_good: vec![] });
@@ -158,6 +159,7 @@ where
             || self.weigh(belief, &mut log_weights, y, u, step, observed),
         );
         let mut next = belief.weighed(log_weights);
+        next.turns = self.turns();
         let total = next.normalize();
         // Particles that a start or a checkpoint put where nothing is measured.
         let sound = all_sane || next.drop_lost();
@@ -196,6 +198,13 @@ impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
+    /// How long a whole turn of each state is, 0 for one that is no angle; empty where none is.
+    fn turns(&self) -> alloc::vec::Vec<f64> {
+        let (model, n) = (&self.model, self.model.state_dim().value());
+        let turn = |i| if model.is_state_angle(i) { model.state_turn(i) } else { 0.0 };
+        if (0..n).any(|i| model.is_state_angle(i)) { (0..n).map(turn).collect() } else { vec![] }
+    }
+
     /// The factors on the likelihood's scale in a row.
     #[inline(always)]
     fn stretch(&self, u: &[f64], step: &Step) -> Option<OVector<f64, M::Output>> {
@@ -294,7 +303,8 @@ where
         let mut eta = OVector::<Lanes<LANES>, M::Output>::from_element_generic(m, U1, zero);
         let (mut measured, mut expected) = (eta.clone(), eta.clone());
         let (mut variances, mut own_sums, mut own) = (eta.clone(), eta.clone(), false);
-        // Deviations from the first particle's h keep the second moments free of cancellation.
+        // Deviations from the first particle's h keep the second moments free of cancellation; those of angles are taken from
+        // their mean direction, so that no particle is on the wrong side of the circle.
         let mut origin = OVector::<f64, M::Output>::zeros_generic(m, U1);
         let mut sums = eta.clone();
         let mut squares =
@@ -311,6 +321,10 @@ where
             };
             self.losses(&etas, y)
         });
+        let turned = (0..m.value()).any(|i| self.model.is_angle(i));
+        if turned {
+            self.directions(belief, many.as_deref(), u, step, &mut origin);
+        }
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
@@ -338,7 +352,7 @@ where
                 }
             }
             for i in 0..m.value() {
-                if g == 0 {
+                if g == 0 && !self.model.is_angle(i) {
                     origin[i] = expected[i].0[0];
                 }
                 measured[i] = Lanes([y[i]; LANES]);
@@ -389,6 +403,43 @@ where
         }
         let own = own.then(|| own_sums.map(|v| total(&v)));
         (SeenMoments { mean, cov, own }, all_sane)
+    }
+
+    /// The mean direction of each expected measurement that is an angle: arg sum w exp(i h).
+    fn directions(
+        &self,
+        belief: &ParticleBelief<M::State>,
+        many: Option<&[f64]>,
+        u: &[f64],
+        step: &Step,
+        out: &mut OVector<f64, M::Output>,
+    ) {
+        let (n, m) = (self.model.state_dim(), self.model.output_dim());
+        let zero = Lanes([0.0; LANES]);
+        let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
+        let mut eta = OVector::<Lanes<LANES>, M::Output>::from_element_generic(m, U1, zero);
+        let (mut sin, mut cos) = (out.clone(), out.clone());
+        for g in 0..belief.weights.len() / LANES {
+            for i in 0..n.value() {
+                x[i] = load(&belief.values, g * n.value() + i);
+            }
+            match many {
+                Some(many) => fill_lanes(many, g, eta.as_mut_slice()),
+                None => self.model.observe(x.as_slice(), u, step, eta.as_mut_slice()),
+            }
+            self.likelihood.expect(eta.as_mut_slice());
+            let weights = load(&belief.weights, g);
+            for i in (0..m.value()).filter(|&i| self.model.is_angle(i)) {
+                let radians = core::f64::consts::TAU / self.model.turn(i);
+                for (h, weight) in eta[i].0.iter().zip(weights.0).filter(|(h, _)| h.is_finite()) {
+                    sin[i] += weight * Scalar::sin(h * radians);
+                    cos[i] += weight * Scalar::cos(h * radians);
+                }
+            }
+        }
+        for i in (0..m.value()).filter(|&i| self.model.is_angle(i)) {
+            out[i] = Scalar::atan2(sin[i], cos[i]) * self.model.turn(i) / core::f64::consts::TAU;
+        }
     }
 
     /// The innovation with its covariance Cov(h) + R, where R is the likelihood's own if it has one.

@@ -26,8 +26,8 @@ pub(super) const LANES: usize = 16;
 
 /// Weighted samples of the state, and the stream of their random numbers.
 ///
-/// Means and covariances are those of the numbers as they are: a state that is an angle and wraps inside its
-/// own dynamics should be averaged by the caller, from the particles.
+/// Means and covariances are those of the numbers as they are, but for states that are angles: theirs are taken around the
+/// mean direction, from deviations of no more than half a turn. Which states are angles, the filter's model says with the first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct ParticleBelief<N: Dim> {
@@ -44,6 +44,8 @@ pub struct ParticleBelief<N: Dim> {
     /// Whether all weights are equal, as after resampling.
     pub(super) even: bool,
     pub(super) stream: Stream,
+    /// How long a whole turn of each component is, 0 for one that is no angle; empty where none is.
+    pub(super) turns: Vec<f64>,
     #[serde(skip)]
     size: PhantomData<N>,
 }
@@ -87,6 +89,7 @@ where
             weights: vec![0.0; groups * LANES],
             even: true,
             stream: stream.clone(),
+            turns: vec![],
             size: PhantomData,
         };
         Ok(none.moved_to(values, stream, true))
@@ -133,8 +136,8 @@ where
         } else {
             (self.log_weights.clone(), self.weights.clone())
         };
-        let (values, even) = (Arc::new(values), even || self.even);
-        Self { count, dim, values, log_weights, weights, even, stream, size }
+        let (values, even, turns) = (Arc::new(values), even || self.even, self.turns.clone());
+        Self { count, dim, values, log_weights, weights, even, stream, turns, size }
     }
 
     /// The same particles with these log-weights, not yet normalised.
@@ -145,7 +148,45 @@ where
             log_weights,
             even: false,
             stream: self.stream.clone(),
+            turns: self.turns.clone(),
             ..*self
+        }
+    }
+
+    /// The length of a whole turn of a component that is an angle.
+    fn turn(&self, component: usize) -> Option<f64> {
+        self.turns.get(component).copied().filter(|turn| *turn > 0.0)
+    }
+
+    /// sum w f(x) over a component of the particles.
+    #[inline(always)]
+    fn sum(&self, component: usize, f: impl Fn(Lanes<LANES>) -> Lanes<LANES>) -> f64 {
+        let mut sum = Lanes([0.0; LANES]);
+        for g in 0..self.weights.len() / LANES {
+            sum += load(&self.weights, g) * f(load(&self.values, g * self.dim + component));
+        }
+        sum.0.iter().sum()
+    }
+
+    /// The mean of an angle: c + sum w wrap(x - c) around the mean direction c = arg sum w exp(i x), in the turn that is
+    /// nearest to the mean of the numbers.
+    fn mean_angle(&self, component: usize, turn: f64, plain: f64) -> f64 {
+        let radians = core::f64::consts::TAU / turn;
+        let sin = self.sum(component, |x| x.scale(radians).sin());
+        let cos = self.sum(component, |x| x.scale(radians).cos());
+        let centre = Scalar::atan2(sin, cos) / radians;
+        let centre = plain + (centre - plain).wrap(turn);
+        let around = Lanes([centre; LANES]);
+        centre + self.sum(component, |x| (x - around).wrap(turn))
+    }
+
+    /// x - mean, by no more than half a turn for an angle.
+    #[inline(always)]
+    fn deviation(&self, group: usize, component: usize, mean: f64) -> Lanes<LANES> {
+        let plain = load(&self.values, group * self.dim + component) - Lanes([mean; LANES]);
+        match self.turn(component) {
+            Some(turn) => plain.wrap(turn),
+            None => plain,
         }
     }
 
@@ -247,11 +288,8 @@ where
     fn mean(&self) -> OVector<f64, N> {
         let mut mean = OVector::zeros_generic(N::from_usize(self.dim), U1);
         for i in 0..self.dim {
-            let mut sum = Lanes([0.0; LANES]);
-            for g in 0..self.weights.len() / LANES {
-                sum += load(&self.weights, g) * load(&self.values, g * self.dim + i);
-            }
-            mean[i] = sum.0.iter().sum();
+            let plain = self.sum(i, |x| x);
+            mean[i] = self.turn(i).map_or(plain, |turn| self.mean_angle(i, turn, plain));
         }
         mean
     }
@@ -264,8 +302,7 @@ where
             for j in 0..=i {
                 let mut sum = Lanes([0.0; LANES]);
                 for g in 0..self.weights.len() / LANES {
-                    let a = load(&self.values, g * self.dim + i) - Lanes([mean[i]; LANES]);
-                    let b = load(&self.values, g * self.dim + j) - Lanes([mean[j]; LANES]);
+                    let (a, b) = (self.deviation(g, i, mean[i]), self.deviation(g, j, mean[j]));
                     sum += load(&self.weights, g) * a * b;
                 }
                 cov[(i, j)] = sum.0.iter().sum();
@@ -276,6 +313,9 @@ where
     }
 
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
+        if !self.turns.is_empty() {
+            check_len("particles' turns", n, self.turns.len(), Some(index))?;
+        }
         let lanes = self.count.div_ceil(LANES).saturating_mul(LANES);
         check_len("particles' state", n, self.dim, Some(index))?;
         check_len("particles' weights", lanes.max(1), self.weights.len(), Some(index))?;

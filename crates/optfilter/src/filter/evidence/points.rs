@@ -43,11 +43,47 @@ fn images<S: Scalar>(
 }
 
 fn factor<S: Scalar>(cov: &DMatrix<S>, index: u64) -> Result<DMatrix<S>, FilterError> {
-    match Factor::new(cov) {
-        Some(factor) => Ok(factor.cholesky()),
-        // The root of a covariance that is singular has no derivative.
-        None => Err(not_positive_definite("belief covariance", index)),
+    if let Some(factor) = Factor::new(cov) {
+        return Ok(factor.cholesky());
     }
+    // As the filter does it: rounding errors are in units of what a covariance was before a measurement.
+    let (n, wide) = (cov.nrows() as f64, 1e-9);
+    let narrow = n * 8.0 * f64::EPSILON;
+    let found = semidefinite(cov, narrow).or_else(|| semidefinite(cov, wide));
+    found.ok_or_else(|| not_positive_definite("belief covariance", index))
+}
+
+/// The factor of a covariance that is singular. Its root has a derivative where the pivot stays zero, as after a measurement
+/// without noise, whatever the parameters are: that of zero.
+fn semidefinite<S: Scalar>(cov: &DMatrix<S>, rounding: f64) -> Option<DMatrix<S>> {
+    let n = cov.nrows();
+    let mut l = DMatrix::from_element(n, n, S::ZERO);
+    for j in 0..n {
+        let mut pivot = cov[(j, j)];
+        for k in 0..j {
+            pivot -= l[(j, k)] * l[(j, k)];
+        }
+        let tiny = cov[(j, j)].abs().scale(rounding);
+        if !pivot.is_finite() || S::all_lt(pivot, -tiny) {
+            return None;
+        }
+        let positive = S::all_lt(tiny, pivot);
+        if positive {
+            l[(j, j)] = pivot.sqrt();
+        }
+        for i in j + 1..n {
+            let mut v = cov[(i, j)];
+            for k in 0..j {
+                v -= l[(i, k)] * l[(j, k)];
+            }
+            if positive {
+                l[(i, j)] = v / l[(j, j)];
+            } else if S::all_lt(tiny * cov[(i, i)].abs(), v.square()) {
+                return None; // below a zero pivot there is nothing
+            }
+        }
+    }
+    Some(l)
 }
 
 pub(super) fn predict<S: Scalar, F: Family>(
@@ -111,7 +147,15 @@ pub(super) fn update<S: Scalar, F: Family>(
     let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
     let v = residual(family, row.y, &predicted, observed);
     let kept = &l - product(&gain, &d); // (I - G H) L, n x n
-    let noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
+    let mut noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
+    for i in 0..m {
+        // As in the filter: of a measurement without noise whose equation is as good as linear only rounding is left.
+        let exact = !S::all_lt(S::ZERO, r[(i, i)]);
+        if exact && !S::all_lt(s[(i, i)].scale(1e-12), noise[(i, i)].abs()) {
+            noise.row_mut(i).fill(S::ZERO);
+            noise.column_mut(i).fill(S::ZERO);
+        }
+    }
     belief.mean = &belief.mean + product(&gain, &v);
     belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
     let nis = solver.quadratic_form(&v);
