@@ -9,6 +9,7 @@ use optfilter::Series;
 use optfilter::filter::{CommonGain, Extended, GaussianBelief, LaneRow, Together};
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
+use optfilter::simd::{Kernel, dispatch};
 
 /// Lanes of one run.
 const WIDTH: usize = 32;
@@ -97,16 +98,30 @@ impl<T: RunModel> Linear<T> {
                 return;
             }
             let means: Vec<&[f64]> = starts.iter().map(|start| start.mean.as_slice()).collect();
-            let mut scribe = Scribe::new(&self.model, &self.gauge, rows);
-            let end = graph.run::<WIDTH>(&means, series, &mut |k, step, row| {
-                scribe.write(k, step, row, series);
-            });
-            match end {
+            let scribe = Scribe::new(&self.model, &self.gauge, rows);
+            match dispatch(Group { graph: &mut graph, means: &means, series, scribe }) {
                 Together::Done => done.fill(true),
                 Together::Apart => {}
                 Together::Crowded => return,
             }
         }
+    }
+}
+
+/// As many series as a vector has lanes, on their way.
+struct Group<'g, 'a, 'r, T: RunModel> {
+    graph: &'g mut CommonGain<'a, Flexible<T>, GaussianNoise<Dyn, Dyn>>,
+    means: &'g [&'g [f64]],
+    series: &'g [Series<'g>],
+    scribe: Scribe<'g, 'r, T>,
+}
+
+impl<T: RunModel> Kernel for Group<'_, '_, '_, T> {
+    type Output = Together;
+    #[inline(always)]
+    fn run(self) -> Together {
+        let Self { graph, means, series, mut scribe } = self;
+        graph.run::<WIDTH>(means, series, &mut |k, step, row| scribe.write(k, step, row, series))
     }
 }
 
@@ -135,6 +150,7 @@ impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
         }
     }
 
+    #[inline(always)]
     fn write(
         &mut self,
         k: usize,
@@ -150,7 +166,8 @@ impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
             let u = series[0].input(k);
             self.model.observe(&self.mean, u, step, &mut self.expected);
         }
-        let (mut mean, mut expected) = (vec![0.0; n], vec![0.0; m]);
+        let flagged = usize::from(!self.gauges.is_empty());
+        let (mut mean, mut expected) = (vec![0.0; n * flagged], vec![0.0; m * flagged]);
         for (lane, rows) in self.rows.iter_mut().enumerate() {
             spread(rows.means, k, &self.mean, lane);
             spread(rows.innovations, k, row.innovation, lane);

@@ -387,6 +387,39 @@ impl<M: Dim> Solver<f64, M>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
+    /// v' S^-1 v of many v beside one another, with room for one more of them: to the bit what each has alone.
+    #[inline(always)]
+    pub(crate) fn quadratic_forms<const W: usize>(
+        &self,
+        v: &OVector<Lanes<W>, M>,
+        room: &mut OVector<Lanes<W>, M>,
+    ) -> Lanes<W> {
+        let m = v.nrows();
+        match self {
+            Self::Cofactors(inverse, _) => {
+                for i in 0..m {
+                    room[i] = v[0].scale(inverse[(i, 0)]);
+                    for k in 1..m {
+                        room[i] += v[k].scale(inverse[(i, k)]);
+                    }
+                }
+                dot(m, |i| v[i] * room[i])
+            }
+            Self::Factor(factor) => {
+                let mut sum = Lanes([0.0; W]);
+                for i in 0..m {
+                    let mut z = v[i];
+                    for k in 0..i {
+                        z -= room[k].scale(factor.l[(i, k)]);
+                    }
+                    room[i] = z;
+                    sum += (z * z).scale(factor.inverse[i]);
+                }
+                sum
+            }
+        }
+    }
+
     /// Many solvers as lanes of one; `None` if some solve by cofactors and others through the factor.
     #[inline(always)]
     pub(crate) fn side_by_side<const W: usize>(each: &[&Self; W]) -> Option<Solver<Lanes<W>, M>> {

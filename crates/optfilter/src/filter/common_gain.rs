@@ -179,6 +179,7 @@ where
     }
 
     /// Runs up to `W` series that have [the clock](Series::same_clock), each from its own mean, and hands out their rows.
+    #[inline(always)] // so that it can be part of a kernel for the vector unit at hand
     pub fn run<const W: usize>(
         &mut self,
         starts: &[&[f64]],
@@ -212,7 +213,7 @@ where
         let mut next = x.clone();
         let mut y =
             OVector::<Lanes<W>, M::Output>::from_element_generic(outputs, U1, Lanes([0.0; W]));
-        let mut v = y.clone();
+        let (mut v, mut room) = (y.clone(), y.clone());
         let mut mask = vec![true; m];
         let mut at = [(0, 0); W];
         for k in 0..self.clock.len() {
@@ -265,20 +266,22 @@ where
                         }
                     }
                 }
-                // What a lane without a measurement computes is thrown away.
-                let worths: [&Worth<M::State, M::Output>; W] =
-                    core::array::from_fn(
-                        |lane| if same { some } else { worth(lane).unwrap_or(some) },
-                    );
-                let (mean, square, log_density) = updated(&worths, same, &x, &v);
-                if !is_sane(mean.as_slice()) || !v.iter().all(|v| v.is_finite()) {
+                (nis, log_likelihood) = if same {
+                    some.update(&x, &v, &mut next, &mut room)
+                } else {
+                    // What a lane without a measurement computes is thrown away.
+                    let worths: [&Worth<M::State, M::Output>; W] =
+                        core::array::from_fn(|lane| worth(lane).unwrap_or(some));
+                    let (mean, square, log_density) = updated(&worths, &x, &v);
+                    next = mean;
+                    (square, log_density)
+                };
+                if !is_sane(next.as_slice()) || !v.iter().all(|v| v.is_finite()) {
                     return Together::Apart;
                 }
-                (nis, log_likelihood) = (square, log_density);
                 if log_likelihood.0.iter().any(|v| v.is_nan()) {
                     return Together::Apart;
                 }
-                next = mean;
                 for lane in 0..if gaps { W } else { 0 } {
                     if worth(lane).is_none() {
                         (0..n).for_each(|i| next[i].0[lane] = x[i].0[lane]);
@@ -425,11 +428,36 @@ where
     }
 }
 
+impl<N: Dim, M: Dim> Worth<N, M>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    /// [`updated`] where it is that of every lane: the same operations, and no memory asked for.
+    #[inline(always)]
+    fn update<const W: usize>(
+        &self,
+        x: &OVector<Lanes<W>, N>,
+        v: &OVector<Lanes<W>, M>,
+        mean: &mut OVector<Lanes<W>, N>,
+        room: &mut OVector<Lanes<W>, M>,
+    ) -> (Lanes<W>, Lanes<W>) {
+        for i in 0..x.nrows() {
+            let mut shift = v[0].scale(self.gain[(i, 0)]);
+            for k in 1..v.nrows() {
+                shift += v[k].scale(self.gain[(i, k)]);
+            }
+            mean[i] = x[i] + shift;
+        }
+        let nis = self.solver.quadratic_forms(v, room);
+        let of = |value: f64| Lanes([value; W]);
+        (nis, (nis + of(self.constant) + of(self.ln_det)).scale(-0.5))
+    }
+}
+
 /// The mean after a measurement, v' S^-1 v and ln N(v; 0, S), of every lane.
 #[inline(always)]
 fn updated<N: Dim, M: Dim, const W: usize>(
     worths: &[&Worth<N, M>; W],
-    same: bool,
     x: &OVector<Lanes<W>, N>,
     v: &OVector<Lanes<W>, M>,
 ) -> (OVector<Lanes<W>, N>, Lanes<W>, Lanes<W>)
@@ -437,10 +465,8 @@ where
     DefaultAllocator: Shapes<N, M>,
 {
     let (n, m) = worths[0].gain.shape_generic();
-    let lanes = |of: &dyn Fn(&Worth<N, M>) -> f64| match same {
-        true => Lanes([of(worths[0]); W]),
-        false => Lanes(core::array::from_fn(|lane| of(worths[lane]))),
-    };
+    let lanes =
+        |of: &dyn Fn(&Worth<N, M>) -> f64| Lanes(core::array::from_fn(|lane| of(worths[lane])));
     let gain = OMatrix::from_fn_generic(n, m, |i, j| lanes(&|worth| worth.gain[(i, j)]));
     let mean = x + product(&gain, v);
     let solvers: [&Solver<f64, M>; W] = core::array::from_fn(|lane| &worths[lane].solver);
