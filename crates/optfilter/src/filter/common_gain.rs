@@ -57,6 +57,9 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 /// Covariances that a row may have before they are too many to be worth sharing.
 const MOST: usize = 256;
 
+/// Ways of a row that are made without asking, and rows that each further one must serve.
+const FREE: usize = 16;
+
 /// Numbers that a graph may hold: 64 MiB.
 const ROOM: usize = 1 << 23;
 
@@ -83,6 +86,8 @@ where
     layers: Vec<Vec<Known<M::State, M::Output>>>,
     /// Ways so far.
     ways: usize,
+    /// Rows of lanes so far.
+    taken: usize,
 }
 
 /// What is known before a row.
@@ -175,7 +180,7 @@ where
     ) -> Self {
         let mut layers: Vec<_> = (0..=clock.len()).map(|_| Vec::new()).collect();
         layers[0].push(Known { cov, predicted: None, learnt: Vec::new() });
-        Self { filter, clock, layers, ways: 0 }
+        Self { filter, clock, layers, ways: 0, taken: 0 }
     }
 
     /// Runs up to `W` series that have [the clock](Series::same_clock), each from its own mean, and hands out their rows.
@@ -295,6 +300,7 @@ where
                     v[i] = v[i].zip(y[i], |v, y| if y.is_nan() { f64::NAN } else { v });
                 }
             }
+            self.taken += W;
             let (mean, innovation, layer) = (x.as_slice(), v.as_slice(), &self.layers[k]);
             sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, layer, at: &at });
             for (node, way) in &mut at {
@@ -334,7 +340,9 @@ where
         mask: &[bool],
         step: &Step,
     ) -> Result<usize, Together> {
-        if (self.ways + 1) * self.size() > ROOM {
+        // A way that few rows take costs more than it saves.
+        let worth = FREE * self.clock.len() + self.taken / FREE;
+        if (self.ways + 1) * self.size() > ROOM || self.ways > worth {
             return Err(Together::Crowded);
         }
         self.ways += 1;
