@@ -128,7 +128,7 @@ pub fn smoothed(
     filter: &FilterSpec,
     patience: &Patience<'_>,
 ) -> Result<(Vec<f64>, Vec<f64>), Fault> {
-    let filter = filter.smoothing(&subject.spec.problem()?, subject.data.len())?;
+    let filter = subject.spec.smoothing(filter, subject.data.len())?;
     limits::check(&subject.spec, &filter)?;
     let n = subject.spec.states.len();
     let points = if filter.method() == Method::Pf { filter.particles() as usize } else { 0 };

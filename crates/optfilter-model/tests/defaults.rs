@@ -214,7 +214,7 @@ fn where_there_is_nothing_to_gain_nothing_is_lost() {
         // Where a likelihood is asked for, as in a fit, it is the Kalman filter's all the same.
         assert_eq!(spec.classical(&FilterSpec::default()).unwrap().method(), Method::Kf);
         // And what smooths is Rauch, Tung and Striebel's.
-        let smoother = filter.smoothing(&spec.problem().unwrap(), 100).unwrap();
+        let smoother = spec.smoothing(&filter, 100).unwrap();
         assert_eq!(smoother.method(), Method::Kf);
         let (data, kf) = (simulated(&spec, 5000, 3), FilterSpec::of("kf").unwrap());
         let (chosen, best) =

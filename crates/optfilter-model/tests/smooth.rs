@@ -8,11 +8,10 @@ use optfilter_run::smooth;
 fn smoothed_estimates_are_surer_than_filtered_ones_on_a_nonlinear_system() {
     let text = "system = \"growth\"\n[initial]\nmean = 0.1\nvar = 1\n";
     let spec = ModelSpec::parse("growth.toml", text).unwrap();
-    let problem = spec.problem().unwrap();
     let ys = [4.2, 5.1, f64::NAN, 3.0, 2.0, 1.1];
     let series = Series::new(&ys, 1).unwrap();
     for method in ["ekf", "iekf", "ukf"] {
-        let filter = FilterSpec::of(method).unwrap().smoothing(&problem, ys.len()).unwrap();
+        let filter = spec.smoothing(&FilterSpec::of(method).unwrap(), ys.len()).unwrap();
         let found = smooth(&*spec.runner(&filter).unwrap(), &series).unwrap();
         for k in 0..ys.len() - 1 {
             assert!(found.covs[k] < found.filtered_covs[k], "{method}, row {k}");

@@ -283,10 +283,9 @@ fn particles_of_an_angle_are_averaged_around_the_circle() {
     );
     let ys = [179.0, -179.0, -178.0, 179.0];
     let series = Series::new(&ys, 1).unwrap();
-    let problem = spec.problem().unwrap();
     let many = FilterSpec { particles: Some(3000), ..of(Method::Pf) };
     let [exact, found] = [of(Method::Ekf), many].map(|filter| {
-        let filter = filter.smoothing(&problem, ys.len()).unwrap();
+        let filter = spec.smoothing(&filter, ys.len()).unwrap();
         let runner = spec.runner(&filter).unwrap();
         let smoothed = optfilter_run::smooth(&*runner, &series).unwrap();
         let mut live = runner.start(runner.default_start()).unwrap();

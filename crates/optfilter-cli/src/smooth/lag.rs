@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
         files::check_follow(spec)?;
     }
     let begun = Instant::now();
-    let filter = asked.filter.smoothing(&spec.problem()?, lag + 1)?;
+    let filter = spec.smoothing(&asked.filter, lag + 1)?;
     let runner = spec.runner(&filter)?;
     Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
     let layout = tables.layout(spec, &asked.tables)?;

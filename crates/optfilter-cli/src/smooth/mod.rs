@@ -65,11 +65,11 @@ fn one(args: &Args) -> Result<(), Failure> {
     }
     let series = tables.source(&asked).read(spec)?;
     let begun = Instant::now();
-    let first = asked.filter.smoothing(&spec.problem()?, series[0].data.len())?;
+    let first = spec.smoothing(&asked.filter, series[0].data.len())?;
     let runner = spec.runner(&first)?;
     let smooth = |series: &Whole| -> Result<Done, Failure> {
         // A window as long as the series is another filter for every length.
-        let filter = asked.filter.smoothing(&spec.problem()?, series.data.len())?;
+        let filter = spec.smoothing(&asked.filter, series.data.len())?;
         let runner = if filter == first { runner.clone() } else { spec.runner(&filter)? };
         let failed = |error| series.failure(spec, &filter, error);
         let watch = Watch { stride: 64, stop: &whole::asked_to_end };

@@ -111,6 +111,11 @@ impl ModelSpec {
         Ok(filter.classical(&self.problem()?))
     }
 
+    /// These settings for smoothing so many rows ([`FilterSpec::smoothing`], whose machine code is thus made once, here).
+    pub fn smoothing(&self, filter: &FilterSpec, rows: usize) -> Result<FilterSpec, SpecError> {
+        filter.smoothing(&self.problem()?, rows)
+    }
+
     /// The states that no measurement moves under a filter.
     pub fn unmoved(&self, filter: &FilterSpec) -> Vec<&str> {
         let (Ok(problem), Ok(runner)) = (self.problem(), self.runner(filter)) else {
