@@ -149,8 +149,11 @@ pub fn tune_until(
     let mut plans = choose(space::candidates(spec, data, &methods, end), search);
     // What the model has already takes part to the end.
     let default = spec.fitted(&FilterSpec { method: None, ..space::base(spec, Method::Kf) })?;
-    let own = spec.fitted(&FilterSpec { error_bars: Some(false), ..spec.filter.clone() })?;
-    let own = Some(own).filter(|own| methods.contains(&own.method()) && spec.runner(own).is_ok());
+    let settings = FilterSpec { error_bars: Some(false), ..spec.filter.clone() };
+    // Of the methods that are asked for: where its default is none of them, the Kalman filter that it stands in for.
+    let own = [spec.fitted(&settings)?, spec.classical(&settings)?]
+        .into_iter()
+        .find(|own| methods.contains(&own.method()) && spec.runner(own).is_ok());
     plans.extend(own.clone().filter(|own| !plans.contains(own)));
     if plans.is_empty() {
         let why: Vec<String> = left_out.iter().map(|(_, why)| why.clone()).collect();
