@@ -39,8 +39,8 @@ phase "package and environment"
 tar -xzf "$work"/sdist/optfilter-*.tar.gz -C "$work/sdist"
 sdist=$(ls -d "$work"/sdist/optfilter-*/)
 if [ "${PEERS:-1}" = 0 ]; then
-    # Its manifests and its lock file fit one another.
-    cargo metadata --quiet --locked --format-version 1 --manifest-path "$sdist/Cargo.toml" >"$work/metadata.json"
+    # Its manifests fit one another, with the versions that are here already.
+    cargo metadata --quiet --offline --format-version 1 --manifest-path "$sdist/Cargo.toml" >"$work/metadata.json"
     library=$(ls "$target/$built"/lib_core.so "$target/$built"/lib_core.dylib 2>/dev/null | head -n 1)
     "$python" "$root/python/pack.py" "$sdist" "$library" "$work/wheel"
     "$python" -m pip install --quiet --disable-pip-version-check "optfilter[test] @ file://$(ls "$work"/wheel/*.whl)"
