@@ -133,11 +133,15 @@ where
         if !self.cov.iter().all(|v| v.is_finite()) {
             return Some("cov");
         }
-        // A variance of minus rounding error is zero; any other negative one is none.
-        let variances = self.cov.diagonal();
-        let largest = variances.iter().fold(0.0, |a: f64, v| if v.abs() > a { v.abs() } else { a });
-        variances.iter().any(|&v| v < -1e-12 * largest).then_some(NEGATIVE_VARIANCE)
+        has_negative_variance(self.cov.nrows(), self.cov.as_slice()).then_some(NEGATIVE_VARIANCE)
     }
+}
+
+/// Whether a matrix (n x n) has a negative number where a variance should be. One of minus rounding error is zero.
+pub(super) fn has_negative_variance(n: usize, cov: &[f64]) -> bool {
+    let variances = || cov.iter().step_by(n + 1);
+    let largest = variances().fold(0.0, |a: f64, v| if v.abs() > a { v.abs() } else { a });
+    variances().any(|&v| v < -1e-12 * largest)
 }
 
 /// F P F' + Q.

@@ -41,7 +41,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
+use super::gaussian::{
+    GaussianBelief, check_process_cov, has_negative_variance, log_density, not_positive_definite,
+};
 use super::implicit_map::Memory;
 use super::traits::{Belief, Filter, Update, is_sane};
 use super::window::{Window, WindowBelief};
@@ -360,7 +362,7 @@ where
         }
         self.append(&belief.window, &window, true, &mut errors);
         let next = WindowBarsBelief { window, cov, errors };
-        let sound = next.cov.iter().all(|v| v.is_finite());
+        let sound = is_covariance(n, next.cov.as_slice());
         Ok(if sound || self.strict { next } else { next.given_up() })
     }
 
@@ -400,7 +402,7 @@ where
         }
         let s = sandwich(&h, &belief.cov) + &r;
         let (errors, cov) = self.spread(&placed, &window.start, &errors);
-        let (solver, sound) = (Solver::new(&s), cov.iter().all(|v| v.is_finite()));
+        let (solver, sound) = (Solver::new(&s), is_covariance(n.value(), cov.as_slice()));
         let Some(factor) = solver.filter(|_| sound) else {
             return match self.strict {
                 true => Err(not_positive_definite("innovation covariance", step.index)),
@@ -473,4 +475,9 @@ where
             self.shift(&whole, gone, errors);
         }
     }
+}
+
+/// Whether a covariance (n x n) is one still: what has grown beyond all bounds is neither finite nor positive for long.
+fn is_covariance(n: usize, cov: &[f64]) -> bool {
+    cov.iter().all(|v| v.is_finite()) && !has_negative_variance(n, cov)
 }
