@@ -24,8 +24,8 @@ mod model;
 mod pipeline;
 mod plane;
 mod plot;
-#[cfg(feature = "reproduce")]
 mod reading;
+#[cfg(feature = "reproduce")]
 mod reproduce;
 mod settings;
 mod simulate;
