@@ -46,7 +46,7 @@ class Page(unittest.TestCase):
         code = cls.program.close()
         cls.driver.close()
         cls.folder.cleanup()
-        assert code == 0, f"Ctrl-C ended the program with {code}"
+        assert code == 130, f"Ctrl-C ended the program with {code}"
 
     def setUp(self) -> None:
         self.browser = Browser(self.driver, downloads=self.place)
@@ -400,7 +400,7 @@ class GivenFiles(unittest.TestCase):
             finally:
                 browser.close()
                 driver.close()
-                self.assertEqual(run.close(), 0)
+                self.assertEqual(run.close(), 130)
 
 
 if __name__ == "__main__":
