@@ -25,6 +25,7 @@ mod pipeline;
 mod plane;
 mod plot;
 mod reading;
+mod refused;
 #[cfg(feature = "reproduce")]
 mod reproduce;
 mod settings;

@@ -2,9 +2,10 @@
 
 use super::job::{Job, Saved, SavedTrack, Waiting, fingerprint};
 use super::tally::Tally;
-use crate::failure::{Failure, Place};
+use crate::failure::Failure;
 use crate::plane::Plane;
 use crate::plot::StripChart;
+use crate::refused::Refused;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Held, Keys, Layout};
@@ -176,26 +177,24 @@ impl<'a> Worker<'a> {
         batch: &Rows,
         row: usize,
         place: usize,
-        u: &[f64],
+        inputs: &[f64],
         error: SessionError,
     ) -> Failure {
-        let track = &self.tracks[place];
-        let line = batch.lines.get(row).copied().unwrap_or(0);
-        let file = self.table_names.get(batch.table_of(row)).map_or("", String::as_str);
-        let failure = match error {
-            SessionError::Backwards(before, after) => {
-                let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
-                let times = [track.first_time, before, after];
-                files::backwards(file, line, times, unit, self.by.as_deref())
-            }
-            SessionError::Filter(error) => {
-                let time = self.layout.split(batch, row).0;
-                let row = track.session.next_step(time, batch.calendar).map(|step| (u, step));
-                let at = Place { file, line, spec: self.spec, filter: self.filter, row };
-                Failure::filter(&at, &error)
-            }
+        let Track { session, first_time, .. } = &self.tracks[place];
+        let refused = Refused {
+            spec: self.spec,
+            filter: self.filter,
+            layout: &self.layout,
+            tables: &self.table_names,
+            by: self.by.as_deref(),
+            batch,
+            row,
+            series: self.keys.names().get(place).map_or("", String::as_str),
+            session,
+            first_time: *first_time,
+            inputs,
         };
-        failure.of_series(self.keys.names().get(place).map_or("", String::as_str))
+        refused.because(error)
     }
 
     /// What a checkpoint at this row holds; the writer adds how much has been written.

@@ -1,10 +1,11 @@
 //! `smooth --lag`: rows smoothed by the next few of their series, on a stream of any length.
 
 use super::{Args, Summary, columns, std};
-use crate::failure::{Failure, Place};
+use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;
 use crate::pipeline::{BATCH, GLANCE, IN_FLIGHT, read_all};
+use crate::refused::Refused;
 use crate::tables::Asked;
 use crate::whole::{self, Results};
 use optfilter_model::ModelSpec;
@@ -207,25 +208,23 @@ impl Stream<'_> {
         batch: &Rows,
         row: usize,
         place: usize,
-        u: &[f64],
+        inputs: &[f64],
         error: SessionError,
     ) -> Failure {
-        let track = &self.tracks[place];
-        let line = batch.lines.get(row).copied().unwrap_or(0);
-        let file = self.names.get(batch.table_of(row)).map_or("", String::as_str);
-        let failure = match error {
-            SessionError::Backwards(before, after) => {
-                let unit = batch.calendar.then_some(self.spec.seconds_per_unit);
-                let times = [track.first_time, before, after];
-                files::backwards(file, line, times, unit, self.by)
-            }
-            SessionError::Filter(error) => {
-                let time = self.layout.split(batch, row).0;
-                let row = track.session.next_step(time, batch.calendar).map(|step| (u, step));
-                let at = Place { file, line, spec: self.spec, filter: self.filter, row };
-                Failure::filter(&at, &error)
-            }
+        let Track { session, first_time, .. } = &self.tracks[place];
+        let refused = Refused {
+            spec: self.spec,
+            filter: self.filter,
+            layout: &self.layout,
+            tables: &self.names,
+            by: self.by,
+            batch,
+            row,
+            series: self.keys.names().get(place).map_or("", String::as_str),
+            session,
+            first_time: *first_time,
+            inputs,
         };
-        failure.of_series(self.keys.names().get(place).map_or("", String::as_str))
+        refused.because(error)
     }
 }

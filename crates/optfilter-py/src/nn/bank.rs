@@ -3,18 +3,16 @@
 //! It is the follower of `optfilter adapt` (`optfilter_nn::adapt`), with the manners of [`super::CoreFollower`]: what fails leaves
 //! everything as it was, the interpreter's lock is released while networks compute, and signals are heard.
 
-use super::given::{Given, hear, owned, scores_dict, shape_of};
+use super::given::{Given, bytes, checked_weights, hear, locked, owned, scores_dict, shape_of};
 use super::{diverged, stopped};
 use crate::convert::array;
-use crate::errors::bad;
 use crate::threads::run_here;
 use numpy::{PyArray1, PyReadonlyArray1};
 use optfilter::checkpoint;
 use optfilter_nn::adapt::{AdaptError, Follower, Scaling, Score, Setup, WeightMethod};
 use optfilter_nn::{Loss, Shape, safetensors};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Mutex, MutexGuard};
 
@@ -58,9 +56,7 @@ fn loss_of(classes: usize) -> Loss {
 
 impl CoreBank {
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        self.state
-            .lock_py_attached(py)
-            .map_err(|_| PyRuntimeError::new_err("the follower was left broken by a failure"))
+        locked(py, &self.state)
     }
 
     /// Begins anew at some weights; the scaling begins anew, too.
@@ -236,12 +232,9 @@ impl CoreBank {
         weights: PyReadonlyArray1<'_, f32>,
         updates: u64,
     ) -> PyResult<()> {
-        let weights = weights.as_slice()?;
-        if weights.iter().any(|w| !w.is_finite()) {
-            return Err(bad("weights", "one of them is not a finite number"));
-        }
         let mut state = self.lock(py)?;
-        self.begin(&mut state, weights.to_vec())?;
+        let weights = checked_weights(&weights, state.follower.network().len())?;
+        self.begin(&mut state, weights)?;
         state.updates = updates;
         Ok(())
     }
@@ -277,9 +270,7 @@ impl CoreBank {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let state = self.lock(py)?;
         let (network, weights) = (state.follower.network(), state.follower.weights());
-        let bytes = safetensors::to_bytes(network, weights, about);
-        let bytes = bytes.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(PyBytes::new(py, &bytes))
+        bytes(py, safetensors::to_bytes(network, weights, about))
     }
 
     /// Begins anew at the weights of a safetensors file of Flax or PyTorch.
@@ -293,8 +284,7 @@ impl CoreBank {
     fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let state = self.lock(py)?;
         let follower = state.follower.save().map_err(|e| wrong(&e))?;
-        let bytes = checkpoint::save("python/bank", &(follower, state.updates));
-        Ok(PyBytes::new(py, &bytes.map_err(|e| PyValueError::new_err(e.to_string()))?))
+        bytes(py, checkpoint::save("python/bank", &(follower, state.updates)))
     }
 
     /// Takes up what was saved by a bank of the same network.

@@ -6,8 +6,11 @@ use crate::errors::bad;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn};
 use optfilter_nn::adapt::{self, Score};
 use optfilter_nn::{Loss, Shape};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict};
+use std::sync::{Mutex, MutexGuard};
 
 /// Arrays that are borrowed for as long as this lives.
 pub(super) struct Given<'py> {
@@ -94,4 +97,35 @@ pub(super) fn scores_dict<'py>(py: Python<'py>, scores: &[Score]) -> PyResult<Bo
     let errors = scores.iter().map(|s| s.squared_error).collect();
     out.set_item("squared_error", array(py, errors, [n])?)?;
     Ok(out)
+}
+
+/// What a follower keeps, for this thread alone.
+pub(super) fn locked<'a, T>(py: Python<'_>, kept: &'a Mutex<T>) -> PyResult<MutexGuard<'a, T>> {
+    kept.lock_py_attached(py)
+        .map_err(|_| PyRuntimeError::new_err("the follower was left broken by a failure"))
+}
+
+/// Weights that are numbers, `needed` of them.
+pub(super) fn checked_weights(
+    weights: &PyReadonlyArray1<'_, f32>,
+    needed: usize,
+) -> PyResult<Vec<f32>> {
+    let weights = weights.as_slice()?;
+    let found = weights.len();
+    if found != needed {
+        return Err(bad("weights", format!("{needed} are needed, {found} were given")));
+    }
+    if weights.iter().any(|w| !w.is_finite()) {
+        return Err(bad("weights", "one of them is not a finite number"));
+    }
+    Ok(weights.to_vec())
+}
+
+/// Bytes for Python, or why there are none.
+pub(super) fn bytes<'py, E: std::fmt::Display>(
+    py: Python<'py>,
+    made: Result<Vec<u8>, E>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let made = made.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    Ok(PyBytes::new(py, &made))
 }

@@ -13,16 +13,16 @@ use crate::convert::array;
 use crate::errors::bad;
 use crate::problem::{read_spec, spec_error};
 use crate::threads::run_here;
-use given::{Given, hear, scores_dict, shape_of};
+use given::{Given, bytes, checked_weights, hear, locked, scores_dict, shape_of};
 use learn::{Failure, Moving, Rules};
-use numpy::{PyArray1, PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray1};
 use optfilter::checkpoint;
 use optfilter::rng::Stream;
 use optfilter_nn::filter::Window;
 use optfilter_nn::{Loss, Network, NetworkError, safetensors};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyType};
 use std::sync::{Mutex, MutexGuard};
 
@@ -74,9 +74,7 @@ fn failed(py: Python<'_>, failure: Failure) -> PyErr {
 
 impl CoreFollower {
     fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Moving>> {
-        self.moving
-            .lock_py_attached(py)
-            .map_err(|_| PyRuntimeError::new_err("the follower was left broken by a failure"))
+        locked(py, &self.moving)
     }
 
     /// Numbers of a sample.
@@ -230,16 +228,9 @@ impl CoreFollower {
         weights: PyReadonlyArray1<'_, f32>,
         updates: u64,
     ) -> PyResult<()> {
-        let (found, needed) = (weights.len(), self.network.len());
-        if found != needed {
-            return Err(bad("weights", format!("{needed} are needed, {found} were given")));
-        }
-        let weights = weights.as_slice()?;
-        if weights.iter().any(|w| !w.is_finite()) {
-            return Err(bad("weights", "one of them is not a finite number"));
-        }
+        let weights = checked_weights(&weights, self.network.len())?;
         let mut moving = self.lock(py)?;
-        moving.begin(&self.rules, weights.to_vec());
+        moving.begin(&self.rules, weights);
         moving.updates = updates;
         Ok(())
     }
@@ -276,9 +267,7 @@ impl CoreFollower {
         py: Python<'py>,
         about: Option<String>,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = safetensors::to_bytes(&self.network, self.lock(py)?.weights(), about);
-        let bytes = bytes.map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok(PyBytes::new(py, &bytes))
+        bytes(py, safetensors::to_bytes(&self.network, self.lock(py)?.weights(), about))
     }
 
     /// The weights from a safetensors file of Flax or PyTorch.
@@ -291,8 +280,7 @@ impl CoreFollower {
     /// Everything that is remembered.
     fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let moving = self.lock(py)?;
-        let bytes = checkpoint::save("python/follower", &moving.kept());
-        Ok(PyBytes::new(py, &bytes.map_err(|e| PyValueError::new_err(e.to_string()))?))
+        bytes(py, checkpoint::save("python/follower", &moving.kept()))
     }
 
     /// Takes up what was saved by a follower of the same network and settings.
