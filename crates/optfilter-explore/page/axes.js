@@ -47,10 +47,11 @@ export function value(s, p) {
 }
 
 /** A range around values, with a margin; most of the mass decides, so that one runaway does not flatten the rest. What is
- * loose widens it by at most half of it to each side. @param {number[]} values @param {number[]} [loose] */
-export function around(values, loose = []) {
-  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
-  if (sorted.length === 0) return [0, 1];
+ * loose, given as its lowest and highest, widens it by at most half of it to each side. @param {Float64Array} values finite ones
+ * @param {[number, number]} loose */
+export function around(values, loose) {
+  if (values.length === 0) return [0, 1];
+  const sorted = values.sort();
   const at = (/** @type {number} */ share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   const [inner, outer] = [at(0.01), at(0.99)];
   const reach = 3 * (outer - inner) || Math.abs(outer) || 1;
@@ -58,10 +59,8 @@ export function around(values, loose = []) {
   let high = Math.min(sorted[sorted.length - 1], outer + reach);
   const more = 0.5 * (high - low) || Math.abs(high) || 1;
   const [floor, ceiling] = [low - more, high + more];
-  for (const v of loose) {
-    if (v < low) low = Math.max(v, floor);
-    if (v > high) high = Math.min(v, ceiling);
-  }
+  if (loose[0] < low) low = Math.max(loose[0], floor);
+  if (loose[1] > high) high = Math.min(loose[1], ceiling);
   const margin = 0.06 * (high - low) || 0.5 * Math.abs(high) || 1;
   return [low - margin, high + margin];
 }

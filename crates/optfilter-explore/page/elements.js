@@ -19,9 +19,15 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A colour of the style sheet. @param {string} name */
+/** Colours that were looked up; the style sheet has others in the dark. @type {Map<string, string>} */
+const colours = new Map();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colours.clear());
+
+/** A colour of the style sheet. @param {string} name @returns {string} */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const found = colours.get(name) ?? getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  colours.set(name, found);
+  return found;
 }
 
 /** A canvas made ready for drawing in units of the page. @param {HTMLCanvasElement} canvas */

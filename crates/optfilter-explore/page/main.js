@@ -82,6 +82,7 @@ class Lane {
       complain(fault);
     }
     this.busy -= 1;
+    followUp();
     if (this.waiting) this.again();
     busy(-1);
   }
@@ -114,6 +115,7 @@ async function runSide(side) {
     known[side] = head;
     timeline.drawn[side] = drawn;
     redraw();
+    followUp();
     document.documentElement.dataset.drawnMs = (performance.now() - begun).toFixed(1);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
     if (now[side] !== /** @type {any} */ (store.now)[side]) return;
@@ -121,6 +123,17 @@ async function runSide(side) {
 }
 
 const lanes = { a: new Lane(() => runSide("a")), b: new Lane(() => runSide("b")), step: new Lane(openStep) };
+
+/** Whether the opened step and the texts to take away are of older settings. */
+let behind = false;
+
+/** What comes after the series is drawn, so that it does not wait for it. */
+function followUp() {
+  if (!behind) return;
+  behind = false;
+  lanes.step.go();
+  if (store.now.tab === "take") takeAway.show();
+}
 
 async function openStep() {
   const now = store.now;
@@ -234,14 +247,14 @@ store.listeners.push((now, before) => {
   if (!known.about) return;
   const changed = (/** @type {string[]} */ keys) => keys.some((key) => /** @type {any} */ (now)[key] !== /** @type {any} */ (before)[key]);
   const seen = changed(["states", "observations", "from", "to", "chosen", "smooth", "ahead"]);
-  if (changed(["a"]) || seen) lanes.a.go();
-  if (now.b && (changed(["b"]) || seen)) lanes.b.go();
-  if (changed(["row", "along", "a", "b", "side"])) {
-    showStepChoice();
-    lanes.step.go();
-  }
+  const [runsA, runsB] = [changed(["a"]) || seen, now.b !== null && (changed(["b"]) || seen)];
+  const opens = changed(["row", "along", "a", "b", "side"]);
+  behind ||= opens || now.tab === "take";
+  if (runsA) lanes.a.go();
+  if (runsB) lanes.b.go();
+  if (opens) showStepChoice();
   if (changed(["from", "to", "row", "b", "side", "states", "observations"])) redraw();
-  if (now.tab === "take") takeAway.show();
+  if (!runsA && !runsB) followUp();
 });
 
 function showTab() {

@@ -91,17 +91,10 @@ export class Timeline {
     const find = (/** @type {string} */ what, /** @type {string} */ kind, side = "a") => this.find(of, index, what, kind, side);
     const main = state ? "estimate" : "predicted";
     // Lines and points decide what is seen; bands only a little more, so that a wide one does not flatten the rest.
-    const within = (/** @type {Float64Array|null} */ array, /** @type {number} */ width) => {
-      const found = [];
-      for (let k = 0; array && k < array.length; k += width) {
-        if (array[k] >= this.x.low && array[k] <= this.x.high) for (let at = 1; at < width; at++) found.push(array[k + at]);
-      }
-      return found;
-    };
     const lines = [find("measured", "points"), find("truth", "line"), find(main, "line"), find("smoothed", "line"), find("forecast", "line"),
       this.chosen.b ? find(main, "line", "b") : null];
     const bands = [find(main, "band"), find("smoothed", "band"), find("forecast", "band")];
-    const [low, high] = around(lines.flatMap((array) => within(array, 2)), bands.flatMap((array) => within(array, 3)));
+    const [low, high] = around(finite(lines, this.x), extent(bands, this.x));
     const y = { low, high, from: bottom, to: top + 14 };
     const all = ticks(low, high, Math.max(2, (bottom - top) / 32));
     pen.strokeStyle = colour("grid");
@@ -275,23 +268,60 @@ export class Timeline {
   }
 }
 
+/** The finite values of lines within what is shown. @param {(Float64Array|null)[]} lines @param {any} x */
+function finite(lines, x) {
+  const found = new Float64Array(lines.reduce((sum, array) => sum + (array ? array.length / 2 : 0), 0));
+  let count = 0;
+  for (const array of lines) {
+    for (let k = 0; array && k < array.length; k += 2) {
+      if (array[k] >= x.low && array[k] <= x.high && Number.isFinite(array[k + 1])) found[count++] = array[k + 1];
+    }
+  }
+  return found.subarray(0, count);
+}
+
+/** The lowest and the highest of bands within what is shown. @param {(Float64Array|null)[]} bands @param {any} x @returns {[number, number]} */
+function extent(bands, x) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const array of bands) {
+    for (let k = 0; array && k < array.length; k += 3) {
+      if (!(array[k] >= x.low && array[k] <= x.high)) continue;
+      if (array[k + 1] < low) low = array[k + 1];
+      if (array[k + 2] > high) high = array[k + 2];
+    }
+  }
+  return [low, high];
+}
+
+/** Points of a line that are stroked at once: each stretch is sorted by height, which takes long for a long one. */
+const STRETCH = 128;
+
 /** @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y @param {string} css @param {number} width
  * @param {number[]} dash */
 function strokeLine(pen, array, x, y, css, width, dash) {
+  // Where points lie closer than pixels nobody sees dashes or round corners, and both take long.
+  const dense = array.length / 2 > x.to - x.from;
   pen.strokeStyle = css;
   pen.lineWidth = width;
-  pen.setLineDash(dash);
+  pen.lineJoin = dense ? "bevel" : "round";
+  pen.setLineDash(dense ? [] : dash);
   pen.beginPath();
-  let drawing = false;
+  let drawn = 0;
   for (let k = 0; k < array.length; k += 2) {
     if (!Number.isFinite(array[k + 1])) {
-      drawing = false;
+      drawn = 0;
       continue;
     }
-    const [px, py] = [place(x, array[k]), limited(place(y, array[k + 1]))];
-    if (drawing) pen.lineTo(px, py);
-    else pen.moveTo(px, py);
-    drawing = true;
+    const px = place(x, array[k]);
+    const py = limited(place(y, array[k + 1]));
+    if (drawn === 0) pen.moveTo(px, py);
+    else pen.lineTo(px, py);
+    drawn += 1;
+    if (dense && drawn % STRETCH === 0) {
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(px, py);
+    }
   }
   pen.stroke();
   pen.setLineDash([]);

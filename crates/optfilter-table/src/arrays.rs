@@ -11,7 +11,7 @@ use crate::cell::{Cell, Cells, parse};
 use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
 use crate::error::TableError;
 use crate::npz::{Content, Npz, NpzError, content, npy, write_npy, write_npz};
-use crate::source::Source;
+use crate::source::{Source, size};
 use crate::write::label;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -61,6 +61,14 @@ impl File {
             Self::Single(bytes) => npy(bytes, content),
         }
     }
+
+    /// Bytes of an array when it is unpacked.
+    fn unpacked_size(&self, name: &str) -> usize {
+        match self {
+            Self::Archive(npz) => npz.unpacked_size(name),
+            Self::Single(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// More columns than any table has: what says so is damaged, or no table.
@@ -76,11 +84,14 @@ pub(crate) struct ArrayReader {
     cells: Cells,
     rows: usize,
     row: usize,
+    /// Bytes that the wanted arrays may unpack to.
+    room: Option<u64>,
 }
 
 impl ArrayReader {
     pub(crate) fn new(source: Source, archive: bool) -> Result<Self, TableError> {
         let mut bytes = Vec::new();
+        let room = source.bounds().map(|bounds| bounds.text);
         source.into_stream().read_to_end(&mut bytes)?;
         let (file, names) = if archive {
             let npz = Npz::of(Path::new(""), bytes)?;
@@ -116,7 +127,7 @@ impl ArrayReader {
             return Err(TableError::Empty);
         }
         let (wanted, cells) = (Vec::new(), Cells::default());
-        Ok(Self { file, fields, header, wanted, cells, rows: 0, row: 0 })
+        Ok(Self { file, fields, header, wanted, cells, rows: 0, row: 0, room })
     }
 
     pub(crate) fn header(&self) -> &[String] {
@@ -154,6 +165,17 @@ impl ArrayReader {
                 });
             }
             if field.content.is_none() {
+                if let Some(room) = &mut self.room {
+                    let as_doubles = rows.saturating_mul(field.width).saturating_mul(8);
+                    let needed = self.file.unpacked_size(&field.name).max(as_doubles) as u64;
+                    *room = room.checked_sub(needed).ok_or_else(|| TableError::Array {
+                        message: format!(
+                            "array {:?} unpacks to {}, more than there is room for",
+                            field.name,
+                            size(needed)
+                        ),
+                    })?;
+                }
                 field.content = Some(self.file.content(&field.name)?);
             }
             self.wanted.push((at, column + field.width - end, wanted));

@@ -164,6 +164,11 @@ impl Npz {
         self.unpacked(name, Some(HEADER), |header| Ok(header.shape.clone()))
     }
 
+    /// How many bytes the array of that name says it has when it is unpacked; one that has more is damaged.
+    pub(crate) fn unpacked_size(&self, name: &str) -> usize {
+        self.entries.iter().find(|e| e.0 == name).map_or(0, |e| e.4)
+    }
+
     fn parsed<T>(
         &self,
         name: &str,

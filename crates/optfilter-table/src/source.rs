@@ -11,7 +11,7 @@ pub enum Source {
     File(std::fs::File),
     /// Bytes that come one after the other.
     Stream(Box<dyn Read + Send>),
-    /// The same from somebody who may send anything: as text, unpacked, it is no longer than this.
+    /// The same from somebody who may send anything: unpacked, its text or its arrays are no longer than this.
     Bounded(Box<dyn Read + Send>, TextBounds),
 }
 
@@ -28,6 +28,11 @@ pub struct TextBounds {
 pub(crate) type Text = Box<dyn BufRead + Send>;
 
 impl Source {
+    /// How long it may be when it is unpacked, if that is bounded.
+    pub(crate) fn bounds(&self) -> Option<TextBounds> {
+        if let Self::Bounded(_, bounds) = self { Some(*bounds) } else { None }
+    }
+
     pub(crate) fn into_stream(self) -> Box<dyn Read + Send> {
         match self {
             Self::File(file) => Box::new(file),
@@ -37,7 +42,7 @@ impl Source {
 
     /// The text, unpacked if it is compressed with gzip, and how it starts. What is no text is named.
     pub(crate) fn into_text(self) -> Result<(Vec<u8>, Text), TableError> {
-        let bounds = if let Self::Bounded(_, bounds) = &self { Some(*bounds) } else { None };
+        let bounds = self.bounds();
         let mut input = self.into_stream();
         let mut head = start(&mut input)?;
         let packed = head.starts_with(b"\x1f\x8b");
@@ -90,9 +95,12 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 fn too_long(what: &str, bytes: u64) -> std::io::Error {
-    let size =
-        if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) };
-    std::io::Error::other(format!("{what} is longer than {size}"))
+    std::io::Error::other(format!("{what} is longer than {}", size(bytes)))
+}
+
+/// A number of bytes in words.
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{} MiB", bytes >> 20) }
 }
 
 /// The first bytes, up to the end of the first line that says something: a stream may not have more yet.

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter_table::{
-    ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter, Wanted,
+    ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter,
+    TextBounds, Wanted,
 };
 use std::fs::File;
 use std::io::{Cursor, Write};
@@ -47,6 +48,21 @@ fn arrays_are_columns_and_fields() {
     assert_eq!(rows.time_text(0), Some(&b"2026-11-15T00:00:01.5Z"[..]));
     let (header, rows) = read(golden("table.npy"), Format::Npy, &[("y[1]", NUMBER)]).unwrap();
     assert_eq!((header.join(" "), rows.values), ("y[0] y[1]".to_owned(), vec![1.0, 3.0]));
+}
+
+/// A packed array may be a thousand times as long as its file: who may send anything is stopped before it is unpacked.
+#[test]
+fn arrays_of_strangers_are_bounded() {
+    let read_within = |bytes: u64| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/table.npz");
+        let bounds = TextBounds { text: bytes, line: 100 };
+        let source = Source::Bounded(Box::new(File::open(path).unwrap()), bounds);
+        read(source, Format::Npz, &[("level", NUMBER), ("x[2]", NUMBER)])
+    };
+    assert_eq!(read_within(1000).unwrap().1.rows, 2);
+    let error = read_within(200).unwrap_err().to_string();
+    assert!(error.contains("array \"x\" unpacks to 1"), "{error}");
+    assert!(error.contains("bytes, more than there is room for"), "{error}");
 }
 
 #[test]
