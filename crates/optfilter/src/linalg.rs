@@ -32,9 +32,7 @@ where
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
     let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
     let fixed = [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()];
-    if fixed.contains(&None)
-        && large::product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
-    {
+    if add_large(&mut out, 1.0, a, b) {
         return out;
     }
     if fixed.contains(&None)
@@ -53,6 +51,60 @@ where
                 out[(i, j)] += a[(i, k)] * b[(k, j)];
             }
         }
+    }
+    out
+}
+
+/// Adds A B, or takes it off, if they are large; else nothing is done.
+#[inline(always)]
+fn add_large<S: Scalar, R: Dim, K: Dim, C: Dim>(
+    out: &mut OMatrix<S, R, C>,
+    sign: f64,
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, K, C>,
+) -> bool
+where
+    DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
+{
+    [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()].contains(&None)
+        && large::add(a.ncols(), sign, a.as_slice(), b.as_slice(), out.as_mut_slice())
+}
+
+/// C - A B.
+#[inline(always)]
+pub(crate) fn less_product<S: Scalar, R: Dim, K: Dim, C: Dim>(
+    c: &OMatrix<S, R, C>,
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, K, C>,
+) -> OMatrix<S, R, C>
+where
+    DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
+{
+    if large::takes::<S>(a.nrows(), a.ncols(), b.ncols()) {
+        let mut out = c.clone();
+        if add_large(&mut out, -1.0, a, b) {
+            return out;
+        }
+    }
+    c - product(a, b)
+}
+
+/// I - A B.
+#[inline(always)]
+pub(crate) fn identity_less_product<S: Scalar, N: Dim, K: Dim>(
+    a: &OMatrix<S, N, K>,
+    b: &OMatrix<S, K, N>,
+) -> OMatrix<S, N, N>
+where
+    DefaultAllocator: Allocator<N, K> + Allocator<K, N> + Allocator<N, N>,
+{
+    let size = a.shape_generic().0;
+    let mut out = OMatrix::from_element_generic(size, size, S::ZERO);
+    if !add_large(&mut out, -1.0, a, b) {
+        out = -product(a, b);
+    }
+    for i in 0..out.nrows() {
+        out[(i, i)] += S::ONE;
     }
     out
 }
@@ -82,10 +134,7 @@ where
 {
     let (rows, inner) = a.shape_generic();
     let mut out = OMatrix::from_element_generic(rows, rows, S::ZERO);
-    let fixed = [R::try_to_usize(), K::try_to_usize()];
-    if fixed.contains(&None)
-        && large::symmetric(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
-    {
+    if add_large_symmetric(&mut out, a, b) {
         return out;
     }
     if rows.value() * inner.value() * rows.value() > SMALL {
@@ -101,6 +150,36 @@ where
         }
     }
     out
+}
+
+/// Adds A B', which is symmetric, to what is, if they are large; else nothing is done.
+#[inline(always)]
+fn add_large_symmetric<S: Scalar, R: Dim, K: Dim>(
+    out: &mut OMatrix<S, R, R>,
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, R, K>,
+) -> bool
+where
+    DefaultAllocator: Allocator<R, K> + Allocator<R, R>,
+{
+    [R::try_to_usize(), K::try_to_usize()].contains(&None)
+        && large::add_symmetric(a.ncols(), a.as_slice(), b.as_slice(), out.as_mut_slice())
+}
+
+/// A B' + C, both symmetric.
+#[inline(always)]
+pub(crate) fn symmetric_product_plus<S: Scalar, R: Dim, K: Dim>(
+    a: &OMatrix<S, R, K>,
+    b: &OMatrix<S, R, K>,
+    mut c: OMatrix<S, R, R>,
+) -> OMatrix<S, R, R>
+where
+    DefaultAllocator: Allocator<R, K> + Allocator<K, R> + Allocator<R, R>,
+{
+    if add_large_symmetric(&mut c, a, b) {
+        return c;
+    }
+    symmetric_product(a, b) + c
 }
 
 /// A P A' for symmetric P.

@@ -14,14 +14,16 @@ mod tile;
 
 pub(crate) use solve::{factor, solve_lower, solve_upper};
 
-use alloc::vec;
 use alloc::vec::Vec;
+use core::cell::Cell;
+use core::ops::Range;
 use tile::{Narrow, Tile};
 
 /// Multiplications from which a product is large.
 const LARGE: usize = 32 * 32 * 32;
-/// Multiplications from which threads are woken for a product.
+/// Multiplications from which threads are woken for a product, and copies from which they are for the packing of panels.
 const SHARED: usize = 128 * 128 * 64;
+const SHARED_COPIES: usize = 1 << 18;
 /// The inner index at a time: a panel of each factor then stays in the caches.
 const DEPTH: usize = 256;
 /// Columns of the result for one task.
@@ -62,14 +64,21 @@ impl<'a> View<'a> {
     }
 }
 
-/// Where a product is added: whole columns of a matrix stored column by column, and in them the rows from `first` on.
+/// Where a product is added: whole columns of a matrix stored column by column, and in them some rows.
 pub(crate) struct Place<'a> {
     pub(crate) values: &'a mut [f64],
     /// Rows of the whole matrix.
     pub(crate) height: usize,
-    pub(crate) first: usize,
+    pub(crate) rows: Range<usize>,
     /// For a symmetric result, of which the lower half is enough: the number of the first of these columns.
     pub(crate) half: Option<usize>,
+}
+
+impl<'a> Place<'a> {
+    /// All of a matrix.
+    pub(crate) fn whole(values: &'a mut [f64], height: usize) -> Self {
+        Self { values, height, rows: 0..height, half: None }
+    }
 }
 
 /// Adds `sign` A B to its place, with `inner` the columns of A.
@@ -88,94 +97,98 @@ pub(crate) fn add_product(
 }
 
 fn add_by<T: Tile>(place: &mut Place<'_>, sign: f64, a: View<'_>, b: View<'_>, inner: usize) {
-    let (height, first, half) = (place.height, place.first, place.half);
-    let rows = height - first;
+    let (height, half) = (place.height, place.half);
+    let rows = place.rows.len();
     if rows == 0 || place.values.is_empty() {
         return;
     }
     let work = rows * inner * (place.values.len() / height);
+    let mut packed = ROWS.take();
     for start in (0..inner).step_by(DEPTH) {
         let depth = DEPTH.min(inner - start);
-        let packed = pack::<T>(a.from(0, start), rows, depth);
+        let panels = sized(&mut packed, rows.div_ceil(T::ROWS) * T::ROWS * depth);
+        let pack = |(number, panel): (usize, &mut [f64])| {
+            let top = number * T::ROWS;
+            T::pack_rows(panel, T::ROWS.min(rows - top), a.from(top, start));
+        };
+        each(panels, T::ROWS * depth, panels.len() >= SHARED_COPIES, pack);
+        let panels = &*panels;
         let task = |(number, columns): (usize, &mut [f64])| {
             let before = number * TASK;
             let half = half.map(|first| first + before);
-            let place = Place { values: columns, height, first, half };
-            add_columns::<T>(place, sign, &packed, b.from(start, before), depth);
+            let place = Place { values: columns, height, rows: place.rows.clone(), half };
+            add_columns::<T>(place, sign, panels, b.from(start, before), depth);
         };
-        if work < SHARED {
-            place.values.chunks_mut(TASK * height).enumerate().for_each(task);
-        } else {
-            use rayon::prelude::*;
-            place.values.par_chunks_mut(TASK * height).enumerate().for_each(task);
-        }
+        each(place.values, TASK * height, work >= SHARED, task);
     }
+    ROWS.set(packed);
 }
 
-/// The rows of A in panels as high as a tile, each stored along the inner index; zeros beyond the last row.
-fn pack<T: Tile>(a: View<'_>, rows: usize, depth: usize) -> Vec<f64> {
-    let mut packed = vec![0.0; rows.div_ceil(T::ROWS) * T::ROWS * depth];
-    for (number, panel) in packed.chunks_exact_mut(T::ROWS * depth).enumerate() {
-        let top = number * T::ROWS;
-        let used = T::ROWS.min(rows - top);
-        interleave(panel, T::ROWS, used, a.from(top, 0), depth);
-    }
-    packed
+thread_local! {
+    /// Memory for panels of rows, and of columns: what would take as long to be had anew as a small product takes. It is taken out
+    /// while it is used, so that whatever else a thread does meanwhile has its own.
+    static ROWS: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
+    static COLUMNS: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
-/// Writes `used` rows of a matrix beside one another: `width` numbers for each of its columns, of which there are `depth`.
-fn interleave(panel: &mut [f64], width: usize, used: usize, a: View<'_>, depth: usize) {
-    if a.down == 1 {
-        for (k, out) in panel.chunks_exact_mut(width).enumerate() {
-            out[..used].copy_from_slice(&a.values[k * a.across..][..used]);
-        }
-        return;
+/// So many numbers, with anything in them.
+fn sized(memory: &mut Vec<f64>, count: usize) -> &mut [f64] {
+    if memory.len() < count {
+        memory.resize(count, 0.0);
     }
-    for i in 0..used {
-        let row = a.values[i * a.down..].iter().step_by(a.across).take(depth);
-        for (out, v) in panel[i..].iter_mut().step_by(width).zip(row) {
-            *out = *v;
-        }
+    &mut memory[..count]
+}
+
+/// Goes through parts of that length, by all threads if there is enough to do and there are several.
+fn each(
+    values: &mut [f64],
+    part: usize,
+    much: bool,
+    act: impl Fn((usize, &mut [f64])) + Send + Sync,
+) {
+    if !much || rayon::current_num_threads() == 1 {
+        values.chunks_mut(part).enumerate().for_each(act);
+    } else {
+        use rayon::prelude::*;
+        values.par_chunks_mut(part).enumerate().for_each(act);
     }
 }
 
 /// The part of a product that lies in some columns.
 fn add_columns<T: Tile>(place: Place<'_>, sign: f64, a: &[f64], b: View<'_>, depth: usize) {
-    let Place { values, height, first, half } = place;
+    let Place { values, height, rows: within, half } = place;
     let columns = values.len() / height;
-    let b = pack_columns::<T>(b, columns, depth);
+    let mut packed = COLUMNS.take();
+    let panels = sized(&mut packed, columns.div_ceil(T::COLUMNS) * T::COLUMNS * depth);
+    for (number, panel) in panels.chunks_exact_mut(T::COLUMNS * depth).enumerate() {
+        let left = number * T::COLUMNS;
+        T::pack_columns(panel, T::COLUMNS.min(columns - left), b.from(0, left));
+    }
     let mut tile = [0.0; tile::MOST];
-    for (group, panels) in a.chunks(GROUP * T::ROWS * depth).enumerate() {
-        for (right, b) in b.chunks_exact(T::COLUMNS * depth).enumerate() {
+    for (group, rows) in a.chunks(GROUP * T::ROWS * depth).enumerate() {
+        for (right, b) in panels.chunks_exact(T::COLUMNS * depth).enumerate() {
             let left = right * T::COLUMNS;
-            for (number, a) in panels.chunks_exact(T::ROWS * depth).enumerate() {
-                let top = first + (group * GROUP + number) * T::ROWS;
-                let bottom = height.min(top + T::ROWS);
+            let wide = T::COLUMNS.min(columns - left);
+            for (number, a) in rows.chunks_exact(T::ROWS * depth).enumerate() {
+                let top = within.start + (group * GROUP + number) * T::ROWS;
+                let bottom = within.end.min(top + T::ROWS);
                 if half.is_some_and(|column| bottom <= column + left) {
                     continue; // all of it above the diagonal
                 }
-                T::multiply(depth, a, b, &mut tile);
-                let wide = T::COLUMNS.min(columns - left);
+                let corner = &mut values[left * height + top..];
+                if (bottom - top, wide) == (T::ROWS, T::COLUMNS) {
+                    T::add(depth, a, b, sign, corner, height);
+                    continue;
+                }
+                T::multiply(depth, bottom - top, a, b, &mut tile);
                 for (j, sums) in tile.chunks_exact(T::ROWS).take(wide).enumerate() {
-                    let column = &mut values[(left + j) * height..][..height];
-                    for (out, sum) in column[top..bottom].iter_mut().zip(sums) {
-                        *out += sign * sum;
-                    }
+                    let column = &mut corner[j * height..][..bottom - top];
+                    column.iter_mut().zip(sums).for_each(|(out, sum)| *out += sign * sum);
                 }
             }
         }
     }
-}
-
-/// The columns of B in panels as wide as a tile, each stored along the inner index.
-fn pack_columns<T: Tile>(b: View<'_>, columns: usize, depth: usize) -> Vec<f64> {
-    let mut packed = vec![0.0; columns.div_ceil(T::COLUMNS) * T::COLUMNS * depth];
-    for (number, panel) in packed.chunks_exact_mut(T::COLUMNS * depth).enumerate() {
-        let left = number * T::COLUMNS;
-        let used = T::COLUMNS.min(columns - left);
-        interleave(panel, T::COLUMNS, used, b.from(0, left).transposed(), depth);
-    }
-    packed
+    COLUMNS.set(packed);
 }
 
 /// Writes the lower half of a square matrix over its upper half, block by block, since one of the two is read or written

@@ -1,25 +1,31 @@
-//! A = L D L' and solves with it, in blocks: small triangles by loops, the rest by products.
+//! A = L D L' and solves with it, in blocks: the small triangles on the diagonal are inverted, and everything else is products.
 
 use super::{Place, View, add_product};
+use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Rows of a block.
 const BLOCK: usize = 48;
+
+/// The rows of every block, from the top.
+fn blocks(m: usize) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    (0..m.div_ceil(BLOCK)).map(move |k| k * BLOCK..m.min((k + 1) * BLOCK))
+}
 
 /// Factors the lower half of a symmetric matrix (m x m) in place: L below the diagonal, D as `pivots`, and whether all of
 /// those are positive numbers. The upper half and the diagonal are left with anything.
 pub(crate) fn factor(l: &mut [f64], pivots: &mut [f64]) -> bool {
     let m = pivots.len();
     let mut positive = true;
-    for start in (0..m).step_by(BLOCK) {
-        let end = m.min(start + BLOCK);
-        // The block's columns, all the way down: what the columns before them do is already taken off.
-        for j in start..end {
-            for k in start..j {
+    for block in blocks(m) {
+        // What the columns before do to the block is already taken off.
+        for j in block.clone() {
+            for k in block.start..j {
                 let (before, column) = l.split_at_mut(j * m);
                 let from = &before[k * m..(k + 1) * m];
                 let factor = from[j] * pivots[k];
-                for (out, v) in column[j..m].iter_mut().zip(&from[j..]) {
+                for (out, v) in column[j..block.end].iter_mut().zip(&from[j..]) {
                     *out -= v * factor;
                 }
             }
@@ -27,79 +33,93 @@ pub(crate) fn factor(l: &mut [f64], pivots: &mut [f64]) -> bool {
             pivots[j] = column[j];
             positive &= pivots[j] > f64::MIN_POSITIVE && pivots[j] < f64::INFINITY;
             let inverse = 1.0 / pivots[j];
-            column[j + 1..].iter_mut().for_each(|v| *v *= inverse);
+            column[j + 1..block.end].iter_mut().for_each(|v| *v *= inverse);
         }
-        if end == m || !positive {
+        let (wide, below) = (block.len(), m - block.end);
+        if below == 0 || !positive {
             break;
         }
-        // What they do to all later columns: A22 - L21 D1 L21'.
-        let wide = end - start;
-        let panel: Vec<f64> =
-            (start..end).flat_map(|j| &l[j * m + end..(j + 1) * m]).copied().collect();
-        let scaled: Vec<f64> = panel
-            .chunks_exact(m - end)
-            .zip(&pivots[start..end])
-            .flat_map(|(c, d)| c.iter().map(move |v| v * d))
-            .collect();
-        let mut place = Place { values: &mut l[end * m..], height: m, first: end, half: Some(end) };
-        let (panel, scaled) = (View::new(&panel, m - end), View::new(&scaled, m - end));
-        add_product(&mut place, -1.0, panel, scaled.transposed(), wide);
+        // What is below it: L21 D1 = A21 L11^-T, and what that does to all later columns: A22 - L21 D1 L21'.
+        let inverse = inverse(l, m, &block);
+        let a21 = View::new(l, m).from(block.end, block.start);
+        let mut scaled = vec![0.0; below * wide];
+        let inverse = View::new(&inverse, wide).transposed();
+        add_product(&mut Place::whole(&mut scaled, below), 1.0, a21, inverse, wide);
+        for (j, scaled) in block.clone().zip(scaled.chunks_exact(below)) {
+            let column = &mut l[j * m + block.end..(j + 1) * m];
+            let inverse = 1.0 / pivots[j];
+            column.iter_mut().zip(scaled).for_each(|(out, v)| *out = v * inverse);
+        }
+        let (done, later) = l.split_at_mut(block.end * m);
+        let l21 = View::new(done, m).from(block.end, block.start);
+        let scaled = View::new(&scaled, below).transposed();
+        let rows = block.end..m;
+        let mut place = Place { values: later, height: m, rows, half: Some(block.end) };
+        add_product(&mut place, -1.0, l21, scaled, wide);
     }
     positive
 }
 
 /// L^-1 B in place, L unit lower triangular (m x m).
 pub(crate) fn solve_lower(l: &[f64], m: usize, b: &mut [f64]) {
-    for start in (0..m).step_by(BLOCK) {
-        let end = m.min(start + BLOCK);
-        for column in b.chunks_exact_mut(m) {
-            for k in start..end {
-                let v = column[k];
-                for (out, l) in column[k + 1..end].iter_mut().zip(&l[k * m + k + 1..]) {
-                    *out -= l * v;
-                }
-            }
+    for block in blocks(m) {
+        // The block's rows become L11^-1 B1, and L21 L11^-1 B1 goes off the rows below: one product.
+        let (wide, height) = (block.len(), m - block.start);
+        let inverse = inverse(l, m, &block);
+        let mut left = vec![0.0; height * wide];
+        for (left, inverse) in left.chunks_exact_mut(height).zip(inverse.chunks_exact(wide)) {
+            left[..wide].copy_from_slice(inverse);
         }
-        let solved = rows(b, m, start, end);
-        let below = View::new(l, m).from(end, start);
-        let mut place = Place { values: b, height: m, first: end, half: None };
-        add_product(&mut place, -1.0, below, View::new(&solved, end - start), end - start);
+        let below = View::new(l, m).from(block.end, block.start);
+        let mut place = Place { values: &mut left, height, rows: wide..height, half: None };
+        add_product(&mut place, -1.0, below, View::new(&inverse, wide), wide);
+        let taken = taken_out(b, m, &block);
+        let mut place = Place { values: b, height: m, rows: block.start..m, half: None };
+        add_product(&mut place, 1.0, View::new(&left, height), View::new(&taken, wide), wide);
     }
 }
 
 /// L^-T B in place, L unit lower triangular (m x m).
 pub(crate) fn solve_upper(l: &[f64], m: usize, b: &mut [f64]) {
-    for start in (0..m).step_by(BLOCK).rev() {
-        let end = m.min(start + BLOCK);
-        if end < m {
-            // Less what the rows below, which are solved, contribute.
-            let columns = b.len() / m;
-            let mut sums = alloc::vec![0.0; (end - start) * columns];
-            let solved = rows(b, m, end, m);
-            let right = View::new(l, m).from(end, start).transposed();
-            let mut place = Place { values: &mut sums, height: end - start, first: 0, half: None };
-            add_product(&mut place, 1.0, right, View::new(&solved, m - end), m - end);
-            for (column, sums) in b.chunks_exact_mut(m).zip(sums.chunks_exact(end - start)) {
-                column[start..end].iter_mut().zip(sums).for_each(|(out, sum)| *out -= sum);
-            }
-        }
-        // The block's triangle by rows, so that neighbours in memory go through the same operations.
-        let wide = end - start;
-        let triangle: Vec<f64> =
-            (start..end).flat_map(|i| (start..end).map(move |j| l[i + j * m])).collect();
-        for column in b.chunks_exact_mut(m) {
-            let x = &mut column[start..end];
-            for i in (1..wide).rev() {
-                let v = x[i];
-                for (out, l) in x[..i].iter_mut().zip(&triangle[i * wide..]) {
-                    *out -= l * v;
-                }
-            }
-        }
+    for block in blocks(m).rev() {
+        // The block's rows become L22^-T B2, and L21' L22^-T B2 goes off the rows above.
+        let wide = block.len();
+        let inverse = inverse(l, m, &block);
+        let mut left = vec![0.0; wide * block.end];
+        left[wide * block.start..].copy_from_slice(&inverse);
+        let before = View::new(l, m).from(block.start, 0);
+        let above = &mut left[..wide * block.start];
+        add_product(&mut Place::whole(above, wide), -1.0, View::new(&inverse, wide), before, wide);
+        let taken = taken_out(b, m, &block);
+        let left = View::new(&left, wide).transposed();
+        let mut place = Place { values: b, height: m, rows: 0..block.end, half: None };
+        add_product(&mut place, 1.0, left, View::new(&taken, wide), wide);
     }
 }
 
-/// A copy of some rows of a matrix of height m.
-fn rows(b: &[f64], m: usize, start: usize, end: usize) -> Vec<f64> {
-    b.chunks_exact(m).flat_map(|column| &column[start..end]).copied().collect()
+/// The inverse of a block on the diagonal of a unit lower triangular matrix (m x m), column by column.
+fn inverse(l: &[f64], m: usize, block: &Range<usize>) -> Vec<f64> {
+    let wide = block.len();
+    let mut inverse = vec![0.0; wide * wide];
+    for (j, column) in inverse.chunks_exact_mut(wide).enumerate() {
+        column[j] = 1.0;
+        for k in j..wide {
+            let v = column[k];
+            let below = &l[(block.start + k) * m + block.start + k + 1..];
+            for (out, l) in column[k + 1..].iter_mut().zip(below) {
+                *out -= l * v;
+            }
+        }
+    }
+    inverse
+}
+
+/// Some rows of a matrix of height m, which are zero afterwards.
+fn taken_out(b: &mut [f64], m: usize, rows: &Range<usize>) -> Vec<f64> {
+    let mut taken = Vec::with_capacity(b.len() / m * rows.len());
+    for column in b.chunks_exact_mut(m) {
+        taken.extend_from_slice(&column[rows.clone()]);
+        column[rows.clone()].fill(0.0);
+    }
+    taken
 }

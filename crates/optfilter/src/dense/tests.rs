@@ -1,5 +1,6 @@
 use super::*;
 use crate::rng::Stream;
+use alloc::vec;
 
 fn random(count: usize, seed: u64) -> Vec<f64> {
     let mut stream = Stream::new(seed, 0, "dense");
@@ -25,7 +26,7 @@ fn products_are_those_of_loops_on_any_unit_and_number_of_threads() {
         let expected = plain(&a, &b, (rows, inner, columns));
         let made = |by: fn(&mut Place<'_>, f64, View<'_>, View<'_>, usize)| {
             let mut out = vec![1.0; rows * columns];
-            let mut place = Place { values: &mut out, height: rows, first: 0, half: None };
+            let mut place = Place::whole(&mut out, rows);
             by(&mut place, -1.0, View::new(&a, rows), View::new(&b, inner), inner);
             out.iter().map(|v| 1.0 - v).collect::<Vec<f64>>()
         };
@@ -45,7 +46,7 @@ fn half_of_a_symmetric_product_is_enough() {
     let a = random(n * inner, 3);
     let (mut half, mut whole) = (vec![0.0; n * n], vec![0.0; n * n]);
     for (out, first) in [(&mut half, Some(0)), (&mut whole, None)] {
-        let mut place = Place { values: out, height: n, first: 0, half: first };
+        let mut place = Place { half: first, ..Place::whole(out, n) };
         add_product(&mut place, 1.0, View::new(&a, n), View::new(&a, n).transposed(), inner);
     }
     mirror(&mut half, n);
@@ -57,7 +58,7 @@ fn factors_multiply_to_the_matrix_and_solves_undo_it() {
     for m in [1, 47, 48, 49, 131, 200] {
         let root = random(m * m, 4);
         let mut a = vec![0.0; m * m];
-        let mut place = Place { values: &mut a, height: m, first: 0, half: None };
+        let mut place = Place::whole(&mut a, m);
         add_product(&mut place, 1.0, View::new(&root, m), View::new(&root, m).transposed(), m);
         (0..m).for_each(|i| a[i * (m + 1)] += 1.0);
         let (mut l, mut pivots) = (a.clone(), vec![0.0; m]);

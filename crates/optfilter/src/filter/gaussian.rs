@@ -17,7 +17,8 @@ use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
-    Solver, is_symmetric_psd, narrowed_factor, noise_sandwich, product, sandwich, symmetric_product,
+    Solver, identity_less_product, is_symmetric_psd, less_product, narrowed_factor, noise_sandwich,
+    product, symmetric_product, symmetric_product_plus,
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
@@ -154,7 +155,7 @@ pub(crate) fn propagated<S: Scalar, N: Dim>(
 where
     DefaultAllocator: Allocator<N, N>,
 {
-    sandwich(f, cov) + q
+    symmetric_product_plus(&product(f, cov), f, q)
 }
 
 /// Checks that a step's Q is n x n and, unless that is known, has no negative variance. (That it is a covariance is
@@ -234,12 +235,9 @@ where
     let mean = mean + product(&gain, residual);
 
     // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
-    let mut keep = -product(&gain, h);
-    for i in 0..keep.nrows() {
-        keep[(i, i)] += S::ONE;
-    }
-    let kept = cov - product(&gain, &hp);
-    let cov = symmetric_product(&kept, &keep) + noise_sandwich(&gain, r);
+    let keep = identity_less_product(&gain, h);
+    let kept = less_product(cov, &gain, &hp);
+    let cov = symmetric_product_plus(&kept, &keep, noise_sandwich(&gain, r));
 
     let nis = factor.quadratic_form(residual);
     let log_likelihood = log_density(nis, &factor, observed.count(residual.nrows()));

@@ -5,30 +5,50 @@ use crate::scalar::Scalar;
 #[cfg(feature = "std")]
 use alloc::vec;
 
-/// A B; there are zeros in its place before.
+/// Whether a product of these sizes is made here.
 #[inline]
-pub(super) fn product<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
-    added(inner, a, b, out, false)
+pub(super) fn takes<S: Scalar>(rows: usize, inner: usize, columns: usize) -> bool {
+    #[cfg(feature = "std")]
+    return S::LANES > 0 && inner > 0 && crate::dense::takes(rows, inner, columns);
+    #[cfg(not(feature = "std"))]
+    return {
+        let _ = (rows, inner, columns);
+        false
+    };
 }
 
-/// A B', which is symmetric; there are zeros in its place before.
+/// Adds A B, or takes it off.
 #[inline]
-pub(super) fn symmetric<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
-    added(inner, a, b, out, true)
+pub(super) fn add<S: Scalar>(inner: usize, sign: f64, a: &[S], b: &[S], out: &mut [S]) -> bool {
+    added(inner, sign, a, b, out, false)
+}
+
+/// Adds A B', which is symmetric, to what is.
+#[inline]
+pub(super) fn add_symmetric<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) -> bool {
+    added(inner, 1.0, a, b, out, true)
 }
 
 #[cfg(feature = "std")]
-fn added<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S], is_symmetric: bool) -> bool {
-    use crate::dense::{Place, View, add_product, mirror, takes};
-    if S::LANES == 0 || inner == 0 || !takes(a.len() / inner, inner, b.len() / inner) {
+fn added<S: Scalar>(
+    inner: usize,
+    sign: f64,
+    a: &[S],
+    b: &[S],
+    out: &mut [S],
+    is_symmetric: bool,
+) -> bool {
+    use crate::dense::{Place, View, add_product, mirror};
+    let each = inner.max(1);
+    if !takes::<S>(a.len() / each, inner, b.len() / each) {
         return false;
     }
-    let rows = a.len() / inner;
+    let rows = a.len() / each;
     let add = |a: &[f64], b: &[f64], sums: &mut [f64]| {
         let half = is_symmetric.then_some(0);
-        let mut place = Place { values: sums, height: rows, first: 0, half };
+        let mut place = Place { half, ..Place::whole(sums, rows) };
         let b = if is_symmetric { View::new(b, rows).transposed() } else { View::new(b, inner) };
-        add_product(&mut place, 1.0, View::new(a, rows), b, inner);
+        add_product(&mut place, sign, View::new(a, rows), b, inner);
         if is_symmetric {
             mirror(sums, rows);
         }
@@ -38,7 +58,7 @@ fn added<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S], is_symmetric:
         if let Some(out) = S::doubles_mut(out) {
             add(&a, &b, out);
         } else {
-            let mut sums = vec![0.0; out.len()];
+            let mut sums = S::lane(out, lane).into_owned();
             add(&a, &b, &mut sums);
             S::set_lane(out, lane, &sums);
         }
@@ -72,19 +92,26 @@ pub(super) fn solve<S: Scalar>(l: &[S], pivots: &[S], b: &mut [S]) -> bool {
     }
     for lane in 0..S::LANES {
         let (l, pivots) = (S::lane(l, lane), S::lane(pivots, lane));
-        let mut x = S::lane(b, lane).into_owned();
-        crate::dense::solve_lower(&l, m, &mut x);
-        for column in x.chunks_exact_mut(m) {
-            column.iter_mut().zip(pivots.iter()).for_each(|(v, d)| *v /= d);
+        let solve = |x: &mut [f64]| {
+            crate::dense::solve_lower(&l, m, x);
+            for column in x.chunks_exact_mut(m) {
+                column.iter_mut().zip(pivots.iter()).for_each(|(v, d)| *v /= d);
+            }
+            crate::dense::solve_upper(&l, m, x);
+        };
+        if let Some(b) = S::doubles_mut(b) {
+            solve(b);
+        } else {
+            let mut x = S::lane(b, lane).into_owned();
+            solve(&mut x);
+            S::set_lane(b, lane, &x);
         }
-        crate::dense::solve_upper(&l, m, &mut x);
-        S::set_lane(b, lane, &x);
     }
     true
 }
 
 #[cfg(not(feature = "std"))]
-fn added<S: Scalar>(_: usize, _: &[S], _: &[S], _: &mut [S], _: bool) -> bool {
+fn added<S: Scalar>(_: usize, _: f64, _: &[S], _: &[S], _: &mut [S], _: bool) -> bool {
     false
 }
 
