@@ -64,6 +64,7 @@ pub fn checkpoint(data: &[u8]) {
         steps: Some(3),
         particles: (method == Method::Pf).then_some(20),
         carry: (method == Method::Imap && choice & 16 > 0).then_some(true),
+        window: (method == Method::Imap && choice & 32 > 0).then_some(2),
         ..FilterSpec::default()
     };
     let Some(spec) = model(0, "") else { return };

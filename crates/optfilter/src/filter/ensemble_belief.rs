@@ -157,11 +157,15 @@ where
     }
 
     fn checked(self) -> Result<Self, FilterError> {
+        self.check_count().map(|()| self)
+    }
+
+    fn check_count(&self) -> Result<(), FilterError> {
         if self.count < 2 {
             let (value, requirement) = (self.count as f64, "at least 2");
             return Err(FilterError::Setting { argument: "members", value, requirement });
         }
-        Ok(self)
+        Ok(())
     }
 
     /// The number of members.
@@ -239,8 +243,11 @@ where
     }
 
     fn check_dim(&self, n: usize, index: u64) -> Result<(), FilterError> {
+        self.check_count()?;
+        // What a checkpoint says may be any number.
+        let stride = self.count.div_ceil(LANES).saturating_mul(LANES);
         check_len("members' state", n, self.dim, Some(index))?;
-        check_len("members", n * self.stride(), self.values.len(), Some(index))
+        check_len("members", stride.saturating_mul(n), self.values.len(), Some(index))
     }
 
     fn is_within(&self, bounds: &Bounds) -> bool {
