@@ -20,6 +20,12 @@ pub(crate) use solver::{Factor, Solver};
 /// known at compile time: that kernel allocates, and a step of a filter of fixed size does not.
 const SMALL: usize = 600;
 
+/// Whether two sizes are known at compile time.
+#[inline(always)]
+fn is_fixed<R: Dim, C: Dim>() -> bool {
+    R::try_to_usize().is_some() && C::try_to_usize().is_some()
+}
+
 /// A B.
 #[inline(always)]
 pub(crate) fn product<S: Scalar, R: Dim, K: Dim, C: Dim>(
@@ -31,11 +37,10 @@ where
 {
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
     let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
-    let fixed = [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()];
     if add_large(&mut out, 1.0, a, b) {
         return out;
     }
-    if fixed.contains(&None)
+    if !(is_fixed::<R, K>() && is_fixed::<K, C>())
         && rows.value() * inner.value() * columns.value() > SMALL
         && S::large_product(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice())
     {
@@ -66,7 +71,7 @@ fn add_large<S: Scalar, R: Dim, K: Dim, C: Dim>(
 where
     DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
 {
-    [R::try_to_usize(), K::try_to_usize(), C::try_to_usize()].contains(&None)
+    !(is_fixed::<R, K>() && is_fixed::<K, C>())
         && large::add(a.ncols(), sign, a.as_slice(), b.as_slice(), out.as_mut_slice())
 }
 
@@ -162,7 +167,7 @@ fn add_large_symmetric<S: Scalar, R: Dim, K: Dim>(
 where
     DefaultAllocator: Allocator<R, K> + Allocator<R, R>,
 {
-    [R::try_to_usize(), K::try_to_usize()].contains(&None)
+    !is_fixed::<R, K>()
         && large::add_symmetric(a.ncols(), a.as_slice(), b.as_slice(), out.as_mut_slice())
 }
 

@@ -19,10 +19,12 @@ pub trait Kernel {
     fn run(self) -> Self::Output;
 }
 
-impl<R, F: FnOnce() -> R> Kernel for F {
+impl<R, F: FnMut() -> R> Kernel for F {
     type Output = R;
     #[inline(always)]
-    fn run(self) -> R {
+    fn run(mut self) -> R {
+        // Not as `FnOnce`: the compiler would put a function of its own around the closure, which no attribute reaches, and
+        // compile both for no particular unit.
         self()
     }
 }

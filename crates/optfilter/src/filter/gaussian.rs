@@ -117,25 +117,28 @@ where
             spread += self.cov[(i, i)];
             negative |= self.cov[(i, i)] < 0.0;
         }
-        if size + spread * 0.0 < LARGEST && !negative { None } else { self.name_flaw() }
+        if size + spread * 0.0 < LARGEST && !negative {
+            return None;
+        }
+        name_flaw(self.clone())
     }
 }
 
-impl<N: Dim> GaussianBelief<N>
+/// The flaw of a belief whose sums are not sane, though each number may be. By value: a reference would make the compiler keep the
+/// belief in memory for the sake of what never happens.
+#[cold]
+#[inline(never)]
+fn name_flaw<N: Dim>(belief: GaussianBelief<N>) -> Option<&'static str>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
 {
-    /// The flaw of a belief whose sums are not sane, though each number may be.
-    #[inline(always)] // a call would make the compiler keep the belief in memory for it
-    fn name_flaw(&self) -> Option<&'static str> {
-        if !is_sane(self.mean.as_slice()) {
-            return Some("mean");
-        }
-        if !self.cov.iter().all(|v| v.is_finite()) {
-            return Some("cov");
-        }
-        has_negative_variance(self.cov.nrows(), self.cov.as_slice()).then_some(NEGATIVE_VARIANCE)
+    if !is_sane(belief.mean.as_slice()) {
+        return Some("mean");
     }
+    if !belief.cov.iter().all(|v| v.is_finite()) {
+        return Some("cov");
+    }
+    has_negative_variance(belief.cov.nrows(), belief.cov.as_slice()).then_some(NEGATIVE_VARIANCE)
 }
 
 /// Whether a matrix (n x n) has a negative number where a variance should be. One of minus rounding error is zero.
@@ -231,6 +234,9 @@ where
     let hp = product(h, cov); // m x n
     let s = symmetric_product(&hp, h) + &*r; // m x m
     let factor = Solver::new(&s)?;
+    // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
+    let nis = factor.quadratic_form(residual);
+    let log_likelihood = log_density(nis, &factor, observed.count(residual.nrows()));
     let gain = factor.solve(&hp).transpose(); // G = P H' S^-1, n x m
     let mean = mean + product(&gain, residual);
 
@@ -238,9 +244,6 @@ where
     let keep = identity_less_product(&gain, h);
     let kept = less_product(cov, &gain, &hp);
     let cov = symmetric_product_plus(&kept, &keep, noise_sandwich(&gain, r));
-
-    let nis = factor.quadratic_form(residual);
-    let log_likelihood = log_density(nis, &factor, observed.count(residual.nrows()));
     Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
 }
 
@@ -262,7 +265,12 @@ where
     };
     let Conditioned { mean, mut cov, innovation_cov, log_likelihood, nis } = done;
     if (0..m).any(|i| measurement.r[(i, i)] == 0.0)
-        && let Some(exact) = narrowed(belief, &measurement, &innovation_cov)
+        && let Some(exact) = narrowed(
+            belief.cov.clone(),
+            measurement.h.clone(),
+            measurement.r.clone(),
+            innovation_cov.clone(),
+        )
     {
         cov = exact;
     }
@@ -271,22 +279,23 @@ where
 }
 
 /// The covariance after a measurement without noise, which leaves directions that are known exactly: (I - G H) L times its own
-/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before.
+/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before. By value, like
+/// [`name_flaw`].
 #[cold]
 #[inline(never)]
 fn narrowed<N: Dim, M: Dim>(
-    belief: &GaussianBelief<N>,
-    measurement: &GaussianMeasurement<f64, N, M>,
-    s: &OMatrix<f64, M, M>,
+    cov: OMatrix<f64, N, N>,
+    h: OMatrix<f64, M, N>,
+    r: OMatrix<f64, M, M>,
+    s: OMatrix<f64, M, M>,
 ) -> Option<OMatrix<f64, N, N>>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let GaussianMeasurement { h, r, .. } = measurement;
-    let factor = narrowed_factor(&belief.cov)?;
-    let gain = Solver::new(s)?.solve(&product(h, &belief.cov)).transpose();
-    let kept = &factor - product(&gain, &product(h, &factor));
-    let mut cov = symmetric_product(&kept, &kept) + noise_sandwich(&gain, r);
+    let factor = narrowed_factor(&cov)?;
+    let gain = Solver::new(&s)?.solve(&product(&h, &cov)).transpose();
+    let kept = &factor - product(&gain, &product(&h, &factor));
+    let mut cov = symmetric_product(&kept, &kept) + noise_sandwich(&gain, &r);
     // What exact measurements narrow row after row ends among the smallest numbers there are, which round to anything.
     for i in 0..cov.nrows() {
         if cov[(i, i)] < 1e-290 {

@@ -101,43 +101,38 @@ where
     /// The factors on the likelihood's scale in this row.
     #[inline(always)]
     fn stretch(&self) -> Option<OVector<f64, M::Output>> {
-        measurement_factors(self.model, self.u, self.step).filter(|_| self.likelihood.has_scale())
-    }
-
-    /// Calls `f` with the measurement and eta, both in units of the row's factors, angles turned to within half a turn of
-    /// the prediction.
-    #[inline(always)]
-    fn with_turned<R>(&self, eta: &[S], f: impl FnOnce(&[S], &[S]) -> R) -> R {
-        let Some(factors) = self.stretch() else {
-            return self.with_angles(eta, |y| f(y, eta));
-        };
-        let m = self.model.output_dim();
-        let mut seen = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
-        let mut expected = seen.clone();
-        self.with_angles(eta, |y| seen.as_mut_slice().copy_from_slice(y));
-        expected.as_mut_slice().copy_from_slice(eta);
-        shrink(seen.as_mut_slice(), factors.as_slice());
-        shrink(expected.as_mut_slice(), factors.as_slice());
-        f(seen.as_slice(), expected.as_slice())
-    }
-
-    /// Calls `f` with the measurement, angles turned to within half a turn of the prediction.
-    #[inline(always)]
-    fn with_angles<R>(&self, eta: &[S], f: impl FnOnce(&[S]) -> R) -> R {
-        let m = self.model.output_dim();
-        if !(0..m.value()).any(|i| self.model.is_angle(i)) {
-            return f(self.y);
+        match self.likelihood.has_scale() {
+            true => measurement_factors(self.model, self.u, self.step),
+            false => None,
         }
-        let mut turned = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
+    }
+
+    /// The measurement and eta as the likelihood takes them, unless that is as they are.
+    #[inline(always)]
+    fn in_units(&self, eta: &[S]) -> Option<InUnits<S, M::Output>> {
+        let m = self.model.output_dim();
+        let factors = self.stretch();
+        let mut angles = false;
         for i in 0..m.value() {
-            let y = self.y[i];
-            turned[i] = if self.model.is_angle(i) {
-                eta[i] + (y - eta[i]).wrap(self.model.turn(i))
-            } else {
-                y
+            angles |= self.model.is_angle(i);
+        }
+        if factors.is_none() && !angles {
+            return None;
+        }
+        let mut y = OVector::<S, M::Output>::from_element_generic(m, U1, S::ZERO);
+        let mut expected = y.clone();
+        for i in 0..m.value() {
+            expected[i] = eta[i];
+            y[i] = match self.model.is_angle(i) {
+                true => eta[i] + (self.y[i] - eta[i]).wrap(self.model.turn(i)),
+                false => self.y[i],
             };
         }
-        f(turned.as_slice())
+        if let Some(factors) = &factors {
+            shrink(y.as_mut_slice(), factors.as_slice());
+            shrink(expected.as_mut_slice(), factors.as_slice());
+        }
+        Some(InUnits { y, eta: expected, factors })
     }
 
     #[inline(always)]
@@ -147,14 +142,14 @@ where
         eta
     }
 
+    // No closures in here: the loops that descend are compiled for the vector unit at hand, and a closure may be left outside.
     #[inline(always)]
     fn score(&self, eta: &[S], out: &mut [S]) {
-        self.with_turned(
-            eta,
-            #[inline(always)]
-            |y, eta| self.likelihood.score(y, eta, self.observed, out),
-        );
-        if let Some(factors) = self.stretch() {
+        let Some(at) = self.in_units(eta) else {
+            return self.likelihood.score(self.y, eta, self.observed, out);
+        };
+        self.likelihood.score(at.y.as_slice(), at.eta.as_slice(), self.observed, out);
+        if let Some(factors) = &at.factors {
             shrink(out, factors.as_slice());
         }
     }
@@ -166,19 +161,29 @@ where
 {
     /// The likelihood's curvature times `v`.
     pub(crate) fn curvature(&self, eta: &[f64], v: &[f64], out: &mut [f64]) {
-        let Some(factors) = self.stretch() else {
-            self.with_turned(eta, |y, eta| {
-                self.likelihood.curvature(y, eta, self.observed, v, out);
-            });
-            return;
+        let Some(at) = self.in_units(eta) else {
+            return self.likelihood.curvature(self.y, eta, self.observed, v, out);
+        };
+        let (y, eta) = (at.y.as_slice(), at.eta.as_slice());
+        let Some(factors) = &at.factors else {
+            return self.likelihood.curvature(y, eta, self.observed, v, out);
         };
         let mut v = v.to_vec();
         shrink(&mut v, factors.as_slice());
-        self.with_turned(eta, |y, eta| {
-            self.likelihood.curvature(y, eta, self.observed, &v, out);
-        });
+        self.likelihood.curvature(y, eta, self.observed, &v, out);
         shrink(out, factors.as_slice());
     }
+}
+
+/// A measurement and what was expected of it, in units of the row's factors where there are any, angles turned to within half a
+/// turn of one another.
+struct InUnits<S: Scalar, M: Dim>
+where
+    DefaultAllocator: Allocator<M>,
+{
+    y: OVector<S, M>,
+    eta: OVector<S, M>,
+    factors: Option<OVector<f64, M>>,
 }
 
 impl<M: Model, L: Likelihood, S: Scalar> Objective<S> for MeasurementLoss<'_, M, L, S>
@@ -188,7 +193,10 @@ where
     #[inline(always)]
     fn value(&mut self, x: &[S]) -> S {
         let eta = self.eta(x);
-        self.with_turned(eta.as_slice(), |y, eta| self.likelihood.loss(y, eta, self.observed))
+        match self.in_units(eta.as_slice()) {
+            None => self.likelihood.loss(self.y, eta.as_slice(), self.observed),
+            Some(at) => self.likelihood.loss(at.y.as_slice(), at.eta.as_slice(), self.observed),
+        }
     }
 
     #[inline(always)]

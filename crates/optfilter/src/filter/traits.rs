@@ -248,7 +248,24 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
-        *belief = self.predicted(belief, u, step)?;
+        let (n, _, inputs) = self.dims();
+        check_inputs(inputs, u, step)?;
+        belief.check_dim(n.value(), step.index)?;
+        if step.dt == 0.0 {
+            return Ok(());
+        }
+        if self.bounds().is_some() {
+            *belief = self.predicted(belief, u, step)?;
+            return Ok(());
+        }
+        let next = match self.propagate(belief, u, step) {
+            Ok(next) => next,
+            Err(error) => return Err(with_last_good(error, belief.mean())),
+        };
+        if let Some(quantity) = self.flaw(&next) {
+            return Err(diverged(belief.mean(), predicted(quantity), step.index));
+        }
+        *belief = next;
         Ok(())
     }
 
@@ -307,46 +324,87 @@ pub trait Filter {
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
+        let mut missing = false;
+        for v in y {
+            missing |= v.is_nan();
+        }
+        if missing || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
+            return self.update_apart(belief, y, u, step);
+        }
+        self.learn(belief, y, Observed::All, u, step)
+    }
+
+    /// [`update`](Filter::update) where something is missing, or the belief comes from outside the box.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn update_apart(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<Self::Output>, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let mut mask = OVector::<bool, Self::Output>::from_element_generic(self.dims().1, U1, true);
+        for (mask, v) in mask.as_mut_slice().iter_mut().zip(y) {
+            *mask = !v.is_nan();
+        }
+        let complete = mask.iter().all(|seen| *seen);
+        let observed = if complete { Observed::All } else { Observed::Some(mask.as_slice()) };
         let mut inside = self.inside(belief);
-        let held = inside.as_mut().unwrap_or(&mut *belief);
-        let update = with_observed(
-            m,
-            y,
-            #[inline(always)]
-            |observed: Observed<'_>| {
-                let belief = &mut *held;
-                let count = observed.count(y.len());
-                if count == 0 {
-                    self.miss(belief, u, step);
-                    let has_cov = Self::Belief::has_cov(m.value());
-                    return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
-                }
-                let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
-                    Ok(done) => done,
-                    Err(error) => return Err(with_last_good(error, belief.mean())),
-                };
-                if let Some(bounds) = self.bounds() {
-                    self.confine(&mut next, bounds);
-                }
-                if let Some(quantity) = self.flaw(&next) {
-                    return Err(diverged(belief.mean(), quantity, step.index));
-                }
-                if !is_known(&update.innovation, observed) {
-                    return Err(diverged(belief.mean(), "predicted measurement", step.index));
-                }
-                if update.log_likelihood.is_some_and(f64::is_nan) {
-                    return Err(diverged(belief.mean(), "log-likelihood", step.index));
-                }
-                *belief = next;
-                update.observed = count;
-                if observed != Observed::All {
-                    update.forget_missing(observed);
-                }
-                Ok(update)
-            },
-        )?;
+        let update = self.learn(inside.as_mut().unwrap_or(&mut *belief), y, observed, u, step)?;
         if let Some(inside) = inside {
             *belief = inside;
+        }
+        Ok(update)
+    }
+
+    /// The belief replaced by what [`correct`](Filter::correct) makes of it, if that is sound.
+    // Written out, without closures and with as few results inside results as can be: small beliefs stay in registers then.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn learn(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<Self::Output>, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        let count = observed.count(y.len());
+        if count == 0 {
+            self.miss(belief, u, step);
+            let m = self.dims().1;
+            let has_cov = Self::Belief::has_cov(m.value());
+            return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
+        }
+        let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
+            Ok(done) => done,
+            Err(error) => return Err(with_last_good(error, belief.mean())),
+        };
+        if let Some(bounds) = self.bounds() {
+            self.confine(&mut next, bounds);
+        }
+        if let Some(quantity) = self.flaw(&next) {
+            return Err(diverged(belief.mean(), quantity, step.index));
+        }
+        if !is_known(&update.innovation, observed) {
+            return Err(diverged(belief.mean(), "predicted measurement", step.index));
+        }
+        if update.log_likelihood.is_some_and(f64::is_nan) {
+            return Err(diverged(belief.mean(), "log-likelihood", step.index));
+        }
+        *belief = next;
+        update.observed = count;
+        if observed != Observed::All {
+            update.forget_missing(observed);
         }
         Ok(update)
     }
@@ -425,23 +483,6 @@ fn check_inputs(expected: usize, u: &[f64], step: &Step) -> Result<(), FilterErr
             Err(FilterError::NotFinite { argument: "u", component, index: Some(step.index) })
         }
     }
-}
-
-/// Calls `f` with the observed components of `y`: all of them without further cost where none is
-/// missing.
-#[inline(always)]
-fn with_observed<M: Dim, R>(m: M, y: &[f64], f: impl FnOnce(Observed<'_>) -> R) -> R
-where
-    DefaultAllocator: Allocator<M>,
-{
-    if !y.iter().any(|v| v.is_nan()) {
-        return f(Observed::All);
-    }
-    let mut mask = OVector::<bool, M>::from_element_generic(m, U1, true);
-    for (mask, v) in mask.as_mut_slice().iter_mut().zip(y) {
-        *mask = !v.is_nan();
-    }
-    f(Observed::Some(mask.as_slice()))
 }
 
 /// Measurement less prediction, zero where missing, angles brought into half a turn.

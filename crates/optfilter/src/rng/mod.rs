@@ -100,7 +100,7 @@ impl Stream {
         dispatch(
             #[inline(always)]
             || {
-                let mut rest = out;
+                let mut rest = &mut out[..];
                 if !rest.is_empty() && !self.position.is_multiple_of(2) {
                     rest[0] = self.uniform();
                     rest = &mut rest[1..];
