@@ -444,11 +444,14 @@ where
     sound.then_some(block)
 }
 
-/// Whether every lane of every number could still measure something.
+/// Whether every lane of every number is sure to measure something still: the sum is no less than any of them.
 #[inline(always)]
 fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
-    let largest = Lanes([LARGEST; W]);
-    x.iter().all(|v| Scalar::all_lt(v.abs(), largest))
+    let mut sum = Lanes([0.0; W]);
+    for v in x {
+        sum += v.abs();
+    }
+    Scalar::all_lt(sum, Lanes([LARGEST; W]))
 }
 
 /// Whether every lane that has not failed yet predicted a number wherever something was measured.
@@ -459,11 +462,16 @@ fn is_known<const W: usize>(
     eta: &[Lanes<W>],
     mask: &[bool],
 ) -> bool {
-    let infinity = Lanes([f64::INFINITY; W]);
-    let seen = || (0..y.len()).filter(|&i| mask[i]);
-    if seen().all(|i| Scalar::all_lt((y[i] - eta[i]).abs(), infinity)) {
+    let mut sum = Lanes([0.0; W]);
+    for i in 0..y.len() {
+        if mask[i] {
+            sum += (y[i] - eta[i]).abs();
+        }
+    }
+    if Scalar::all_lt(sum, Lanes([f64::INFINITY; W])) {
         return true;
     }
+    let seen = || (0..y.len()).filter(|&i| mask[i]);
     let mut running = block.singles.iter().enumerate().filter(|(_, single)| single.is_none());
     running.all(|(lane, _)| seen().all(|i| (y[i] - eta[i]).0[lane].is_finite()))
 }

@@ -179,31 +179,59 @@ pub(crate) fn descend_past_gap<S, V, O, F>(
     O: Optimizer<S>,
     F: Objective<S> + ?Sized,
 {
-    let project = |x: &mut V| {
-        if let Some(bounds) = bounds {
-            bounds.project(x.as_mut_slice());
-        }
-    };
-    project(x);
+    if gap > 1.0 {
+        return descend_widened(optimizer, objective, x, state, steps, bounds, gap);
+    }
+    project(x, bounds);
     let mut g = x.zeros_like();
-    let mut slope = (gap > 1.0).then_some(Slope { gap, first: S::ZERO, goal: S::ZERO });
-    for taken in 0u64.. {
-        let ordinary = taken < u64::from(steps);
-        if slope.is_none() && !ordinary {
-            return;
-        }
+    for _ in 0..steps {
         objective.gradient(x.as_slice(), g.as_mut_slice());
-        if slope.as_mut().is_some_and(|slope| !slope.goes_on(taken, steps, g.as_slice())) {
+        optimizer.step(x, &g, state);
+        project(x, bounds);
+        if optimizer.is_done() {
             return;
         }
-        let before = (!ordinary).then(|| x.clone());
+    }
+}
+
+#[cold]
+fn descend_widened<S, V, O, F>(
+    optimizer: &O,
+    objective: &mut F,
+    x: &mut V,
+    state: &mut O::State<V>,
+    steps: u32,
+    bounds: Option<&Bounds>,
+    gap: f64,
+) where
+    S: Scalar,
+    V: Buffer<Elem = S>,
+    O: Optimizer<S>,
+    F: Objective<S> + ?Sized,
+{
+    project(x, bounds);
+    let mut g = x.zeros_like();
+    let mut slope = Slope { gap, first: S::ZERO, goal: S::ZERO };
+    for taken in 0u64.. {
+        objective.gradient(x.as_slice(), g.as_mut_slice());
+        if !slope.goes_on(taken, steps, g.as_slice()) {
+            return;
+        }
+        let before = (taken >= u64::from(steps)).then(|| x.clone());
         optimizer.step(x, &g, state);
-        project(x);
+        project(x, bounds);
         // At its end, or held by the bounds.
         let stuck = before.is_some_and(|before| !differs(before.as_slice(), x.as_slice()));
         if optimizer.is_done() || stuck {
             return;
         }
+    }
+}
+
+#[inline(always)]
+fn project<S: Scalar, V: Buffer<Elem = S>>(x: &mut V, bounds: Option<&Bounds>) {
+    if let Some(bounds) = bounds {
+        bounds.project(x.as_mut_slice());
     }
 }
 
