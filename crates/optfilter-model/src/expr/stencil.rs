@@ -184,13 +184,13 @@ impl Stencil {
         x: &[S],
         r: &[S],
         env: &Environment<'_>,
-        store: impl FnMut(&Block<'_>, usize, &[S]),
+        mut store: impl FnMut(&Block<'_>, usize, &[S]),
     ) {
         let plain = program.plain_values(env);
         if const { size_of::<S>() == size_of::<f64>() } {
             optfilter::simd::dispatch(
                 #[inline(always)]
-                || self.sweep_blocks(program, x, r, &plain, store),
+                || self.sweep_blocks(program, x, r, &plain, &mut store),
             );
         } else if const { size_of::<S>() <= 2 * size_of::<f64>() } {
             self.sweep_blocks(program, x, r, &plain, store);
