@@ -299,6 +299,10 @@ const STRETCH = 128;
 /** @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y @param {string} css @param {number} width
  * @param {number[]} dash */
 function strokeLine(pen, array, x, y, css, width, dash) {
+  if (array.length / 2 > 2 * (x.to - x.from)) {
+    strokeColumns(pen, array, x, y, css, width);
+    return;
+  }
   // Where points lie closer than pixels nobody sees dashes or round corners, and both take long.
   const dense = array.length / 2 > x.to - x.from;
   pen.strokeStyle = css;
@@ -325,6 +329,36 @@ function strokeLine(pen, array, x, y, css, width, dash) {
   }
   pen.stroke();
   pen.setLineDash([]);
+}
+
+/** A line of several points to a pixel: each column of pixels from its lowest to its highest, and from where the column before ended.
+ * @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y @param {string} css @param {number} width */
+function strokeColumns(pen, array, x, y, css, width) {
+  const ratio = window.devicePixelRatio || 1;
+  pen.fillStyle = css;
+  let [column, top, bottom] = [NaN, Infinity, -Infinity];
+  const flush = () => {
+    if (bottom >= top) pen.fillRect(column / ratio, top - width / 2, 1 / ratio, bottom - top + width);
+  };
+  let last = NaN;
+  for (let k = 0; k < array.length; k += 2) {
+    if (!Number.isFinite(array[k + 1])) {
+      last = NaN;
+      continue;
+    }
+    const at = Math.floor(place(x, array[k]) * ratio);
+    const py = limited(place(y, array[k + 1]));
+    if (at !== column) {
+      flush();
+      [column, top, bottom] = [at, Infinity, -Infinity];
+      if (last < top) top = last;
+      if (last > bottom) bottom = last;
+    }
+    if (py < top) top = py;
+    if (py > bottom) bottom = py;
+    last = py;
+  }
+  flush();
 }
 
 /** Pixels that a canvas can take. @param {number} p */

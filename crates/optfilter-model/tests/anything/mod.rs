@@ -4,7 +4,11 @@
 
 use optfilter::model::Step;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
-use optfilter_run::{Estimate, Session};
+use optfilter_run::{Estimate, Runner, Session};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// Linear with two states, counts, and one that states no noise.
 const MODELS: [&str; 3] = [
@@ -55,27 +59,50 @@ pub fn filter_spec(data: &[u8]) {
     go_on(&mut session);
 }
 
+/// What the first byte of a checkpoint's input chooses.
+struct Chosen {
+    filter: FilterSpec,
+    runner: Arc<dyn Runner>,
+    /// Under which name its belief is saved.
+    kind: String,
+    dt: f64,
+}
+
+thread_local! {
+    /// Kept: to read a model and make a filter of it takes ten times as long as to try a checkpoint.
+    static CHOICES: RefCell<BTreeMap<u8, Option<Rc<Chosen>>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn chosen(choice: u8) -> Option<Rc<Chosen>> {
+    let make = || {
+        let method = Method::ALL[usize::from(choice & 15) % Method::ALL.len()];
+        let filter = FilterSpec {
+            method: Some(method),
+            steps: Some(3),
+            particles: (method == Method::Pf).then_some(20),
+            carry: (method == Method::Imap && choice & 16 > 0).then_some(true),
+            window: (method == Method::Imap && choice & 32 > 0).then_some(2),
+            ..FilterSpec::default()
+        };
+        let spec = model(0, "")?;
+        let runner = spec.runner(&filter).ok()?;
+        Some(Rc::new(Chosen { kind: kind(&*runner), filter, runner, dt: spec.dt }))
+    };
+    CHOICES.with_borrow_mut(|all| all.entry(choice & 63).or_insert_with(make).clone())
+}
+
 /// A checkpoint of one of the filters; the first byte chooses which and how much of it is as it should be.
 pub fn checkpoint(data: &[u8]) {
     let Some((choice, body)) = data.split_first() else { return };
-    let method = Method::ALL[usize::from(choice & 15) % Method::ALL.len()];
-    let filter = FilterSpec {
-        method: Some(method),
-        steps: Some(3),
-        particles: (method == Method::Pf).then_some(20),
-        carry: (method == Method::Imap && choice & 16 > 0).then_some(true),
-        window: (method == Method::Imap && choice & 32 > 0).then_some(2),
-        ..FilterSpec::default()
-    };
-    let Some(spec) = model(0, "") else { return };
-    let Ok(runner) = spec.runner(&filter) else { return };
-    let Ok(mut session) = Session::new(&*runner, &filter, spec.dt) else { return };
+    let Some(chosen) = chosen(*choice) else { return };
+    let Chosen { filter, runner, kind, dt } = &*chosen;
+    let Ok(mut session) = Session::new(&**runner, filter, *dt) else { return };
     match choice >> 6 {
         0 if session.restore(body).is_err() => {}
         1 if session.restore(&sealed("session", body)).is_err() => {}
         0 | 1 => go_on(&mut session),
         _ => {
-            let Ok(mut live) = runner.load(&sealed(&kind(&*runner), body)) else { return };
+            let Ok(mut live) = runner.load(&sealed(kind, body)) else { return };
             let mut out = Estimate::default();
             live.estimate(&mut out);
             for index in 1..4 {
