@@ -293,22 +293,23 @@ function extent(bands, x) {
   return [low, high];
 }
 
-/** Points of a line that are stroked at once: each stretch is sorted by height, which takes long for a long one. */
-const STRETCH = 128;
+/** Whether points lie about as close as pixels: nobody sees dashes or corners then, and a browser without a graphics card takes ten times as
+ * long over them as over columns of pixels. @param {number} points @param {any} x */
+function isDense(points, x) {
+  return points > 0.7 * (x.to - x.from);
+}
 
 /** @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y @param {string} css @param {number} width
  * @param {number[]} dash */
 function strokeLine(pen, array, x, y, css, width, dash) {
-  if (array.length / 2 > 2 * (x.to - x.from)) {
+  if (isDense(array.length / 2, x)) {
     strokeColumns(pen, array, x, y, css, width);
     return;
   }
-  // Where points lie closer than pixels nobody sees dashes or round corners, and both take long.
-  const dense = array.length / 2 > x.to - x.from;
   pen.strokeStyle = css;
   pen.lineWidth = width;
-  pen.lineJoin = dense ? "bevel" : "round";
-  pen.setLineDash(dense ? [] : dash);
+  pen.lineJoin = "round";
+  pen.setLineDash(dash);
   pen.beginPath();
   let drawn = 0;
   for (let k = 0; k < array.length; k += 2) {
@@ -321,42 +322,56 @@ function strokeLine(pen, array, x, y, css, width, dash) {
     if (drawn === 0) pen.moveTo(px, py);
     else pen.lineTo(px, py);
     drawn += 1;
-    if (dense && drawn % STRETCH === 0) {
-      pen.stroke();
-      pen.beginPath();
-      pen.moveTo(px, py);
-    }
   }
   pen.stroke();
   pen.setLineDash([]);
 }
 
-/** A line of several points to a pixel: each column of pixels from its lowest to its highest, and from where the column before ended.
+/** A line of about as many points as pixels: each column of pixels from its lowest to its highest, and from where the column before ended.
  * @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y @param {string} css @param {number} width */
 function strokeColumns(pen, array, x, y, css, width) {
-  const ratio = window.devicePixelRatio || 1;
   pen.fillStyle = css;
-  let [column, top, bottom] = [NaN, Infinity, -Infinity];
+  /** @type {[number, number]|null} */
+  let before = null;
+  columns(array, 2, x, (/** @type {number} */ k) => [limited(place(y, array[k + 1])), limited(place(y, array[k + 1]))], (left, wide, top, bottom, begins) => {
+    // What joins it to the column before.
+    const [low, high] = before && !begins ? [Math.min(top, before[1]), Math.max(bottom, before[0])] : [top, bottom];
+    pen.fillRect(left, low - width / 2, wide, high - low + width);
+    before = [top, bottom];
+  });
+}
+
+/** Goes through points by columns of pixels: the highest and the lowest place of each, by the line between points where a column has none.
+ * @param {Float64Array} array @param {number} stride numbers of a point, the first of which is its time, and the second not finite where there is none
+ * @param {any} x @param {(k: number) => [number, number]} reach from top to bottom, in pixels, of the point at k
+ * @param {(left: number, width: number, top: number, bottom: number, begins: boolean) => void} draw */
+function columns(array, stride, x, reach, draw) {
+  const ratio = window.devicePixelRatio || 1;
+  let [column, top, bottom, begins] = [NaN, 0, 0, true];
   const flush = () => {
-    if (bottom >= top) pen.fillRect(column / ratio, top - width / 2, 1 / ratio, bottom - top + width);
+    if (!Number.isNaN(column)) draw(column / ratio, 1 / ratio, top, bottom, begins);
+    begins = false;
   };
-  let last = NaN;
-  for (let k = 0; k < array.length; k += 2) {
+  for (let k = 0; k < array.length; k += stride) {
     if (!Number.isFinite(array[k + 1])) {
-      last = NaN;
+      flush();
+      [column, begins] = [NaN, true];
       continue;
     }
-    const at = Math.floor(place(x, array[k]) * ratio);
-    const py = limited(place(y, array[k + 1]));
-    if (at !== column) {
-      flush();
-      [column, top, bottom] = [at, Infinity, -Infinity];
-      if (last < top) top = last;
-      if (last > bottom) bottom = last;
+    const at = Math.floor(Math.min(Math.max(place(x, array[k]), x.from - 2), x.to + 2) * ratio);
+    const [high, low] = reach(k);
+    if (at === column) {
+      [top, bottom] = [Math.min(top, high), Math.max(bottom, low)];
+      continue;
     }
-    if (py < top) top = py;
-    if (py > bottom) bottom = py;
-    last = py;
+    flush();
+    const [from, fromTop, fromBottom] = [column, top, bottom];
+    for (let c = from + 1; c < at; c++) {
+      const share = (c - from) / (at - from);
+      [column, top, bottom] = [c, fromTop + share * (high - fromTop), fromBottom + share * (low - fromBottom)];
+      flush();
+    }
+    [column, top, bottom] = [at, high, low];
   }
   flush();
 }
@@ -370,7 +385,7 @@ function limited(p) {
 function fillBand(pen, array, x, y, css, alpha) {
   pen.fillStyle = css;
   pen.globalAlpha = alpha;
-  if (array.length / 3 > x.to - x.from) fillColumns(pen, array, x, y);
+  if (isDense(array.length / 3, x)) fillColumns(pen, array, x, y);
   else fillOutline(pen, array, x, y);
   pen.globalAlpha = 1;
 }
@@ -392,28 +407,11 @@ function fillOutline(pen, array, x, y) {
   flush(array.length);
 }
 
-/** A band of more points than pixels: each column of pixels from its lowest to its highest. An outline of thousands of corners takes ten times
- * as long and looks the same. @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x @param {any} y */
+/** A band of about as many points as pixels, column by column. @param {CanvasRenderingContext2D} pen @param {Float64Array} array @param {any} x
+ * @param {any} y */
 function fillColumns(pen, array, x, y) {
-  const ratio = window.devicePixelRatio || 1;
-  let [from, top, bottom] = [NaN, Infinity, -Infinity];
-  const flush = (/** @type {number} */ to) => {
-    if (to > from) pen.fillRect(from / ratio, top, (to - from) / ratio, bottom - top);
-    [from, top, bottom] = [to, Infinity, -Infinity];
-  };
-  for (let k = 0; k < array.length; k += 3) {
-    const column = Math.floor(place(x, array[k]) * ratio);
-    if (!Number.isFinite(array[k + 1])) {
-      flush(column);
-      from = NaN;
-      continue;
-    }
-    if (column > from) flush(column);
-    else if (Number.isNaN(from)) from = column;
-    top = Math.min(top, limited(place(y, array[k + 2])));
-    bottom = Math.max(bottom, limited(place(y, array[k + 1])));
-  }
-  flush(from + 1);
+  columns(array, 3, x, (/** @type {number} */ k) => [limited(place(y, array[k + 2])), limited(place(y, array[k + 1]))],
+    (left, wide, top, bottom) => pen.fillRect(left, top, wide, bottom - top));
 }
 
 /** The area between two lines. @param {CanvasRenderingContext2D} pen @param {Float64Array} one @param {Float64Array} two @param {any} x

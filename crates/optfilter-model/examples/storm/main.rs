@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo run --release -p optfilter-model --example storm -- --models 10000 --seed 1
+//! cargo run --release -p optfilter-model --example storm -- --models 10000 --seed 1 --first 5000    # from there on
 //! cargo run --release -p optfilter-model --example storm -- --seed 1 --only 1234    # one case again, shown
 //! ```
 //!
@@ -34,6 +35,8 @@ const SHOWN: usize = 20;
 
 struct Options {
     models: u64,
+    /// The first of them, for a storm that goes on.
+    first: u64,
     seed: u64,
     threads: u64,
     only: Option<u64>,
@@ -41,17 +44,21 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let mut options = Options { models: 10_000, seed: 1, threads, only: None };
+    let mut options = Options { models: 10_000, first: 0, seed: 1, threads, only: None };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let value = args.next().and_then(|v| v.parse().ok());
         let value = value.ok_or_else(|| format!("{name} takes a whole number"))?;
         match name.as_str() {
             "--models" => options.models = value,
+            "--first" => options.first = value,
             "--seed" => options.seed = value,
             "--threads" => options.threads = value.max(1),
             "--only" => options.only = Some(value),
-            _ => return Err(format!("{name}: there are --models, --seed, --threads and --only")),
+            _ => {
+                let known = "--models, --first, --seed, --threads and --only";
+                return Err(format!("{name}: there are {known}"));
+            }
         }
     }
     Ok(options)
@@ -175,7 +182,7 @@ fn main() -> ExitCode {
         PANIC.with(|p| *p.borrow_mut() = format!("panic: {info}"))
     }));
     let start = Instant::now();
-    let (first, last) = options.only.map_or((0, options.models), |i| (i, i + 1));
+    let (first, last) = options.only.map_or((options.first, options.models), |i| (i, i + 1));
     let next = AtomicU64::new(first);
     let total = Mutex::new(Tally::default());
     // What each thread does and since when, in milliseconds, so that one that hangs is found.
@@ -194,7 +201,11 @@ fn main() -> ExitCode {
                     }
                     desk.0.store(index, Ordering::Relaxed);
                     desk.1.store(milliseconds(), Ordering::Relaxed);
+                    let sorts = tally.failures.len();
                     run(options.seed, index, options.only.is_some(), &mut tally);
+                    if tally.failures.len() > sorts {
+                        println!("a failure: --seed {} --only {index}", options.seed);
+                    }
                 }
                 desk.1.store(u64::MAX, Ordering::Relaxed);
                 if let Ok(mut total) = total.lock() {
