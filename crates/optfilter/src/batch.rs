@@ -419,6 +419,7 @@ where
                     }
                     next.copy_from(&x);
                     model.observe(x.as_slice(), u, &step, eta.as_mut_slice());
+                    likelihood.expect(eta.as_mut_slice());
                     let loss = MeasurementLoss {
                         model,
                         likelihood,

@@ -135,7 +135,14 @@ where
         for (row, mean) in values.chunks_exact_mut(stride.max(1)).zip(mean.iter()) {
             row.iter_mut().for_each(|v| *v += mean);
         }
-        Self { count, dim, values, stream, size: PhantomData }.checked()
+        let drawn = Self { count, dim, values, stream, size: PhantomData }.checked()?;
+        if drawn.flaw().is_some() {
+            let furthest = drawn.values.iter().fold(0.0, |a: f64, v| a.max(v.abs()));
+            let requirement = "below 1e100: the initial state is too uncertain";
+            let argument = "members' values";
+            return Err(FilterError::Setting { argument, value: furthest, requirement });
+        }
+        Ok(drawn)
     }
 
     /// From members, one row of `dim` numbers each.

@@ -106,6 +106,10 @@ where
         }
         // What a later component moved back across a side.
         bounds.project(self.mean.as_mut_slice());
+        // Variances are cut to what lies inside, covariances with the unbounded are not and may overflow: `flaw` looks at variances only.
+        if !self.cov.iter().all(|v| v.is_finite()) {
+            self.cov[(0, 0)] = f64::NAN;
+        }
     }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {

@@ -258,6 +258,19 @@ fn an_impossible_measurement_in_one_lane_is_that_lane_s_error() {
     assert_eq!(equals_single_runs(&filter, &series, &starts(8, 17), "counts"), 1);
 }
 
+#[test]
+fn a_prediction_beyond_the_numbers_is_an_error_though_bounds_hold_the_estimate() {
+    let ys: Vec<Vec<f64>> = (0..8).map(|b| vec![f64::from(b), 2.0, 3.0]).collect();
+    let series: Vec<_> = ys.iter().map(|y| Series::new(y, 1).unwrap()).collect();
+    let optimizer = GradientDescent::new(0.1).unwrap();
+    let likelihood = Poisson { link: Link::Canonical };
+    let filter = ImplicitMap::new(RandomWalk::new(Const::<1>), likelihood, optimizer, 5).unwrap();
+    let filter = filter.with_bounds(Bounds::new(vec![0.0], vec![1e3]).unwrap()).unwrap();
+    // exp(800) is no number, its gradient leads out of the box, and the box brings it back.
+    let starts: Vec<_> = (0..8).map(|b| vector![if b == 5 { 800.0 } else { 1.0 }]).collect();
+    assert_eq!(equals_single_runs(&filter, &series, &starts, "log link"), 1);
+}
+
 /// Many optimizers of all kinds and step counts, neighbours alike and not.
 fn grid() -> Vec<(AnyOptimizer, u32)> {
     let mut grid = Vec::new();

@@ -334,3 +334,12 @@ fn noise_of_continuous_time_is_checked() {
     let q = noise.unwrap().process_cov(&Step::even(1, 3.0))[0];
     assert!((q - (1.0 - (-3.0f64).exp())).abs() < 1e-15, "{q}");
 }
+
+#[test]
+fn a_confined_covariance_that_is_not_finite_is_a_flaw() {
+    let cov = matrix![1.0, f64::INFINITY; f64::INFINITY, 1.0];
+    // So far inside that nothing is cut off.
+    let mut belief = GaussianBelief { mean: vector![1e9, 1e9], cov };
+    belief.confine(&Bounds::new(vec![0.0, 0.0], vec![f64::INFINITY; 2]).unwrap());
+    assert_eq!(belief.flaw(), Some("cov"));
+}

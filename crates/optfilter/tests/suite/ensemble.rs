@@ -278,3 +278,12 @@ fn bad_input_is_refused_and_a_lost_member_rolls_back() {
     let (mut other, _) = ensemble(5, 3, 9);
     assert!(filter.predict(&mut other, &[], &STEP).is_err());
 }
+
+#[test]
+fn a_start_beyond_what_can_be_measured_is_refused() {
+    let draw = |var: f64| {
+        EnsembleBelief::independent(&vector![0.0], &[var], 10, Stream::new(1, 0, "start"))
+    };
+    assert!(matches!(draw(1e300), Err(FilterError::Setting { argument: "members' values", .. })));
+    assert!(draw(1e180).unwrap().cov().unwrap()[0].is_finite());
+}
