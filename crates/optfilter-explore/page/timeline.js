@@ -349,7 +349,8 @@ function columns(array, stride, x, reach, draw) {
   const ratio = window.devicePixelRatio || 1;
   let [column, top, bottom, begins] = [NaN, 0, 0, true];
   const flush = () => {
-    if (!Number.isNaN(column)) draw(column / ratio, 1 / ratio, top, bottom, begins);
+    if (Number.isNaN(column)) return;
+    draw(column / ratio, 1 / ratio, top, bottom, begins);
     begins = false;
   };
   for (let k = 0; k < array.length; k += stride) {

@@ -96,7 +96,7 @@ where
     let mut grid = Vec::new();
     for length in [0, 2, 4, 8, 16, 32] {
         for steps in [1, 2, 3] {
-            let discounts = [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3];
+            let discounts = [1.0, 0.95, 0.92, 0.9, 0.87, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3];
             grid.extend(discounts.map(|g| (steps, length, g)));
         }
     }
@@ -105,10 +105,10 @@ where
     };
     let (of_cg, tuning_cg, score_cg) = best(&grid, cg, data);
     let mut grid = Vec::new();
-    for length in [0, 2, 4, 8] {
-        for steps in [1, 3, 5, 10] {
-            for discount in [1.0, 0.8, 0.6, 0.4] {
-                let rates = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3];
+    for length in [0, 1, 2, 3, 4, 6, 8, 16] {
+        for steps in [1, 3, 5, 10, 20] {
+            for discount in [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3] {
+                let rates = [0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3];
                 grid.extend(rates.map(|lr| (lr, (steps, length, discount))));
             }
         }

@@ -8,7 +8,7 @@ use nalgebra::allocator::Allocator;
 use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Model, Observation,
-    PullBack, RandomWalk, Step, Stretch,
+    PullBack, PushForward, RandomWalk, Step, Stretch,
 };
 use optfilter::scalar::Scalar;
 
@@ -177,6 +177,15 @@ macro_rules! delegate {
                 )
             }
             #[inline(always)]
+            fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+                self.0.transition_push_forward()?;
+                Some(|model, x, u, step, v, out| {
+                    if let Some(push_forward) = model.0.transition_push_forward() {
+                        push_forward(&model.0, x, u, step, v, out);
+                    }
+                })
+            }
+            #[inline(always)]
             fn is_state_angle(&self, component: usize) -> bool {
                 self.0.is_state_angle(component)
             }
@@ -236,6 +245,15 @@ macro_rules! delegate {
                         }
                     },
                 )
+            }
+            #[inline(always)]
+            fn push_forward(&self) -> Option<PushForward<Self>> {
+                self.0.push_forward()?;
+                Some(|model, x, u, step, v, out| {
+                    if let Some(push_forward) = model.0.push_forward() {
+                        push_forward(&model.0, x, u, step, v, out);
+                    }
+                })
             }
             #[inline(always)]
             fn is_angle(&self, component: usize) -> bool {

@@ -171,32 +171,6 @@ pub fn pull_back<S, F, N, M>(
     });
 }
 
-/// Writes the value of `f` at `x`, and its derivative in the direction `v` (the Jacobian times a vector), for
-/// about two evaluations.
-#[inline(always)]
-pub fn push_forward<F, N, M>(
-    f: &F,
-    (x, v): (&[f64], &[f64]),
-    n: N,
-    m: M,
-    (value, slope): (&mut [f64], &mut [f64]),
-) where
-    F: VectorFunction,
-    N: Dim,
-    M: Dim,
-    DefaultAllocator: Allocator<N> + Allocator<M>,
-{
-    let mut point = OVector::<Dual<f64, 1>, N>::from_element_generic(n, U1, Dual::ZERO);
-    for (p, (&re, &eps)) in point.as_mut_slice().iter_mut().zip(x.iter().zip(v)) {
-        *p = Dual { re, eps: [eps] };
-    }
-    let mut image = OVector::<Dual<f64, 1>, M>::from_element_generic(m, U1, Dual::ZERO);
-    f.eval(point.as_slice(), image.as_mut_slice());
-    for (i, image) in image.as_slice().iter().enumerate() {
-        (value[i], slope[i]) = (image.re, image.eps[0]);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -80,6 +80,7 @@ pub mod model;
 pub mod optim;
 pub mod rng;
 pub mod scalar;
+mod scratch;
 mod series;
 pub mod simd;
 pub mod simulate;

@@ -1,7 +1,9 @@
 //! Twin experiments on Lorenz '96: a truth, and what was measured of it.
 
 use nalgebra::Dyn;
-use optfilter::model::{Dynamics, Integrated, JacobianMut, Lorenz96, Observation, PullBack, Step};
+use optfilter::model::{
+    Dynamics, Integrated, JacobianMut, Lorenz96, Observation, PullBack, PushForward, Step,
+};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter_table::npz::{NpzError, read_npy};
@@ -46,6 +48,13 @@ impl Dynamics for Circle {
             }
         })
     }
+    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+        Some(|circle, x, u, step, v, out| {
+            if let Some(push_forward) = circle.dynamics.transition_push_forward() {
+                push_forward(&circle.dynamics, x, u, step, v, out);
+            }
+        })
+    }
 }
 
 impl Observation for Circle {
@@ -79,6 +88,9 @@ impl Observation for Circle {
                 *out = *r;
             }
         })
+    }
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        Some(|circle, _, u, step, v, out| circle.observe(v, u, step, out))
     }
 }
 

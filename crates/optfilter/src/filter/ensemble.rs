@@ -177,7 +177,7 @@ where
                 row.fill(0.0);
             }
         }
-        let innovation = residual(&self.model, y, &seen, observed);
+        let innovation = residual(&self.model, y, seen, observed);
         let scatter = self.scatter(m, observed, u, step)?;
         let reported = Self::Belief::has_cov(y.len()).then(|| {
             let row = |i: usize| &rows[i * stride..(i + 1) * stride];

@@ -108,7 +108,7 @@ where
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let n = self.model.state_dim();
         let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
-        let residual = residual(&self.model, y, &predicted, observed);
+        let residual = residual(&self.model, y, predicted, observed);
         let r = measurement_cov(&self.model, &self.noise, u, step);
         conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
     }

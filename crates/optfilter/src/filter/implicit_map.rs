@@ -48,6 +48,8 @@ use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, Step};
 use crate::optim::{Bounds, Optimizer};
+use crate::scratch::is_long;
+use crate::simd::dispatch;
 use nalgebra::{DefaultAllocator, Dim, OVector};
 use serde::{Deserialize, Serialize};
 
@@ -148,12 +150,44 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        if is_long::<M::State>(self.model.state_dim().value()) {
+            return dispatch(
+                #[inline(always)]
+                || self.learnt(belief, y, observed, u, step),
+            );
+        }
+        self.learnt(belief, y, observed, u, step)
+    }
+
+    #[inline(always)]
+    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
+        // A carried state that has overflowed would hold the estimate still, or spoil it, for ever.
+        let lost = |state: &&_| !self.optimizer.is_sound(*state);
+        let carried = belief.optimizer_state.as_ref();
+        belief.flaw().or_else(|| carried.filter(lost).map(|_| "optimizer state"))
+    }
+}
+
+impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// [`correct`](Filter::correct), on any vector unit.
+    #[inline(always)]
+    fn learnt(
+        &self,
+        belief: &<Self as Filter>::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
         check_possible(&self.likelihood, y, observed, step)?;
         let (model, likelihood) = (&self.model, &self.likelihood);
         let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);
-        let innovation = residual(model, y, &predicted, observed);
+        let innovation = residual(model, y, predicted, observed);
         let mut x = belief.mean.clone();
         let mut state = match (self.memory, &belief.optimizer_state) {
             (Memory::Carry, Some(state)) => state.clone(),
@@ -164,13 +198,5 @@ where
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
-    }
-
-    #[inline(always)]
-    fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
-        // A carried state that has overflowed would hold the estimate still, or spoil it, for ever.
-        let lost = |state: &&_| !self.optimizer.is_sound(*state);
-        let carried = belief.optimizer_state.as_ref();
-        belief.flaw().or_else(|| carried.filter(lost).map(|_| "optimizer state"))
     }
 }

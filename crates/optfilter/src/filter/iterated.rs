@@ -109,7 +109,7 @@ where
         let n = self.model.state_dim();
         let linearized = |x: &[f64]| {
             let (predicted, h) = linearize_observation(&self.model, n, x, u, step);
-            (residual(&self.model, y, &predicted, observed), h)
+            (residual(&self.model, y, predicted, observed), h)
         };
         let (innovation, mut h) = linearized(belief.mean.as_slice());
         let mut v = innovation.clone();

@@ -97,7 +97,7 @@ where
         let mut predicted = OVector::zeros_generic(self.model.output_dim(), U1);
         self.model.observe(belief.mean.as_slice(), u, step, predicted.as_mut_slice());
         let measurement = GaussianMeasurement {
-            residual: residual(&self.model, y, &predicted, observed),
+            residual: residual(&self.model, y, predicted, observed),
             h: self.model.h().clone(),
             r: self.noise.measurement_cov(step),
         };

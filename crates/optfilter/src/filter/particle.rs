@@ -452,7 +452,7 @@ where
         r: OMatrix<f64, M::Output, M::Output>,
         log_likelihood: f64,
     ) -> Result<Update<M::Output>, FilterError> {
-        let innovation = residual(&self.model, y, &seen.mean, observed);
+        let innovation = residual(&self.model, y, seen.mean, observed);
         let own = seen.own.map(|variances| OMatrix::from_diagonal(&variances));
         let has_own = own.is_some();
         let mut s = seen.cov + own.unwrap_or(r);

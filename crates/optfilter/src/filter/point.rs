@@ -8,6 +8,7 @@ use crate::model::stretch::{measurement_factors, shrink};
 use crate::model::{Dynamics, Model, Observation, ObservationAt, Step};
 use crate::optim::{Bounds, Objective, Optimizer, descend_past_gap};
 use crate::scalar::Scalar;
+use crate::scratch::{Scratch, is_long};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
@@ -202,11 +203,17 @@ where
     #[inline(always)]
     fn gradient(&mut self, x: &[S], out: &mut [S]) {
         if let Some(pull_back) = self.model.pull_back() {
+            let m = self.model.output_dim().value();
+            if is_long::<M::Output>(m) {
+                let (mut eta, mut r) = (Scratch::new(m), Scratch::new(m));
+                self.model.observe(x, self.u, self.step, &mut eta);
+                self.score(&eta, &mut r);
+                return pull_back(self.model, x, self.u, self.step, &r, out);
+            }
             let eta = self.eta(x);
             let mut r = eta.clone();
             self.score(eta.as_slice(), r.as_mut_slice());
-            pull_back(self.model, x, self.u, self.step, r.as_slice(), out);
-            return;
+            return pull_back(self.model, x, self.u, self.step, r.as_slice(), out);
         }
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         let at = ObservationAt { observation: self.model, u: self.u, step: self.step };

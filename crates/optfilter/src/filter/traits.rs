@@ -12,6 +12,8 @@ use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
+use crate::scratch::LONG;
+use crate::simd::dispatch;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -25,12 +27,28 @@ pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
 pub(crate) fn is_sane(mean: &[f64]) -> bool {
+    all_below(mean, LARGEST)
+}
+
+/// Whether every number is of a size below a limit, and none is missing.
+#[inline(always)]
+pub(crate) fn all_below(values: &[f64], limit: f64) -> bool {
     // Without early exit, so that it is a few vector comparisons.
-    let mut sane = true;
-    for v in mean {
-        sane &= v.abs() < LARGEST;
+    #[inline(always)]
+    fn all(values: &[f64], limit: f64) -> bool {
+        let mut below = true;
+        for v in values {
+            below &= v.abs() < limit;
+        }
+        below
     }
-    sane
+    match values.len() >= LONG {
+        true => dispatch(
+            #[inline(always)]
+            || all(values, limit),
+        ),
+        false => all(values, limit),
+    }
 }
 
 /// What a filter believes of the state; all kinds have a mean, some a covariance.
@@ -242,6 +260,7 @@ pub trait Filter {
     }
 
     /// Carries the belief through a step; one of no length changes nothing.
+    // Not by way of `predicted`: a belief inside a result goes through memory, and a small one stays in registers here.
     #[inline]
     fn predict(&self, belief: &mut Self::Belief, u: &[f64], step: &Step) -> Result<(), FilterError>
     where
@@ -318,17 +337,14 @@ pub trait Filter {
     {
         let (n, m, inputs) = self.dims();
         check_len("y", m.value(), y.len(), Some(step.index))?;
-        if let Some(component) = y.iter().position(|v| v.is_infinite()) {
+        let complete = all_below(y, f64::INFINITY);
+        if !complete && let Some(component) = y.iter().position(|v| v.is_infinite()) {
             let (argument, index) = ("y", Some(step.index));
             return Err(FilterError::NotFinite { argument, component, index });
         }
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
-        let mut missing = false;
-        for v in y {
-            missing |= v.is_nan();
-        }
-        if missing || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
+        if !complete || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
             return self.update_apart(belief, y, u, step);
         }
         self.learn(belief, y, Observed::All, u, step)
@@ -430,6 +446,9 @@ fn is_known<M: Dim>(innovation: &OVector<f64, M>, observed: Observed<'_>) -> boo
 where
     DefaultAllocator: Allocator<M>,
 {
+    if observed == Observed::All {
+        return all_below(innovation.as_slice(), f64::INFINITY);
+    }
     let mut known = true;
     for i in 0..innovation.nrows() {
         known &= innovation[i].is_finite() || !observed.has(i);
@@ -490,15 +509,15 @@ fn check_inputs(expected: usize, u: &[f64], step: &Step) -> Result<(), FilterErr
 pub(crate) fn residual<O: crate::model::Observation>(
     observation: &O,
     y: &[f64],
-    predicted: &OVector<f64, O::Output>,
+    predicted: OVector<f64, O::Output>,
     observed: Observed<'_>,
 ) -> OVector<f64, O::Output>
 where
     DefaultAllocator: Allocator<O::Output>,
 {
-    let mut v = predicted.clone();
+    let mut v = predicted;
     for i in 0..y.len() {
-        let difference = y[i] - predicted[i];
+        let difference = y[i] - v[i];
         v[i] = match (observed.has(i), observation.is_angle(i)) {
             (false, _) => 0.0,
             (true, false) => difference,

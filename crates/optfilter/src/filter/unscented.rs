@@ -373,7 +373,7 @@ where
             return Err(not_positive_definite("innovation covariance", step.index));
         };
         let gain = s_factor.solve(&cross_t).transpose(); // G = C S^-1, n x m
-        let v = residual(&self.model, y, &predicted, observed);
+        let v = residual(&self.model, y, predicted, observed);
         let mean = &belief.mean + product(&gain, &v);
 
         // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:

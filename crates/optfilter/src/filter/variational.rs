@@ -159,7 +159,7 @@ where
         check_possible(&self.likelihood, y, observed, step)?;
         let (model, likelihood) = (&self.model, &self.likelihood);
         let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);
-        let innovation = residual(model, y, &predicted, observed);
+        let innovation = residual(model, y, predicted, observed);
         let mut objective = Penalized {
             loss: MeasurementLoss { model, likelihood, y, u, step, observed },
             prior: &self.prior,

@@ -439,7 +439,7 @@ where
         self.check_belief(belief, step)?;
         let at = belief.mean.as_slice();
         let predicted = predicted_measurement(&self.model, &self.likelihood, at, u, step);
-        let innovation = residual(&self.model, y, &predicted, observed);
+        let innovation = residual(&self.model, y, predicted, observed);
         let mut next = belief.clone();
         self.place(&mut next, u, step, Some(y.into()));
         let mut start = next.start.clone();
@@ -477,7 +477,7 @@ where
         }
         let mut loss = self.loss(&belief.rows);
         loss.follow(&belief.start);
-        let mut path = loss.into_path();
+        let mut path = loss.path();
         let before = belief.rows.iter().filter(|row| !row.is_real()).count();
         path.drain(..before * belief.mean.nrows());
         // The estimate is what was reported, bounds included.

@@ -10,13 +10,11 @@
 //! = Q_j, that cost z_j'z_j / 2 and are descended together with s.
 
 use super::point::MeasurementLoss;
-use crate::derivative::push_forward;
 use crate::model::likelihood::{Likelihood, Observed};
-use crate::model::{
-    Model, ObservationAt, Step, TransitionAt, pull_back_observation, pull_back_transition,
-};
+use crate::model::{Model, PushForward, Step, pull_back_observation, pull_back_transition};
 use crate::optim::{Bounds, Objective};
-use crate::scalar::Scalar;
+use crate::scalar::{Dual, Scalar};
+use crate::scratch::Scratch;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -168,16 +166,14 @@ impl ProcessFactor {
 
 /// The loss of a window as a function of its first state (and its increments, one after the other, where the
 /// constraint is weak).
-pub(crate) struct WindowLoss<'a, M, L, S> {
+pub(crate) struct WindowLoss<'a, M, L, S: Scalar> {
     model: &'a M,
     likelihood: &'a L,
     rows: &'a VecDeque<Row>,
     weights: Vec<f64>,
     masks: Vec<Option<Vec<bool>>>,
     factors: Option<Vec<Arc<ProcessFactor>>>,
-    path: Vec<S>,
-    w: Vec<S>,
-    g: Vec<S>,
+    path: Scratch<S>,
     n: usize,
 }
 
@@ -207,17 +203,15 @@ where
             masks: rows.iter().map(mask).collect(),
             weights,
             factors,
-            path: vec![S::ZERO; rows.len() * n],
-            w: vec![S::ZERO; n],
-            g: vec![S::ZERO; n],
+            path: Scratch::new(rows.len() * n),
             rows,
             n,
         }
     }
 
     /// The path that was followed last.
-    pub(crate) fn into_path(self) -> Vec<S> {
-        self.path
+    pub(crate) fn path(&self) -> Vec<S> {
+        self.path.to_vec()
     }
 
     /// The state at row `j` of the path that was followed last.
@@ -280,18 +274,18 @@ where
     /// The backward pass: `seen(j, out)` writes H_j' r_j, if row `j` sees anything, and `own(j, w, out)` the
     /// derivative by the increment of row `j`, given that by its state.
     fn backwards(
-        &mut self,
+        &self,
         seen: &mut dyn FnMut(&Self, usize, &mut [S]) -> bool,
         own: &mut dyn FnMut(&ProcessFactor, &[S], usize, &mut [S]),
         out: &mut [S],
     ) {
         let n = self.n;
-        let (mut w, mut g) = (core::mem::take(&mut self.w), core::mem::take(&mut self.g));
+        let (mut w, mut g) = (Scratch::<S>::new(n), Scratch::<S>::new(n));
         w.fill(S::ZERO);
         let mut reached = false;
         for (j, row) in self.rows.iter().enumerate().rev() {
             if seen(self, j, &mut g) {
-                for (w, &g) in w.iter_mut().zip(&g) {
+                for (w, &g) in w.iter_mut().zip(&*g) {
                     *w = if reached { *w + g } else { g };
                 }
                 reached = true;
@@ -315,7 +309,6 @@ where
             Part::Anchor => out[..n].fill(S::ZERO),
             _ => out[..n].copy_from_slice(&w),
         }
-        (self.w, self.g) = (w, g);
     }
 }
 
@@ -379,7 +372,7 @@ where
     /// Writes the Gauss-Newton curvature times `v`, along the path that was followed last.
     pub(crate) fn curve(&mut self, v: &[f64], out: &mut [f64]) {
         let m = self.model.output_dim().value();
-        let mut weighed = vec![0.0; self.rows.len() * m];
+        let mut weighed = Scratch::<f64>::new(self.rows.len() * m);
         self.tangents(v, |this, j, eta, slope| {
             this.weigh(j, eta, slope, &mut weighed[j * m..][..m]);
         });
@@ -405,31 +398,72 @@ where
 
     /// Calls `seen(j, eta, slope)` with what is expected of each measured row, and how it changes when the
     /// window's first state (and its increments) change by `v`.
-    pub(crate) fn tangents(&self, v: &[f64], mut seen: impl FnMut(&Self, usize, &[f64], &[f64])) {
-        let (n, m) = (self.model.state_dim(), self.model.output_dim());
-        let size = self.n;
-        let mut slope = v[..size].to_vec();
-        let (mut value, mut next) = (vec![0.0; size], vec![0.0; size]);
-        let (mut eta, mut eta_slope) = (vec![0.0; m.value()], vec![0.0; m.value()]);
+    pub(crate) fn tangents(&self, v: &[f64], seen: impl FnMut(&Self, usize, &[f64], &[f64])) {
+        match (self.model.transition_push_forward(), self.model.push_forward()) {
+            (Some(transition), Some(observe)) => self.push(v, transition, observe, seen),
+            _ => self.push_duals(v, seen),
+        }
+    }
+
+    /// Tangents by hand-written derivatives.
+    fn push(
+        &self,
+        v: &[f64],
+        transition: PushForward<M>,
+        observe: PushForward<M>,
+        mut seen: impl FnMut(&Self, usize, &[f64], &[f64]),
+    ) {
+        let (n, m) = (self.n, self.model.output_dim().value());
+        let (mut slope, mut next) = (Scratch::<f64>::new(n), Scratch::<f64>::new(n));
+        slope.copy_from_slice(&v[..n]);
+        let (mut eta, mut eta_slope) = (Scratch::<f64>::new(m), Scratch::<f64>::new(m));
         for (j, row) in self.rows.iter().enumerate() {
-            let (u, step) = (&*row.u, &row.step);
             if row.moves && j > 0 {
-                let at = TransitionAt { dynamics: self.model, u, step };
-                let from = (self.state(j - 1), &*slope);
-                push_forward(&at, from, n, n, (&mut value, &mut next));
+                transition(self.model, self.state(j - 1), &row.u, &row.step, &slope, &mut next);
                 core::mem::swap(&mut slope, &mut next);
             }
-            if let Some(factors) = &self.factors
-                && row.bends()
-                && j > 0
-            {
-                factors[j].add(&v[j * size..][..size], &mut slope);
+            if let Some(factor) = self.bend(j) {
+                factor.add(&v[j * n..][..n], &mut slope);
             }
             if row.y.is_some() {
-                let at = ObservationAt { observation: self.model, u, step };
-                push_forward(&at, (self.state(j), &slope), n, m, (&mut eta, &mut eta_slope));
+                self.model.observe(self.state(j), &row.u, &row.step, &mut eta);
+                observe(self.model, self.state(j), &row.u, &row.step, &slope, &mut eta_slope);
+                seen(self, j, &eta, &eta_slope);
+            }
+        }
+    }
+
+    /// Tangents by dual numbers: the path once more, with its slopes.
+    fn push_duals(&self, v: &[f64], mut seen: impl FnMut(&Self, usize, &[f64], &[f64])) {
+        let (n, m) = (self.n, self.model.output_dim().value());
+        let (mut at, mut next) = (Scratch::<Slope>::new(n), Scratch::<Slope>::new(n));
+        for (at, (&re, &eps)) in at.iter_mut().zip(self.state(0).iter().zip(v)) {
+            *at = Dual { re, eps: [eps] };
+        }
+        let mut expected = Scratch::<Slope>::new(m);
+        let (mut eta, mut eta_slope) = (Scratch::<f64>::new(m), Scratch::<f64>::new(m));
+        for (j, row) in self.rows.iter().enumerate() {
+            if row.moves && j > 0 {
+                self.model.transition(&at, &row.u, &row.step, &mut next);
+                core::mem::swap(&mut at, &mut next);
+            }
+            if let Some(factor) = self.bend(j) {
+                for (z, &eps) in next.iter_mut().zip(&v[j * n..][..n]) {
+                    *z = Dual { re: 0.0, eps: [eps] };
+                }
+                factor.add(&next, &mut at);
+                at.iter_mut().zip(self.state(j)).for_each(|(at, &re)| at.re = re);
+            }
+            if row.y.is_some() {
+                self.model.observe(&at, &row.u, &row.step, &mut expected);
+                for (i, expected) in expected.iter().enumerate() {
+                    (eta[i], eta_slope[i]) = (expected.re, expected.eps[0]);
+                }
                 seen(self, j, &eta, &eta_slope);
             }
         }
     }
 }
+
+/// A number and its slope in one direction.
+type Slope = Dual<f64, 1>;

@@ -6,10 +6,12 @@
 //! Euler-Maruyama, for dx = f dt + alpha dW:   x + dt f(x, t) + alpha sqrt(dt) z,   z ~ N(0, I)
 //! ```
 
-use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
+use super::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
 use crate::derivative::{self, VectorFunction};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
+use crate::scratch::{Scratch, is_long};
+use crate::simd::dispatch;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -33,6 +35,12 @@ pub trait Drift: Sized {
     fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
         None
     }
+
+    /// A hand-written function that writes the Jacobian of [`drift`](Drift::drift) at a state times a vector, if there is one.
+    #[inline(always)]
+    fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
+        None
+    }
     /// Whether a component of the state is an angle.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
@@ -45,6 +53,30 @@ pub trait Drift: Sized {
 
 /// Writes J' r for the Jacobian J of a drift at `x`: `(drift, x, u, time, r, out)`.
 pub type DriftPullBack<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
+
+/// Writes J v for the Jacobian J of a drift at `x`: `(drift, x, u, time, v, out)`.
+pub type DriftPushForward<D> = fn(&D, &[f64], &[f64], f64, &[f64], &mut [f64]);
+
+/// Runs `$body` with vectors of the state's size to work in, with anything in them: on the stack where the size is known at compile
+/// time; kept ones, in the vector unit, where they are long.
+macro_rules! with_work {
+    ($drift:expr, $scalar:ty, $len:expr, [$($name:ident),+], $body:expr) => {
+        if is_long::<D::State>($len) {
+            $(let mut $name = Scratch::<$scalar>::new($len);)+
+            dispatch(
+                #[inline(always)]
+                || {
+                    $(let $name = &mut *$name;)+
+                    $body
+                },
+            );
+        } else {
+            let zeros = OVector::<$scalar, D::State>::from_element_generic($drift.state_dim(), U1, <$scalar>::ZERO);
+            $(let mut $name = zeros.clone(); let $name = $name.as_mut_slice();)+
+            $body
+        }
+    };
+}
 
 /// A way to step a differential equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +143,15 @@ where
             },
         )
     }
+    #[inline(always)]
+    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+        self.drift.drift_push_forward()?;
+        Some(|model, x, u, step, v, out| {
+            if let Some(push_forward) = model.drift.drift_push_forward() {
+                push_forward_steps(model, push_forward, x, u, step, v, out);
+            }
+        })
+    }
     fn is_state_angle(&self, component: usize) -> bool {
         self.drift.is_state_angle(component)
     }
@@ -152,6 +193,15 @@ impl<D: Observation> Observation for Integrated<D> {
             },
         )
     }
+    #[inline(always)]
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        self.drift.push_forward()?;
+        Some(|model, x, u, step, v, out| {
+            if let Some(push_forward) = model.drift.push_forward() {
+                push_forward(&model.drift, x, u, step, v, out);
+            }
+        })
+    }
     fn is_angle(&self, component: usize) -> bool {
         self.drift.is_angle(component)
     }
@@ -166,9 +216,18 @@ pub fn euler<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, 
 where
     DefaultAllocator: Allocator<D::State>,
 {
-    let mut k = OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
-    drift.drift(x, u, time, k.as_mut_slice());
-    for (x, k) in x.iter_mut().zip(k.as_slice()) {
+    with_work!(drift, S, x.len(), [k], euler_step(drift, x, (u, time, dt), k));
+}
+
+#[inline(always)]
+fn euler_step<D: Drift, S: Scalar>(
+    drift: &D,
+    x: &mut [S],
+    (u, time, dt): (&[f64], f64, f64),
+    k: &mut [S],
+) {
+    drift.drift(x, u, time, k);
+    for (x, k) in x.iter_mut().zip(&*k) {
         *x += k.scale(dt);
     }
 }
@@ -179,25 +238,38 @@ pub fn rk4<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, dt
 where
     DefaultAllocator: Allocator<D::State>,
 {
-    let zeros = || OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
-    let (mut k1, mut k2, mut k3, mut k4, mut at) = (zeros(), zeros(), zeros(), zeros(), zeros());
+    with_work!(drift, S, x.len(), [k1, k2, k, at], {
+        rk4_step(drift, x, (u, time, dt), [k1, k2, k, at]);
+    });
+}
+
+#[inline(always)]
+fn rk4_step<D: Drift, S: Scalar>(
+    drift: &D,
+    x: &mut [S],
+    (u, time, dt): (&[f64], f64, f64),
+    [k1, k2, k, at]: [&mut [S]; 4],
+) {
     let half = 0.5 * dt;
-    drift.drift(x, u, time, k1.as_mut_slice());
-    for i in 0..x.len() {
+    let n = x.len();
+    let (k1, k2, k, at) = (&mut k1[..n], &mut k2[..n], &mut k[..n], &mut at[..n]);
+    drift.drift(x, u, time, k1);
+    for i in 0..n {
         at[i] = x[i] + k1[i].scale(half);
     }
-    drift.drift(at.as_slice(), u, time + half, k2.as_mut_slice());
-    for i in 0..x.len() {
+    drift.drift(at, u, time + half, k2);
+    for i in 0..n {
         at[i] = x[i] + k2[i].scale(half);
     }
-    drift.drift(at.as_slice(), u, time + half, k3.as_mut_slice());
-    for i in 0..x.len() {
-        at[i] = x[i] + k3[i].scale(dt);
+    drift.drift(at, u, time + half, k);
+    // The two in the middle enter as one.
+    for i in 0..n {
+        at[i] = x[i] + k[i].scale(dt);
+        k2[i] += k[i];
     }
-    drift.drift(at.as_slice(), u, time + dt, k4.as_mut_slice());
-    for i in 0..x.len() {
-        let middle = k2[i] + k3[i];
-        x[i] += (k1[i] + middle + middle + k4[i]).scale(dt / 6.0);
+    drift.drift(at, u, time + dt, k);
+    for i in 0..n {
+        x[i] += (k1[i] + k2[i] + k2[i] + k[i]).scale(dt / 6.0);
     }
 }
 
@@ -282,61 +354,148 @@ fn pull_back_euler<D: Drift, S: Scalar>(
 ) where
     DefaultAllocator: Allocator<D::State>,
 {
-    let mut g = OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
-    pull_back(drift, x, u, time, w, g.as_mut_slice());
-    for (w, g) in w.iter_mut().zip(g.as_slice()) {
-        *w += g.scale(dt);
-    }
+    with_work!(drift, S, x.len(), [g], {
+        pull_back(drift, x, u, time, w, g);
+        for (w, g) in w.iter_mut().zip(&*g) {
+            *w += g.scale(dt);
+        }
+    });
 }
 
-/// `w` times the transposed Jacobian of a Runge-Kutta step at `x`, in place: the stages forwards, then their
-/// adjoints backwards.
+/// `w` times the transposed Jacobian of a Runge-Kutta step at `x`, in place.
 #[inline(always)]
 fn pull_back_rk4<D: Drift, S: Scalar>(
     drift: &D,
     pull_back: DriftPullBack<D, S>,
     x: &[S],
-    (u, time, dt): (&[f64], f64, f64),
+    step: (&[f64], f64, f64),
     w: &mut [S],
 ) where
     DefaultAllocator: Allocator<D::State>,
 {
-    let zeros = || OVector::<S, D::State>::from_element_generic(drift.state_dim(), U1, S::ZERO);
-    let (mut second, mut third, mut fourth, mut k) = (zeros(), zeros(), zeros(), zeros());
+    with_work!(drift, S, x.len(), [second, third, fourth, k, sum, g], {
+        pull_back_rk4_step(drift, pull_back, x, step, w, [second, third, fourth, k, sum, g]);
+    });
+}
+
+/// The stages forwards, then their adjoints backwards.
+#[inline(always)]
+fn pull_back_rk4_step<D: Drift, S: Scalar>(
+    drift: &D,
+    pull_back: DriftPullBack<D, S>,
+    x: &[S],
+    (u, time, dt): (&[f64], f64, f64),
+    w: &mut [S],
+    [second, third, fourth, k, sum, g]: [&mut [S]; 6],
+) {
     let half = 0.5 * dt;
     let n = x.len();
-    drift.drift(x, u, time, k.as_mut_slice());
+    drift.drift(x, u, time, k);
     for i in 0..n {
         second[i] = x[i] + k[i].scale(half);
     }
-    drift.drift(second.as_slice(), u, time + half, k.as_mut_slice());
+    drift.drift(second, u, time + half, k);
     for i in 0..n {
         third[i] = x[i] + k[i].scale(half);
     }
-    drift.drift(third.as_slice(), u, time + half, k.as_mut_slice());
+    drift.drift(third, u, time + half, k);
     for i in 0..n {
         fourth[i] = x[i] + k[i].scale(dt);
     }
     // `k` becomes the adjoint of each stage's slope, `g` that of the stage.
-    let (mut sum, mut g) = (zeros(), zeros());
     for i in 0..n {
         sum[i] = w[i];
         k[i] = w[i].scale(dt / 6.0);
     }
     for (stage, offset, next, weight) in [
-        (&fourth, dt, dt, dt / 3.0),
-        (&third, half, half, dt / 3.0),
-        (&second, half, half, dt / 6.0),
+        (&*fourth, dt, dt, dt / 3.0),
+        (&*third, half, half, dt / 3.0),
+        (&*second, half, half, dt / 6.0),
     ] {
-        pull_back(drift, stage.as_slice(), u, time + offset, k.as_slice(), g.as_mut_slice());
+        pull_back(drift, stage, u, time + offset, k, g);
         for i in 0..n {
             sum[i] += g[i];
             k[i] = w[i].scale(weight) + g[i].scale(next);
         }
     }
-    pull_back(drift, x, u, time, k.as_slice(), g.as_mut_slice());
+    pull_back(drift, x, u, time, k, g);
     for i in 0..n {
         w[i] = sum[i] + g[i];
+    }
+}
+
+/// The Jacobian of all integration steps of a model step, times `v`.
+#[inline(always)]
+fn push_forward_steps<D: Drift>(
+    model: &Integrated<D>,
+    push_forward: DriftPushForward<D>,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+    v: &[f64],
+    out: &mut [f64],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    let substeps = model.substeps.max(1);
+    let dt = step.dt / f64::from(substeps);
+    let mut between = Vec::new();
+    out.copy_from_slice(v);
+    for k in 0..substeps {
+        let time = step.time - step.dt + f64::from(k) * dt;
+        let at = if k == 0 { x } else { &between };
+        let drift = &model.drift;
+        match model.method {
+            Integrator::Euler => with_work!(drift, f64, x.len(), [g], {
+                push_forward(drift, at, u, time, out, g);
+                out.iter_mut().zip(&*g).for_each(|(out, g)| *out += dt * g);
+            }),
+            Integrator::Rk4 => with_work!(drift, f64, x.len(), [k, at_stage, g, along, sum], {
+                let work = [k, at_stage, g, along, sum];
+                push_forward_rk4_step(drift, push_forward, at, (u, time, dt), out, work);
+            }),
+        }
+        if k + 1 < substeps {
+            if k == 0 {
+                between = x.to_vec();
+            }
+            match model.method {
+                Integrator::Euler => euler(drift, &mut between, u, time, dt),
+                Integrator::Rk4 => rk4(drift, &mut between, u, time, dt),
+            }
+        }
+    }
+}
+
+/// `v` times the Jacobian of a Runge-Kutta step at `x`, in place: each stage beside its slope.
+#[inline(always)]
+fn push_forward_rk4_step<D: Drift>(
+    drift: &D,
+    push_forward: DriftPushForward<D>,
+    x: &[f64],
+    (u, time, dt): (&[f64], f64, f64),
+    v: &mut [f64],
+    [k, at, g, along, sum]: [&mut [f64]; 5],
+) {
+    let (n, half) = (x.len(), 0.5 * dt);
+    let (k, at, g) = (&mut k[..n], &mut at[..n], &mut g[..n]);
+    let (along, sum, v) = (&mut along[..n], &mut sum[..n], &mut v[..n]);
+    drift.drift(x, u, time, k);
+    push_forward(drift, x, u, time, v, g);
+    for i in 0..n {
+        (at[i], along[i], sum[i]) = (x[i] + half * k[i], v[i] + half * g[i], g[i]);
+    }
+    for (offset, next) in [(half, half), (half, dt)] {
+        drift.drift(at, u, time + offset, k);
+        push_forward(drift, at, u, time + offset, along, g);
+        for i in 0..n {
+            (at[i], along[i], sum[i]) =
+                (x[i] + next * k[i], v[i] + next * g[i], sum[i] + 2.0 * g[i]);
+        }
+    }
+    push_forward(drift, at, u, time + dt, along, g);
+    for i in 0..n {
+        v[i] += (dt / 6.0) * (sum[i] + g[i]);
     }
 }
 

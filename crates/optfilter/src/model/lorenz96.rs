@@ -6,10 +6,12 @@
 //!
 //! Chaotic for forcing = 8. Reference: Lorenz 1996, "Predictability: a problem partly solved".
 
-use super::integrator::DriftPullBack;
+use super::integrator::{DriftPullBack, DriftPushForward};
 use super::random_walk::write_identity;
-use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
+use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, PushForward, Step};
 use crate::scalar::Scalar;
+use crate::scratch::is_long;
+use crate::simd::dispatch;
 use nalgebra::Dim;
 
 /// The equations on `N` points, seen in full.
@@ -36,19 +38,51 @@ impl<N: Dim> Lorenz96<N> {
     }
 }
 
-/// Writes `f` of the five indices around each point of a circle of `n`. Only the four points at the seam pay for
-/// a division.
+/// Writes `f` of five neighbours in `x` and in `r` at each point of a circle, the middle one of which is the point. Only the four
+/// points at the seam pay for a division.
 #[inline(always)]
-fn around<S>(n: usize, out: &mut [S], f: impl Fn([usize; 5]) -> S) {
-    for i in 0..n {
-        if i >= 2 && i + 2 < n {
-            continue;
-        }
-        out[i] = f([i + 2 * n - 2, i + 2 * n - 1, i, i + 1, i + 2].map(|k| k % n));
+fn around<S: Copy>(x: &[S], r: &[S], out: &mut [S], f: impl Fn([S; 5], [S; 5]) -> S) {
+    let n = x.len();
+    for i in (0..n.min(2)).chain(n.saturating_sub(2).max(2)..n) {
+        let near = [i + 2 * n - 2, i + 2 * n - 1, i, i + 1, i + 2].map(|k| k % n);
+        out[i] = f(near.map(|k| x[k]), near.map(|k| r[k]));
     }
-    for i in 2..n.saturating_sub(2) {
-        out[i] = f([i - 2, i - 1, i, i + 1, i + 2]);
+    // Slices of one length, by name: no index is looked at twice, and no closure is compiled apart.
+    let Some(inner) = n.checked_sub(4) else { return };
+    let out = &mut out[2..][..inner];
+    let (x0, x1, x2, x3, x4) =
+        (&x[..inner], &x[1..][..inner], &x[2..][..inner], &x[3..][..inner], &x[4..][..inner]);
+    let (r0, r1, r2, r3, r4) =
+        (&r[..inner], &r[1..][..inner], &r[2..][..inner], &r[3..][..inner], &r[4..][..inner]);
+    for i in 0..inner {
+        out[i] = f([x0[i], x1[i], x2[i], x3[i], x4[i]], [r0[i], r1[i], r2[i], r3[i], r4[i]]);
     }
+}
+
+#[inline(always)]
+fn pull_back<S: Scalar>(x: &[S], r: &[S], out: &mut [S]) {
+    around(
+        x,
+        r,
+        out,
+        #[inline(always)]
+        |[twice, before, _, next, second], [_, r_before, r, r_next, r_second]| {
+            r_before * twice + r_next * (second - before) - r_second * next - r
+        },
+    );
+}
+
+#[inline(always)]
+fn push_forward<S: Scalar>(x: &[S], v: &[S], out: &mut [S]) {
+    around(
+        x,
+        v,
+        out,
+        #[inline(always)]
+        |[twice, before, _, next, _], [v_twice, v_before, v, v_next, _]| {
+            (v_next - v_twice) * before + (next - twice) * v_before - v
+        },
+    );
 }
 
 impl<N: Dim> Drift for Lorenz96<N> {
@@ -61,10 +95,11 @@ impl<N: Dim> Drift for Lorenz96<N> {
     fn drift<S: Scalar>(&self, x: &[S], _u: &[f64], _time: f64, out: &mut [S]) {
         let forcing = S::from_f64(self.forcing);
         around(
-            x.len(),
+            x,
+            x,
             out,
             #[inline(always)]
-            |[twice, before, i, next, _]| (x[next] - x[twice]) * x[before] - x[i] + forcing,
+            |[twice, before, x, next, _], _| (next - twice) * before - x + forcing,
         );
     }
     #[inline(always)]
@@ -72,16 +107,27 @@ impl<N: Dim> Drift for Lorenz96<N> {
         Some(
             #[inline(always)]
             |_, x, _, _, r, out| {
-                around(
-                    x.len(),
-                    out,
+                // It is called by its address, out of the vector unit.
+                match is_long::<N>(x.len()) {
+                    true => dispatch(
+                        #[inline(always)]
+                        || pull_back(x, r, out),
+                    ),
+                    false => pull_back(x, r, out),
+                }
+            },
+        )
+    }
+    #[inline(always)]
+    fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
+        Some(
+            #[inline(always)]
+            |_, x, _, _, v, out| match is_long::<N>(x.len()) {
+                true => dispatch(
                     #[inline(always)]
-                    |[twice, before, i, next, second]| {
-                        r[before] * x[twice] + r[next] * (x[second] - x[before])
-                            - r[second] * x[next]
-                            - r[i]
-                    },
-                );
+                    || push_forward(x, v, out),
+                ),
+                false => push_forward(x, v, out),
             },
         )
     }
@@ -113,5 +159,9 @@ impl<N: Dim> Observation for Lorenz96<N> {
             #[inline(always)]
             |_, _, _, _, r, out| out.copy_from_slice(r),
         )
+    }
+    #[inline(always)]
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        Some(|_, _, _, _, v, out| out.copy_from_slice(v))
     }
 }

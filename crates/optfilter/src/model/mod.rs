@@ -145,6 +145,13 @@ pub trait Dynamics: Sized {
         None
     }
 
+    /// A hand-written function that writes the Jacobian of [`transition`](Dynamics::transition) at a state times a vector, if there is
+    /// one; else states and slopes go through `transition` as dual numbers.
+    #[inline(always)]
+    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+        None
+    }
+
     /// Whether a component of the state is an angle, to be compared modulo whole turns.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
@@ -207,6 +214,12 @@ pub trait Observation: Sized {
         None
     }
 
+    /// A hand-written function that writes the Jacobian of [`observe`](Observation::observe) at a state times a vector, if there is one.
+    #[inline(always)]
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        None
+    }
+
     /// Whether a component of the measurement is an angle, to be compared modulo whole turns.
     fn is_angle(&self, _component: usize) -> bool {
         false
@@ -229,6 +242,9 @@ pub trait Observation: Sized {
 
 /// Writes J' r for the Jacobian J at `x`: `(model, x, u, step, r, out)`.
 pub type PullBack<M, S> = fn(&M, &[S], &[f64], &Step, &[S], &mut [S]);
+
+/// Writes J v for the Jacobian J at `x`: `(model, x, u, step, v, out)`.
+pub type PushForward<M> = fn(&M, &[f64], &[f64], &Step, &[f64], &mut [f64]);
 
 /// A whole model: dynamics and observation of the same state.
 pub trait Model: Dynamics + Observation {}
@@ -277,6 +293,15 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
                 }
             },
         )
+    }
+    #[inline(always)]
+    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+        self.dynamics.transition_push_forward()?;
+        Some(|pair, x, u, step, v, out| {
+            if let Some(push_forward) = pair.dynamics.transition_push_forward() {
+                push_forward(&pair.dynamics, x, u, step, v, out);
+            }
+        })
     }
     fn is_state_angle(&self, component: usize) -> bool {
         self.dynamics.is_state_angle(component)
@@ -327,6 +352,15 @@ impl<D, O: Observation> Observation for Pair<D, O> {
                 }
             },
         )
+    }
+    #[inline(always)]
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        self.observation.push_forward()?;
+        Some(|pair, x, u, step, v, out| {
+            if let Some(push_forward) = pair.observation.push_forward() {
+                push_forward(&pair.observation, x, u, step, v, out);
+            }
+        })
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation.is_angle(component)
@@ -539,6 +573,19 @@ where
             compare("transition_pull_back", row.as_slice(), expected.as_slice(), n.value())?;
         }
     }
+    let pushed = |push_forward: PushForward<M>, j: usize, out: &mut [f64]| {
+        let mut v = OVector::<f64, M::State>::zeros_generic(n, U1);
+        v[j] = 1.0;
+        push_forward(model, x, u, step, v.as_slice(), out);
+    };
+    if let Some(push_forward) = model.transition_push_forward() {
+        for j in 0..n.value() {
+            let mut column = OVector::<f64, M::State>::zeros_generic(n, U1);
+            pushed(push_forward, j, column.as_mut_slice());
+            let expected: OVector<f64, M::State> = automatic.column(j).into_owned();
+            compare("transition_push_forward", column.as_slice(), expected.as_slice(), n.value())?;
+        }
+    }
     let (_, hand) = linearize_observation(model, n, x, u, step);
     let (_, automatic) =
         derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);
@@ -551,6 +598,14 @@ where
             pull_back(model, x, u, step, r.as_slice(), row.as_mut_slice());
             let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
             compare("pull_back", row.as_slice(), expected.as_slice(), n.value())?;
+        }
+    }
+    if let Some(push_forward) = model.push_forward() {
+        for j in 0..n.value() {
+            let mut column = OVector::<f64, M::Output>::zeros_generic(m, U1);
+            pushed(push_forward, j, column.as_mut_slice());
+            let expected: OVector<f64, M::Output> = automatic.column(j).into_owned();
+            compare("push_forward", column.as_slice(), expected.as_slice(), m.value())?;
         }
     }
     Ok(())
