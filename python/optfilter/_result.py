@@ -72,7 +72,7 @@ class FilterResult:
         self._clock = clock
         #: The index of the pandas frame that was filtered, if it was one.
         self.index = index
-        self._observed = None if ys is None else np.sum(~np.isnan(ys), axis=-1)
+        self._measured = None if ys is None else _measured(ys)
 
     @property
     def ts(self) -> Array:
@@ -148,10 +148,7 @@ class FilterResult:
 
     def nis_band(self) -> tuple[float, float]:
         """The interval that holds ``mean_nis`` with 95 % probability if the filter is consistent."""
-        if self._observed is None:
-            total, rows = self.model.m * len(self), len(self)
-        else:
-            total, rows = int(self._observed.sum()), int(np.sum(self._observed > 0))
+        total, rows = self._measured or (self.model.m * len(self), len(self))
         low, high = _core.chi_square_band(total, 1)
         return low / rows, high / rows
 
@@ -276,6 +273,15 @@ class FilterResult:
         axes[n - 1].set_xlabel("t")
         axes[0].legend(loc="best", fontsize="small")
         return axes[:n]
+
+
+def _measured(ys: Array) -> tuple[int, int]:
+    """How many numbers were measured, and in how many rows any."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(ys.sum()):  # so nothing is missing, which is quicker to find out
+            return ys.size, ys.size // max(1, ys.shape[-1])
+    seen = np.sum(~np.isnan(ys), axis=-1)
+    return int(seen.sum()), int(np.sum(seen > 0))
 
 
 def _frame(columns: dict[str, Any], library: Optional[str]) -> Any:

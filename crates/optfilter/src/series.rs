@@ -191,8 +191,15 @@ impl<'a> Series<'a> {
     }
 
     /// Measurement `k`, from 0.
+    #[inline]
     pub fn observation(&self, k: usize) -> &'a [f64] {
         &self.observations[k * self.output_dim..(k + 1) * self.output_dim]
+    }
+
+    /// All measurements, row by row.
+    #[inline]
+    pub fn observations(&self) -> &'a [f64] {
+        self.observations
     }
 
     /// The control inputs at measurement `k`.

@@ -13,6 +13,7 @@ use optfilter::model::{
     RandomWalk, Step, Stretch,
 };
 use optfilter::scalar::Scalar;
+use optfilter::simd::dispatch;
 use optfilter_model::TextModel;
 use optfilter_run::{Pace, RunModel, Size};
 use std::sync::Arc;
@@ -33,6 +34,15 @@ impl AnyModel {
     /// Whether a step of the model runs Python code.
     pub(crate) fn is_python(&self) -> bool {
         matches!(self, Self::Callable(_))
+    }
+
+    /// A linear model that steps many series at once. The choice among the kinds is made out of the vector unit; products of lanes
+    /// should be in it.
+    fn lanes_of<S: Scalar>(&self) -> Option<&Linear<Dyn, Dyn>> {
+        match self {
+            Self::Linear(linear) if S::MANY && !S::DIFFERENTIAL => Some(linear),
+            _ => None,
+        }
     }
 }
 
@@ -61,6 +71,12 @@ impl Dynamics for AnyModel {
         each!(self, m => m.input_dim(), c => c.inputs)
     }
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        if let Some(linear) = self.lanes_of::<S>() {
+            return dispatch(
+                #[inline(always)]
+                || linear.transition(x, u, step, out),
+            );
+        }
         each!(self, m => m.transition(x, u, step, out), c => c.transition.eval(x, u, step, out));
     }
     fn transition_many(
@@ -128,6 +144,12 @@ impl Observation for AnyModel {
         each!(self, m => Dyn(m.output_dim().value()), c => Dyn(c.outputs))
     }
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        if let Some(linear) = self.lanes_of::<S>() {
+            return dispatch(
+                #[inline(always)]
+                || linear.observe(x, u, step, out),
+            );
+        }
         each!(self, m => m.observe(x, u, step, out), c => c.observation.eval(x, u, step, out));
     }
     fn observe_many(

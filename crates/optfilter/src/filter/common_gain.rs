@@ -141,30 +141,23 @@ where
     pub log_likelihood: Lanes<W>,
     /// NaN where nothing was measured.
     pub nis: Lanes<W>,
-    layer: &'a [Known<N, M>],
-    at: &'a [(usize, usize); W],
+    learnt: [&'a Learnt<N, M>; W],
 }
 
 impl<N: Dim, M: Dim, const W: usize> LaneRow<'_, N, M, W>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    #[inline(always)]
-    fn learnt(&self, lane: usize) -> &Learnt<N, M> {
-        let (node, way) = self.at[lane];
-        &self.layer[node].learnt[way].1
-    }
-
     /// The covariance of the estimate (n x n).
     #[inline(always)]
     pub fn cov(&self, lane: usize) -> &[f64] {
-        self.learnt(lane).cov.as_slice()
+        self.learnt[lane].cov.as_slice()
     }
 
     /// The covariance of the innovation (m x m); NaN where missing.
     #[inline(always)]
     pub fn innovation_cov(&self, lane: usize) -> &[f64] {
-        self.learnt(lane).innovation_cov.as_slice()
+        self.learnt[lane].innovation_cov.as_slice()
     }
 }
 
@@ -220,7 +213,12 @@ where
             OVector::<Lanes<W>, M::Output>::from_element_generic(outputs, U1, Lanes([0.0; W]));
         let (mut v, mut room) = (y.clone(), y.clone());
         let mut mask = vec![true; m];
-        let mut at = [(0, 0); W];
+        // Where each lane is, and whether all are at one place.
+        let (mut at, mut together) = ([(0, 0); W], true);
+        let mut seen: [&[f64]; W] = [series[0].observations(); W];
+        for (seen, series) in seen.iter_mut().zip(series) {
+            *seen = series.observations();
+        }
         for k in 0..self.clock.len() {
             let (step, u) = (self.clock.step(k), self.clock.input(k));
             if self.moves(k, &step) {
@@ -232,31 +230,33 @@ where
             }
             let mut gaps = false;
             for lane in 0..W {
-                for (i, &value) in series[of(lane)].observation(k).iter().enumerate() {
+                for (i, &value) in seen[lane][k * m..][..m].iter().enumerate() {
                     y[i].0[lane] = value;
-                    gaps |= value.is_nan();
                 }
             }
-            let first = at[0].0;
-            let same = !gaps && at.iter().all(|&(node, _)| node == first);
+            for i in 0..m {
+                gaps |= !Scalar::all_lt(y[i].abs(), Lanes([f64::INFINITY; W]));
+            }
+            let same = !gaps && together;
             mask.fill(true);
-            let mut way = 0;
-            for lane in 0..W {
+            for lane in 0..if same { 1 } else { W } {
                 if gaps {
                     (0..m).for_each(|i| mask[i] = !y[i].0[lane].is_nan());
                 }
-                if !same || lane == 0 {
-                    way = match self.go(k, at[lane].0, &mask, &step) {
-                        Ok(way) => way,
-                        Err(why) => return why,
-                    };
-                }
-                at[lane].1 = way;
+                at[lane].1 = match self.go(k, at[lane].0, &mask, &step) {
+                    Ok(way) => way,
+                    Err(why) => return why,
+                };
             }
-            let worth = |lane: usize| {
-                let (node, way) = at[lane];
-                self.layers[k][node].learnt[way].1.update.as_ref()
-            };
+            let layer = &self.layers[k];
+            let taken = |(node, way): (usize, usize)| &layer[node].learnt[way].1;
+            let mut learnt = [taken(at[0]); W];
+            if !same {
+                for lane in 0..W {
+                    learnt[lane] = taken(at[lane]);
+                }
+            }
+            let worth = |lane: usize| learnt[lane].update.as_ref();
             let (mut log_likelihood, mut nis) = (Lanes([0.0; W]), Lanes([f64::NAN; W]));
             if let Some(some) = (0..W).find_map(worth) {
                 let model = &self.filter.model;
@@ -300,12 +300,17 @@ where
                     v[i] = v[i].zip(y[i], |v, y| if y.is_nan() { f64::NAN } else { v });
                 }
             }
-            self.taken += W;
-            let (mean, innovation, layer) = (x.as_slice(), v.as_slice(), &self.layers[k]);
-            sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, layer, at: &at });
-            for (node, way) in &mut at {
-                *node = self.layers[k][*node].learnt[*way].1.next;
+            let (mean, innovation) = (x.as_slice(), v.as_slice());
+            sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, learnt });
+            if same {
+                at = [(learnt[0].next, 0); W];
+            } else {
+                for lane in 0..W {
+                    at[lane].0 = learnt[lane].next;
+                }
+                together = at.iter().all(|&(node, _)| node == at[0].0);
             }
+            self.taken += W;
         }
         Together::Done
     }
