@@ -62,6 +62,16 @@ impl File {
         }
     }
 
+    /// A shape, if there are bytes for that many elements: to name the columns of one that only says so takes seconds.
+    fn held(&self, name: &str, shape: Vec<usize>) -> Result<Vec<usize>, NpzError> {
+        let elements = shape.iter().fold(1usize, |a, b| a.saturating_mul(*b));
+        if elements > self.unpacked_size(name) {
+            let reason = format!("array {name:?} is shorter than its shape says");
+            return Err(NpzError::Damaged { path: Default::default(), reason });
+        }
+        Ok(shape)
+    }
+
     /// Bytes of an array when it is unpacked.
     fn unpacked_size(&self, name: &str) -> usize {
         match self {
@@ -104,7 +114,7 @@ impl ArrayReader {
         let mut header = Vec::new();
         for name in names {
             // What cannot be read matters only if it is asked for.
-            let (rows, axes) = match file.shape(&name) {
+            let (rows, axes) = match file.shape(&name).and_then(|shape| file.held(&name, shape)) {
                 Ok(shape) => match shape.split_first() {
                     // A number without an axis is no column.
                     None => continue,

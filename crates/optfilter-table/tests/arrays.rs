@@ -140,3 +140,16 @@ fn what_is_written_reads_back() {
     let (_, read) = read(source, Format::Npy, &[("y[1]", NUMBER), ("y[6]", NUMBER)]).unwrap();
     assert_eq!(read.values, [1.0, 0.0, 3.0, 3.0]);
 }
+
+#[test]
+fn an_array_that_says_it_is_wide_is_refused_before_its_columns_are_named() {
+    let shape = format!("(1, {})", "2, ".repeat(21));
+    let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(1.5f64.to_le_bytes());
+    let source = Source::Stream(Box::new(Cursor::new(bytes)));
+    let error = read(source, Format::Npy, &[]).unwrap_err().to_string();
+    assert!(error.contains("is shorter than its shape says"), "{error}");
+}
