@@ -90,7 +90,7 @@ def rule(optimizer: Optimizer) -> Rule:
     (1.0, ())
     >>> rule(CG())
     Traceback (most recent call last):
-    ValueError: optimizer: CG() does not go through weights one by one; use SGD, Adam, RMSProp, Adagrad or Adadelta
+    ValueError: optimizer: CG(probes=0) does not go through weights one by one; use SGD, Adam, RMSProp, Adagrad or Adadelta
     """
     for kind, make in _RULES.items():
         if isinstance(optimizer, kind):

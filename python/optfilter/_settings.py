@@ -19,6 +19,7 @@ _WHOLE = {
     "members": (2, 2**32 - 1),
     "seed": (0, 2**64 - 1),
     "window": (0, 2**32 - 1),
+    "probes": (0, 2**32 - 1),
 }
 _SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "strict")
 _TEXTS = ("constraint", "gaps", "gating", "irregular", "loss", "method", "optimizer", "resampling")

@@ -79,10 +79,16 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True)
 class CG(Optimizer):
-    """Gauss-Newton conjugate gradients: no learning rate at all; the number of steps is the prior."""
+    """Gauss-Newton conjugate gradients: no learning rate at all; the number of steps is the prior.
+
+    With ``probes`` their directions are scaled by the curvature's diagonal, as far as that many random backward passes per measurement
+    tell it: for states by the ten thousand, where 4 probes save more than half of the steps.
+    """
+
+    probes: int = 0
 
     def _spec(self) -> dict[str, Any]:
-        return {"optimizer": "cg"}
+        return {"optimizer": "cg", "probes": self.probes} if self.probes else {"optimizer": "cg"}
 
 
 @dataclass(frozen=True)

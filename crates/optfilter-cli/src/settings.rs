@@ -22,6 +22,10 @@ pub struct FilterFlags {
     /// Optimizer steps per row (imap, vkf) or linearisations (iekf) [default: 50, cg 3, iekf 5]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
+    /// Random probes of the curvature's diagonal, by which cg scales its directions: 4 for states by the ten thousand
+    /// [default: 0]
+    #[arg(long, value_name = "N")]
+    pub probes: Option<u32>,
     /// Learning rate [default: 0.1]
     #[arg(long, value_name = "RATE", value_parser = positive, allow_negative_numbers = true)]
     pub lr: Option<f64>,
@@ -173,6 +177,7 @@ impl FilterFlags {
             method: self.method.as_deref().and_then(Method::from_name),
             optimizer: self.optimizer.clone(),
             steps: self.steps,
+            probes: self.probes,
             lr: self.lr,
             decay: self.decay,
             beta1: self.beta1,
@@ -255,7 +260,7 @@ impl FilterFlags {
         only!(optimizes, "imap and vkf", optimizer "--optimizer" lr "--lr" decay "--decay" beta1 "--beta1"
             beta2 "--beta2" loss "--loss");
         only!(optimizes || method == Method::Iekf, "imap, vkf and iekf", steps "--steps (of an optimizer)");
-        only!(imap, "imap", window "--window" discount "--discount" constraint "--constraint" carry "--carry"
+        only!(imap, "imap", probes "--probes" window "--window" discount "--discount" constraint "--constraint" carry "--carry"
             gaps "--gaps");
         only!(method == Method::Vkf, "vkf", prior_var "--prior-var");
         only!(method == Method::Pf, "pf", particles "--particles" resampling "--resampling"

@@ -394,7 +394,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
     fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
             let stop = Arc::new(AtomicBool::new(false));
-            let rule = ConjugateGradients::default().stopping_at(stop.clone());
+            let rule = ConjugateGradients::default()
+                .stopping_at(stop.clone())
+                .with_probes(self.spec.probes());
             return self.window_of(model, rule, stop);
         }
         let rule = self.rule(model.state_dim())?;

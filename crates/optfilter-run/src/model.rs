@@ -185,6 +185,7 @@ macro_rules! delegate {
                     }
                 })
             }
+            optfilter::trails_of!(0);
             #[inline(always)]
             fn is_state_angle(&self, component: usize) -> bool {
                 self.0.is_state_angle(component)

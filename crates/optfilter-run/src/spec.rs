@@ -121,6 +121,8 @@ settings! {
     optimizer: String,
     /// Optimizer steps per measurement; linearisations for iekf.
     steps: u32,
+    /// Random probes of the curvature's diagonal, by which cg scales its directions.
+    probes: u32,
     /// Learning rate.
     lr: f64,
     /// Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam.
@@ -216,7 +218,7 @@ impl FilterSpec {
     pub(crate) fn sets_optimizer(&self) -> bool {
         let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
         self.optimizer.is_some()
-            || self.steps.is_some()
+            || self.steps.or(self.probes).is_some()
             || numbers.iter().any(Option::is_some)
             || self.eps_in_sqrt.or(self.carry).is_some()
             || self.window.is_some()
@@ -238,6 +240,11 @@ impl FilterSpec {
             (_, CG) => 3,
             _ => 50,
         })
+    }
+
+    /// Probes of the curvature's diagonal.
+    pub fn probes(&self) -> u32 {
+        self.probes.unwrap_or(0)
     }
 
     /// The learning rate.
@@ -433,6 +440,11 @@ impl FilterSpec {
         if self.optimizer() == CG && self.method() == Method::Imap && self.carry() {
             return Err(SpecError::of("carry", "cg has nothing to carry from row to row"));
         }
+        if self.probes() > 0 && self.method.is_some_and(|m| m.optimizes()) && self.optimizer() != CG
+        {
+            let message = "are for cg; the other optimizers scale their steps by a learning rate";
+            return Err(SpecError::of("probes", message));
+        }
         if self.is_weak() && self.method() == Method::Imap {
             if self.window() == 0 {
                 let message = "weak needs a window: past rows in which the path can bend";
@@ -456,6 +468,7 @@ impl FilterSpec {
             method: Some(method),
             optimizer: optimizes.then(|| self.optimizer().into()),
             steps: (optimizes || method == Method::Iekf).then(|| self.steps()),
+            probes: self.probes.filter(|_| self.is_windowed()),
             lr: (optimizes && self.optimizer() != CG).then(|| self.lr()),
             window: (method == Method::Imap).then(|| self.window() as u32),
             discount: self.discount.filter(|_| self.is_windowed()),
@@ -482,6 +495,7 @@ impl FilterSpec {
         let optimizes = self.method().optimizes();
         Self {
             decay: self.decay.filter(|_| optimizes),
+            probes: filled.probes.filter(|probes| *probes > 0),
             window: filled.window.filter(|rows| *rows > 0),
             discount: filled.discount.filter(|g| *g != 1.0),
             constraint: filled.constraint.filter(|c| *c == Constraint::Weak),
@@ -507,6 +521,7 @@ impl FilterSpec {
         put("method", self.method.map(|m| quoted(m.name())));
         put("optimizer", self.optimizer.as_deref().map(quoted));
         put("steps", self.steps.map(|v| v.to_string()));
+        put("probes", self.probes.map(|v| v.to_string()));
         put("window", self.window.map(|v| v.to_string()));
         put("discount", self.discount.map(|v| v.to_string()));
         let constraint = |c| quoted(if c == Constraint::Weak { "weak" } else { "strong" });

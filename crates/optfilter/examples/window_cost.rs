@@ -1,13 +1,13 @@
 //! What windows cost on Lorenz '96 of any size, in bare model steps, and how well they follow it.
 //!
 //! ```text
-//! cargo run --release -p optfilter --example window_cost [STATES [CYCLES [L [K]]]]
+//! cargo run --release -p optfilter --example window_cost [STATES [CYCLES [L [K [PROBES]]]]]
 //! ```
 //!
 //! A cycle of a window of L past rows with K conjugate-gradient iterations makes 2 + 2 L forward steps, L backward ones for the gradient, and K times
-//! L tangent and L backward ones. A tangent and a backward step count as two forward ones. The table has the time of a cycle
+//! L tangent and L backward ones; a probe of the curvature is L backward ones. A tangent and a backward step count as two forward ones. The table has the time of a cycle
 //! of a full window over that of the bare model step, the same over that count, and the memory beyond what the simulation itself holds, in vectors of D doubles (Linux). For
-//! one gradient step per measurement (L = 0, K = 1) the bare step is the count. Errors are over the cycles after the first third.
+//! one gradient step per measurement (L = 0, K = 1) the bare step is the count. Errors are means over the cycles after the first third.
 
 use nalgebra::{DVector, Dyn};
 use optfilter::filter::{Belief, Filter, ImplicitMap, PointBelief, Window, WindowBelief};
@@ -183,11 +183,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let one = ImplicitMap::new(twin.model, SquaredError, GradientDescent::new(0.2)?, 1)?;
     let begin = PointBelief::new(start(&mut twin))?;
     twin.show("L=0, gd K=1 lr=0.2", &one, begin, (60, 2, 1.0))?;
-    let cg = ConjugateGradients::default();
+    let probes = or(4, 0);
+    let cg = ConjugateGradients::default().with_probes(u32::try_from(probes)?);
     let window = Window::new(twin.model, SquaredError, cg, u32::try_from(iterations)?, length)?;
     let begin = WindowBelief::new(start(&mut twin))?;
     let (l, k) = (length as f64, iterations as f64);
-    let count = 2.0 + 4.0 * l + 4.0 * l * k;
-    let name = format!("L={length}, cg K={iterations}");
+    let count = 2.0 + 4.0 * l + 4.0 * l * k + 2.0 * l * probes as f64;
+    let name = match probes {
+        0 => format!("L={length}, cg K={iterations}"),
+        _ => format!("L={length}, cg K={iterations}, {probes} probes"),
+    };
     twin.show(&name, &window, begin, (cycles, length + 1, count))
 }

@@ -272,7 +272,9 @@ fn filter(dice: &mut Dice, out: &mut String) {
         0 => put(dice, 1.0, "window", &|_| "2\ncarry = true".into()),
         1 => put(dice, 1.0, "window", &|_| "3\nconstraint = \"weak\"".into()),
         2 | 3 => put(dice, 1.0, "window", &|d| (1 + d.whole(4)).to_string()),
-        4 => put(dice, 1.0, "window", &|d| format!("{}\noptimizer = \"cg\"", d.whole(3))),
+        4 => put(dice, 1.0, "window", &|d| {
+            format!("{}\noptimizer = \"cg\"\nprobes = {}", d.whole(3), d.whole(2))
+        }),
         _ => put(dice, 0.4, "carry", &|_| "true".into()),
     }
     put(dice, 0.6, "irregular", &|_| "\"per_row\"".into());

@@ -48,6 +48,7 @@ impl Dynamics for Circle {
             }
         })
     }
+    optfilter::trails_of!(dynamics);
     fn transition_push_forward(&self) -> Option<PushForward<Self>> {
         Some(|circle, x, u, step, v, out| {
             if let Some(push_forward) = circle.dynamics.transition_push_forward() {

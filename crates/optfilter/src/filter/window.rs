@@ -86,6 +86,8 @@ pub trait Descent: Clone {
 pub trait Curved: Objective<f64> {
     /// Writes the curvature at the point of the last gradient times `v`.
     fn curve(&mut self, v: &[f64], out: &mut [f64]);
+    /// Adds a draw of that curvature's diagonal to `out`: never negative, and right on average over calls.
+    fn probe(&mut self, out: &mut [f64]);
 }
 
 impl<M: Model, L: Likelihood> Curved for WindowLoss<'_, M, L, f64>
@@ -94,6 +96,9 @@ where
 {
     fn curve(&mut self, v: &[f64], out: &mut [f64]) {
         WindowLoss::curve(self, v, out);
+    }
+    fn probe(&mut self, out: &mut [f64]) {
+        WindowLoss::probe(self, out);
     }
 }
 
@@ -139,7 +144,9 @@ impl Descent for ConjugateGradients {
     ) {
         let mut gradient = vec![0.0; x.len()];
         loss.gradient(x, &mut gradient);
-        let step = self.step(&gradient, steps, |v, out| loss.curve(v, out));
+        let scales = self.scales(x.len(), |out| loss.probe(out));
+        let curve = |v: &[f64], out: &mut [f64]| loss.curve(v, out);
+        let (step, _) = self.record(&gradient, steps, scales.as_deref(), curve);
         for (x, d) in x.iter_mut().zip(step) {
             *x += d;
         }
@@ -318,7 +325,7 @@ where
             // Only as far as the rows that go.
             let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
             let mut loss = self.loss(&past);
-            loss.follow(&belief.start);
+            loss.follow_only(&belief.start);
             belief.start.drain(..gone * self.width());
             belief.start[..n].copy_from_slice(loss.end());
             belief.rows.drain(..gone);
@@ -453,7 +460,7 @@ where
         );
         match (&self.bounds, &self.bend) {
             (Some(bounds), Some(_)) => loss.follow_within(&mut start, bounds),
-            _ => loss.follow(&start),
+            _ => loss.follow_only(&start),
         }
         let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
         drop(loss);
@@ -476,7 +483,7 @@ where
             return belief.start.clone();
         }
         let mut loss = self.loss(&belief.rows);
-        loss.follow(&belief.start);
+        loss.follow_only(&belief.start);
         let mut path = loss.path();
         let before = belief.rows.iter().filter(|row| !row.is_real()).count();
         path.drain(..before * belief.mean.nrows());

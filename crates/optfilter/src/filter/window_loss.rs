@@ -13,6 +13,7 @@ use super::point::MeasurementLoss;
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, PushForward, Step, pull_back_observation, pull_back_transition};
 use crate::optim::{Bounds, Objective};
+use crate::rng::Stream;
 use crate::scalar::{Dual, Scalar};
 use crate::scratch::Scratch;
 use alloc::collections::VecDeque;
@@ -174,6 +175,12 @@ pub(crate) struct WindowLoss<'a, M, L, S: Scalar> {
     masks: Vec<Option<Vec<bool>>>,
     factors: Option<Vec<Arc<ProcessFactor>>>,
     path: Scratch<S>,
+    /// What the transition to each row left behind for its derivatives; empty where it leaves nothing.
+    trails: Scratch<S>,
+    /// Whether the trails are those of the path.
+    trailed: bool,
+    /// Probes of the curvature so far.
+    probes: u64,
     n: usize,
 }
 
@@ -204,6 +211,9 @@ where
             weights,
             factors,
             path: Scratch::new(rows.len() * n),
+            trails: Scratch::new(0),
+            trailed: false,
+            probes: 0,
             rows,
             n,
         }
@@ -228,8 +238,23 @@ where
         self.masks[j].as_deref().map_or(Observed::All, Observed::Some)
     }
 
-    /// The path from `x`.
+    /// The path from `x`, with trails for the passes along it.
     pub(crate) fn follow(&mut self, x: &[S]) {
+        let trails = self.rows.len() * self.model.trail_len();
+        if self.trails.len() != trails {
+            self.trails = Scratch::new(trails);
+        }
+        self.trailed = trails > 0;
+        self.walk(x);
+    }
+
+    /// The path from `x`, along which nothing will be differentiated.
+    pub(crate) fn follow_only(&mut self, x: &[S]) {
+        self.trailed = false;
+        self.walk(x);
+    }
+
+    fn walk(&mut self, x: &[S]) {
         self.path[..self.n].copy_from_slice(&x[..self.n]);
         for j in 1..self.rows.len() {
             self.reach(x, j);
@@ -241,8 +266,13 @@ where
         let (n, row) = (self.n, &self.rows[j]);
         let (before, at) = self.path.split_at_mut(j * n);
         let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
-        if row.moves {
-            self.model.transition(before, &row.u, &row.step, at);
+        let (u, step) = (&row.u, &row.step);
+        if row.moves && self.trailed {
+            let len = self.model.trail_len();
+            let trail = &mut self.trails[j * len..][..len];
+            self.model.transition_trailed(before, u, step, at, trail);
+        } else if row.moves {
+            self.model.transition(before, u, step, at);
         } else {
             at.copy_from_slice(before);
         }
@@ -251,6 +281,12 @@ where
         {
             factors[j].add(&x[j * n..][..n], at);
         }
+    }
+
+    /// What the transition to row `j` left behind, if that is known.
+    fn trail(&self, j: usize) -> Option<&[S]> {
+        let len = self.model.trail_len();
+        self.trailed.then(|| &self.trails[j * len..][..len])
     }
 
     /// How the path may bend on the way to row `j`, if it may.
@@ -301,7 +337,11 @@ where
                 }
             }
             if row.moves && reached {
-                pull_back_transition(self.model, self.state(j - 1), &row.u, &row.step, &w, &mut g);
+                let (before, u, step) = (self.state(j - 1), &row.u, &row.step);
+                match self.trail(j) {
+                    Some(trail) => self.model.pull_back_along(before, u, step, trail, &w, &mut g),
+                    None => pull_back_transition(self.model, before, u, step, &w, &mut g),
+                }
                 core::mem::swap(&mut w, &mut g);
             }
         }
@@ -317,7 +357,7 @@ where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
     fn value(&mut self, x: &[S]) -> S {
-        self.follow(x);
+        self.follow_only(x);
         let mut sum = S::ZERO;
         for j in 0..self.rows.len() {
             if let Some(loss) = self.with_row(j, |loss| loss.value(self.state(j))) {
@@ -353,6 +393,7 @@ where
     /// The path from `x`, whose increments are changed so that it stays inside a box, as far as they can.
     pub(crate) fn follow_within(&mut self, x: &mut [f64], bounds: &Bounds) {
         let n = self.n;
+        self.trailed = false;
         self.path[..n].copy_from_slice(&x[..n]);
         let mut by = vec![0.0; n];
         for j in 1..self.rows.len() {
@@ -390,6 +431,42 @@ where
         );
     }
 
+    /// Adds a draw of the diagonal of the Gauss-Newton curvature J' W J, along the path that was followed last: the square of J' W^(1/2) e for
+    /// random signs e, whose mean it is. Exact in W where that is diagonal. Draws are named by the newest row, so they are the
+    /// same on any thread and after any restart.
+    pub(crate) fn probe(&mut self, out: &mut [f64]) {
+        let (n, m) = (self.n, self.model.output_dim().value());
+        let newest = self.rows.back().map_or(0, |row| row.step.index);
+        let mut stream = Stream::new(self.probes, newest, "curvature probes");
+        self.probes += 1;
+        let (mut eta, mut signs) = (Scratch::<f64>::new(m), Scratch::<f64>::new(m));
+        let mut weighed = Scratch::<f64>::new(m);
+        let mut draw = Scratch::<f64>::new(out.len());
+        let nothing = vec![0.0; if self.factors.is_some() { n } else { 0 }];
+        self.backwards(
+            &mut |this, j, g| {
+                let Row { step, u, y, .. } = &this.rows[j];
+                if y.is_none() {
+                    return false;
+                }
+                this.model.observe(this.state(j), u, step, &mut eta);
+                write_signs(&mut stream, &mut signs);
+                this.weigh(j, &eta, &signs, &mut weighed);
+                for (weighed, sign) in weighed.iter_mut().zip(&*signs) {
+                    *weighed = Scalar::sqrt((*weighed * sign).max(0.0)) * sign;
+                }
+                pull_back_observation(this.model, this.state(j), u, step, &weighed, g);
+                true
+            },
+            &mut |factor, w, _, out| factor.pull(w, &nothing, out),
+            &mut draw,
+        );
+        for (i, (out, draw)) in out.iter_mut().zip(&*draw).enumerate() {
+            // An increment costs its own square besides.
+            *out += draw * draw + if i < n { 0.0 } else { 1.0 };
+        }
+    }
+
     /// Writes the curvature of row `j` where it expects `eta`, its discount included, times `v`.
     pub(crate) fn weigh(&self, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
         self.with_row(j, |loss| loss.curvature(eta, v, out));
@@ -419,7 +496,13 @@ where
         let (mut eta, mut eta_slope) = (Scratch::<f64>::new(m), Scratch::<f64>::new(m));
         for (j, row) in self.rows.iter().enumerate() {
             if row.moves && j > 0 {
-                transition(self.model, self.state(j - 1), &row.u, &row.step, &slope, &mut next);
+                let (before, u, step) = (self.state(j - 1), &row.u, &row.step);
+                match self.trail(j) {
+                    Some(trail) => {
+                        self.model.push_forward_along(before, u, step, trail, &slope, &mut next);
+                    }
+                    None => transition(self.model, before, u, step, &slope, &mut next),
+                }
                 core::mem::swap(&mut slope, &mut next);
             }
             if let Some(factor) = self.bend(j) {
@@ -465,5 +548,57 @@ where
     }
 }
 
+/// Random signs, 64 to a draw.
+fn write_signs(stream: &mut Stream, out: &mut [f64]) {
+    for signs in out.chunks_mut(64) {
+        let bits = stream.bits();
+        for (k, sign) in signs.iter_mut().enumerate() {
+            *sign = if bits >> k & 1 == 0 { 1.0 } else { -1.0 };
+        }
+    }
+}
+
 /// A number and its slope in one direction.
 type Slope = Dual<f64, 1>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Linear;
+    use crate::model::likelihood::Gaussian;
+    use nalgebra::{Matrix2, matrix};
+
+    /// The mean of many probes is the diagonal of the curvature, of states and of increments.
+    #[test]
+    fn probes_have_the_diagonal_as_their_mean() {
+        let f = matrix![1.0, 0.3, 0.0; -0.2, 0.9, 0.1; 0.0, 0.4, 0.8];
+        let model = Linear::new(f, matrix![1.0, 0.0, 0.5; 0.0, 2.0, 0.0]).unwrap();
+        let r = Matrix2::from_diagonal(&[0.5, 2.0].into());
+        let likelihood = Gaussian::new(r).unwrap();
+        let y = |k: usize| if k == 2 { [0.3, f64::NAN] } else { [1.0, 2.0] };
+        let row = |k: usize| {
+            let measured = (k != 1).then(|| y(k)[..].into());
+            Row::usual(&Step::even(k as u64 + 1, 1.0), k > 0, &[], measured)
+        };
+        let rows: VecDeque<Row> = (0..4).map(row).collect();
+        let factor = Arc::new(ProcessFactor::Diagonal(vec![0.5, 1.0, 0.2]));
+        for factors in [None, Some(vec![factor; 4])] {
+            let len = if factors.is_some() { 12 } else { 3 };
+            let mut loss = WindowLoss::new(&model, &likelihood, &rows, 0.8, factors);
+            loss.follow(&vec![0.1; len]);
+            let (draws, mut mean) = (40_000, vec![0.0; len]);
+            for _ in 0..draws {
+                loss.probe(&mut mean);
+            }
+            let (mut unit, mut image) = (vec![0.0; len], vec![0.0; len]);
+            for i in 0..len {
+                unit[i] = 1.0;
+                loss.curve(&unit, &mut image);
+                unit[i] = 0.0;
+                // A mean of 40,000 squares of sums of signs, each with a deviation of at most 1.41 means: 0.7 % is one.
+                let ratio = mean[i] / f64::from(draws) / image[i];
+                assert!((ratio - 1.0).abs() < 0.03, "{i} of {len}: {ratio}");
+            }
+        }
+    }
+}

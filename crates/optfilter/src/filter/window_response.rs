@@ -92,7 +92,9 @@ impl Responsive for ConjugateGradients {
         let mut gradient = vec![0.0; n];
         let mut loss = window.loss(&belief.rows);
         loss.gradient(&belief.start, &mut gradient);
-        let numbers = window.rule.record(&gradient, window.steps, |v, out| loss.curve(v, out)).1;
+        let scales = window.rule.scales(n, |out| loss.probe(out));
+        let curve = |v: &[f64], out: &mut [f64]| loss.curve(v, out);
+        let numbers = window.rule.record(&gradient, window.steps, scales.as_deref(), curve).1;
         // The iterations as they went, on the identity in place of the gradient, and with the curvature of where they went: that
         // of any other place has other eigenvalues, at which a polynomial of many iterations is anything.
         let (mut curvature, mut unit) = (DMatrix::zeros(n, n), vec![0.0; n]);
@@ -102,11 +104,18 @@ impl Responsive for ConjugateGradients {
             unit[i] = 0.0;
         }
         let (mut out, mut r) = (DMatrix::zeros(n, n), DMatrix::identity(n, n));
-        let mut p: DMatrix<f64> = r.clone();
+        let scaled = |r: &DMatrix<f64>| {
+            let mut z: DMatrix<f64> = r.clone();
+            for (i, scale) in scales.iter().flatten().enumerate() {
+                z.row_mut(i).unscale_mut(*scale);
+            }
+            z
+        };
+        let mut p = scaled(&r);
         for (far, kept) in numbers {
             out += far * &p;
             r -= far * (&curvature * &p);
-            p = &r + kept * p;
+            p = scaled(&r) + kept * p;
         }
         out
     }

@@ -119,12 +119,8 @@ where
     }
     #[inline(always)]
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        let substeps = self.substeps.max(1);
-        let dt = step.dt / f64::from(substeps);
-        let start = step.time - step.dt;
         out.copy_from_slice(x);
-        for k in 0..substeps {
-            let time = start + f64::from(k) * dt;
+        for (_, (u, time, dt)) in self.substeps(u, step) {
             match self.method {
                 Integrator::Euler => euler(&self.drift, out, u, time, dt),
                 Integrator::Rk4 => rk4(&self.drift, out, u, time, dt),
@@ -152,12 +148,121 @@ where
             }
         })
     }
+    /// The stages of Runge-Kutta steps, and the states between these, where the drift has derivatives by hand.
+    #[inline(always)]
+    fn trail_len(&self) -> usize {
+        let by_hand = self.drift.drift_pull_back::<f64>().is_some()
+            && self.drift.drift_push_forward().is_some();
+        match self.method {
+            Integrator::Rk4 if by_hand => {
+                trail_start(self.substeps.max(1), self.state_dim().value())
+            }
+            _ => 0,
+        }
+    }
+    #[inline(always)]
+    fn transition_trailed<S: Scalar>(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        out: &mut [S],
+        trail: &mut [S],
+    ) {
+        if trail.is_empty() {
+            return self.transition(x, u, step, out);
+        }
+        out.copy_from_slice(x);
+        for (k, step) in self.substeps(u, step) {
+            let mut own = &mut trail[trail_start(k, x.len())..];
+            if k > 0 {
+                let (at, stages) = own.split_at_mut(x.len());
+                at.copy_from_slice(out);
+                own = stages;
+            }
+            rk4_trailed(&self.drift, out, step, &mut own[..3 * x.len()]);
+        }
+    }
+    #[inline(always)]
+    fn pull_back_along<S: Scalar>(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        trail: &[S],
+        r: &[S],
+        out: &mut [S],
+    ) {
+        let Some(pull_back) = self.drift.drift_pull_back().filter(|_| !trail.is_empty()) else {
+            return super::pull_back_transition(self, x, u, step, r, out);
+        };
+        out.copy_from_slice(r);
+        for (k, step) in self.substeps(u, step).rev() {
+            let (at, stages) = trailed(trail, k, x);
+            with_work!(self.drift, S, x.len(), [k, sum, g], {
+                pull_back_stages(&self.drift, pull_back, at, stages, step, out, [k, sum, g]);
+            });
+        }
+    }
+    #[inline(always)]
+    fn push_forward_along(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        trail: &[f64],
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        let Some(push_forward) = self.drift.drift_push_forward() else { return };
+        if trail.is_empty() {
+            return push_forward_steps(self, push_forward, x, u, step, v, out);
+        }
+        out.copy_from_slice(v);
+        for (k, step) in self.substeps(u, step) {
+            let (at, stages) = trailed(trail, k, x);
+            with_work!(self.drift, f64, x.len(), [g, along, sum], {
+                let work = [g, along, sum];
+                push_forward_stages(&self.drift, push_forward, at, stages, step, out, work);
+            });
+        }
+    }
     fn is_state_angle(&self, component: usize) -> bool {
         self.drift.is_state_angle(component)
     }
     fn state_turn(&self, component: usize) -> f64 {
         self.drift.state_turn(component)
     }
+}
+
+impl<D> Integrated<D> {
+    /// The integration steps of a model step: their number, and input, time and length.
+    #[inline(always)]
+    fn substeps<'a>(
+        &self,
+        u: &'a [f64],
+        step: &Step,
+    ) -> impl DoubleEndedIterator<Item = (u32, (&'a [f64], f64, f64))> + use<'a, D> {
+        let substeps = self.substeps.max(1);
+        let (start, dt) = (step.time - step.dt, step.dt / f64::from(substeps));
+        (0..substeps).map(move |k| (k, (u, start + f64::from(k) * dt, dt)))
+    }
+}
+
+/// Where the part of integration step `k` starts in a trail: its state, which for the first is that of the model step and not there,
+/// and its second, third and fourth stages.
+#[inline(always)]
+fn trail_start(k: u32, n: usize) -> usize {
+    (4 * k as usize * n).saturating_sub(n)
+}
+
+/// The state and the later stages of integration step `k` of a model step from `x`.
+#[inline(always)]
+fn trailed<'a, S>(trail: &'a [S], k: u32, x: &'a [S]) -> (&'a [S], [&'a [S]; 3]) {
+    let n = x.len();
+    let own = &trail[trail_start(k, n)..];
+    let (at, own) = if k > 0 { own.split_at(n) } else { (x, own) };
+    (at, [&own[..n], &own[n..][..n], &own[2 * n..][..n]])
 }
 
 /// An integrated equation is seen the way its drift says, if it says so.
@@ -239,29 +344,51 @@ where
     DefaultAllocator: Allocator<D::State>,
 {
     with_work!(drift, S, x.len(), [k1, k2, k, at], {
-        rk4_step(drift, x, (u, time, dt), [k1, k2, k, at]);
+        rk4_step(drift, x, (u, time, dt), [k1, k2, k], at, 0);
     });
 }
 
+/// The same with its stages left behind, one after the other.
+#[inline(always)]
+fn rk4_trailed<D: Drift, S: Scalar>(
+    drift: &D,
+    x: &mut [S],
+    (u, time, dt): (&[f64], f64, f64),
+    trail: &mut [S],
+) where
+    DefaultAllocator: Allocator<D::State>,
+{
+    with_work!(drift, S, x.len(), [k1, k2, k], {
+        rk4_step(drift, x, (u, time, dt), [k1, k2, k], trail, x.len());
+    });
+}
+
+/// A Runge-Kutta step whose second, third and fourth stages are `stride` numbers apart in `stages`; none apart, where nobody asks
+/// for them.
 #[inline(always)]
 fn rk4_step<D: Drift, S: Scalar>(
     drift: &D,
     x: &mut [S],
     (u, time, dt): (&[f64], f64, f64),
-    [k1, k2, k, at]: [&mut [S]; 4],
+    [k1, k2, k]: [&mut [S]; 3],
+    stages: &mut [S],
+    stride: usize,
 ) {
     let half = 0.5 * dt;
     let n = x.len();
-    let (k1, k2, k, at) = (&mut k1[..n], &mut k2[..n], &mut k[..n], &mut at[..n]);
+    let (k1, k2, k) = (&mut k1[..n], &mut k2[..n], &mut k[..n]);
     drift.drift(x, u, time, k1);
+    let at = &mut stages[..n];
     for i in 0..n {
         at[i] = x[i] + k1[i].scale(half);
     }
     drift.drift(at, u, time + half, k2);
+    let at = &mut stages[stride..][..n];
     for i in 0..n {
         at[i] = x[i] + k2[i].scale(half);
     }
     drift.drift(at, u, time + half, k);
+    let at = &mut stages[2 * stride..][..n];
     // The two in the middle enter as one.
     for i in 0..n {
         at[i] = x[i] + k[i].scale(dt);
@@ -402,16 +529,31 @@ fn pull_back_rk4_step<D: Drift, S: Scalar>(
     for i in 0..n {
         fourth[i] = x[i] + k[i].scale(dt);
     }
+    let stages = [&*second, &*third, &*fourth];
+    pull_back_stages(drift, pull_back, x, stages, (u, time, dt), w, [k, sum, g]);
+}
+
+/// The adjoints of the stages, backwards.
+#[inline(always)]
+fn pull_back_stages<D: Drift, S: Scalar>(
+    drift: &D,
+    pull_back: DriftPullBack<D, S>,
+    x: &[S],
+    [second, third, fourth]: [&[S]; 3],
+    (u, time, dt): (&[f64], f64, f64),
+    w: &mut [S],
+    [k, sum, g]: [&mut [S]; 3],
+) {
+    let (n, half) = (x.len(), 0.5 * dt);
+    let (w, k, sum, g) = (&mut w[..n], &mut k[..n], &mut sum[..n], &mut g[..n]);
     // `k` becomes the adjoint of each stage's slope, `g` that of the stage.
     for i in 0..n {
         sum[i] = w[i];
         k[i] = w[i].scale(dt / 6.0);
     }
-    for (stage, offset, next, weight) in [
-        (&*fourth, dt, dt, dt / 3.0),
-        (&*third, half, half, dt / 3.0),
-        (&*second, half, half, dt / 6.0),
-    ] {
+    for (stage, offset, next, weight) in
+        [(fourth, dt, dt, dt / 3.0), (third, half, half, dt / 3.0), (second, half, half, dt / 6.0)]
+    {
         pull_back(drift, stage, u, time + offset, k, g);
         for i in 0..n {
             sum[i] += g[i];
@@ -494,6 +636,35 @@ fn push_forward_rk4_step<D: Drift>(
         }
     }
     push_forward(drift, at, u, time + dt, along, g);
+    for i in 0..n {
+        v[i] += (dt / 6.0) * (sum[i] + g[i]);
+    }
+}
+
+/// The same along stages that a step left behind.
+#[inline(always)]
+fn push_forward_stages<D: Drift>(
+    drift: &D,
+    push_forward: DriftPushForward<D>,
+    x: &[f64],
+    [second, third, fourth]: [&[f64]; 3],
+    (u, time, dt): (&[f64], f64, f64),
+    v: &mut [f64],
+    [g, along, sum]: [&mut [f64]; 3],
+) {
+    let (n, half) = (x.len(), 0.5 * dt);
+    let (g, along, sum, v) = (&mut g[..n], &mut along[..n], &mut sum[..n], &mut v[..n]);
+    push_forward(drift, x, u, time, v, g);
+    for i in 0..n {
+        (along[i], sum[i]) = (v[i] + half * g[i], g[i]);
+    }
+    for (stage, next) in [(second, half), (third, dt)] {
+        push_forward(drift, stage, u, time + half, along, g);
+        for i in 0..n {
+            (along[i], sum[i]) = (v[i] + next * g[i], sum[i] + 2.0 * g[i]);
+        }
+    }
+    push_forward(drift, fourth, u, time + dt, along, g);
     for i in 0..n {
         v[i] += (dt / 6.0) * (sum[i] + g[i]);
     }

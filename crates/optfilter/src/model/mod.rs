@@ -152,6 +152,60 @@ pub trait Dynamics: Sized {
         None
     }
 
+    /// How many numbers a transition can leave behind for its derivatives, which then need not compute them again (the stages of
+    /// a Runge-Kutta step); 0 if it leaves none. Whoever leaves some has derivatives by hand both ways.
+    #[inline(always)]
+    fn trail_len(&self) -> usize {
+        0
+    }
+
+    /// [`transition`](Dynamics::transition), to the bit, with its trail.
+    #[inline(always)]
+    fn transition_trailed<S: Scalar>(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        out: &mut [S],
+        _trail: &mut [S],
+    ) {
+        self.transition(x, u, step, out);
+    }
+
+    /// Writes the transposed Jacobian of the transition that left `trail` behind, times `r`: to the bit what
+    /// [`pull_back_transition`] writes.
+    #[inline(always)]
+    fn pull_back_along<S: Scalar>(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        _trail: &[S],
+        r: &[S],
+        out: &mut [S],
+    ) where
+        DefaultAllocator: Allocator<Self::State>,
+    {
+        pull_back_transition(self, x, u, step, r, out);
+    }
+
+    /// Writes the Jacobian of the transition that left `trail` behind, times `v`: to the bit what
+    /// [`transition_push_forward`](Dynamics::transition_push_forward) writes, without which it is not called.
+    #[inline(always)]
+    fn push_forward_along(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        _trail: &[f64],
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        if let Some(push_forward) = self.transition_push_forward() {
+            push_forward(self, x, u, step, v, out);
+        }
+    }
+
     /// Whether a component of the state is an angle, to be compared modulo whole turns.
     fn is_state_angle(&self, _component: usize) -> bool {
         false
@@ -240,6 +294,58 @@ pub trait Observation: Sized {
     }
 }
 
+/// Inside an implementation of [`Dynamics`] around another: trails are those of the one inside, `self.$inner`.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! trails_of {
+    ($inner:tt) => {
+        #[inline(always)]
+        fn trail_len(&self) -> usize {
+            self.$inner.trail_len()
+        }
+        #[inline(always)]
+        fn transition_trailed<S: $crate::scalar::Scalar>(
+            &self,
+            x: &[S],
+            u: &[f64],
+            step: &$crate::model::Step,
+            out: &mut [S],
+            trail: &mut [S],
+        ) {
+            match self.$inner.trail_len() {
+                0 => self.transition(x, u, step, out),
+                _ => self.$inner.transition_trailed(x, u, step, out, trail),
+            }
+        }
+        #[inline(always)]
+        fn pull_back_along<S: $crate::scalar::Scalar>(
+            &self,
+            x: &[S],
+            u: &[f64],
+            step: &$crate::model::Step,
+            trail: &[S],
+            r: &[S],
+            out: &mut [S],
+        ) where
+            ::nalgebra::DefaultAllocator: ::nalgebra::allocator::Allocator<Self::State>,
+        {
+            self.$inner.pull_back_along(x, u, step, trail, r, out);
+        }
+        #[inline(always)]
+        fn push_forward_along(
+            &self,
+            x: &[f64],
+            u: &[f64],
+            step: &$crate::model::Step,
+            trail: &[f64],
+            v: &[f64],
+            out: &mut [f64],
+        ) {
+            self.$inner.push_forward_along(x, u, step, trail, v, out);
+        }
+    };
+}
+
 /// Writes J' r for the Jacobian J at `x`: `(model, x, u, step, r, out)`.
 pub type PullBack<M, S> = fn(&M, &[S], &[f64], &Step, &[S], &mut [S]);
 
@@ -303,6 +409,7 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
             }
         })
     }
+    crate::trails_of!(dynamics);
     fn is_state_angle(&self, component: usize) -> bool {
         self.dynamics.is_state_angle(component)
     }
@@ -586,6 +693,9 @@ where
             compare("transition_push_forward", column.as_slice(), expected.as_slice(), n.value())?;
         }
     }
+    if let Some(trail) = Some(model.trail_len()).filter(|len| *len > 0) {
+        check_trail(model, x, u, step, trail)?;
+    }
     let (_, hand) = linearize_observation(model, n, x, u, step);
     let (_, automatic) =
         derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);
@@ -607,6 +717,48 @@ where
             let expected: OVector<f64, M::Output> = automatic.column(j).into_owned();
             compare("push_forward", column.as_slice(), expected.as_slice(), m.value())?;
         }
+    }
+    Ok(())
+}
+
+/// Compares what is computed along a trail with what is computed without, to the bit.
+fn check_trail<M: Model>(
+    model: &M,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+    len: usize,
+) -> Result<(), DerivativeMismatch>
+where
+    DefaultAllocator: crate::Shapes<M::State, M::Output>,
+{
+    let zeros = || OVector::<f64, M::State>::zeros_generic(model.state_dim(), U1);
+    let (mut along, mut plain, mut trail) = (zeros(), zeros(), alloc::vec![0.0; len]);
+    let compare = |function, along: &OVector<f64, M::State>, plain: &OVector<f64, M::State>| {
+        let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
+        match along.iter().zip(plain.iter()).position(differs) {
+            None => Ok(()),
+            Some(row) => Err(DerivativeMismatch {
+                function,
+                row,
+                column: 0,
+                hand: along[row],
+                automatic: plain[row],
+            }),
+        }
+    };
+    model.transition_trailed(x, u, step, along.as_mut_slice(), &mut trail);
+    model.transition(x, u, step, plain.as_mut_slice());
+    compare("transition_trailed", &along, &plain)?;
+    let mut v = zeros();
+    v.iter_mut().enumerate().for_each(|(i, v)| *v = Scalar::sin(1.0 + i as f64));
+    model.pull_back_along(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
+    pull_back_transition(model, x, u, step, v.as_slice(), plain.as_mut_slice());
+    compare("pull_back_along", &along, &plain)?;
+    if let Some(push_forward) = model.transition_push_forward() {
+        model.push_forward_along(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
+        push_forward(model, x, u, step, v.as_slice(), plain.as_mut_slice());
+        compare("push_forward_along", &along, &plain)?;
     }
     Ok(())
 }

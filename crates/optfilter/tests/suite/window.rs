@@ -117,17 +117,20 @@ fn converged_windows_are_least_squares() {
     let dense = DMatrix::from_fn(2, 2, |i, j| r[(i, j)]);
     let y = numbers(60, 2, 9);
     let series = Series::new(&y, 2).unwrap();
-    for (length, discount) in [(4, 1.0), (12, 1.0), (12, 0.8), (1000, 1.0), (1000, 0.9)] {
-        let filter = Window::new(
-            linear(),
-            Gaussian::new(r).unwrap(),
-            ConjugateGradients::default(),
-            12,
-            length,
-        )
-        .unwrap()
-        .with_discount(discount)
-        .unwrap();
+    for (length, discount, probes) in [
+        (4, 1.0, 0),
+        (12, 1.0, 0),
+        (12, 0.8, 0),
+        (1000, 1.0, 0),
+        (1000, 0.9, 0),
+        (12, 0.8, 1),
+        (1000, 1.0, 3),
+    ] {
+        let cg = ConjugateGradients::default().with_probes(probes);
+        let filter = Window::new(linear(), Gaussian::new(r).unwrap(), cg, 12, length)
+            .unwrap()
+            .with_discount(discount)
+            .unwrap();
         let means = filter.run(&mut WindowBelief::new(vector![0.0, 0.0, 0.0]).unwrap(), &series);
         let means = means.unwrap().means;
         for k in 6..60 {
@@ -191,7 +194,13 @@ fn a_weak_window_over_everything_is_the_kalman_filter() {
 }
 
 /// Lorenz '96 with every component measured: the mean error over a run.
-fn lorenz96(n: usize, cycles: usize, length: usize, iterations: u32, seed: u64) -> f64 {
+fn lorenz96(
+    n: usize,
+    cycles: usize,
+    length: usize,
+    (iterations, probes): (u32, u32),
+    seed: u64,
+) -> f64 {
     let model = Lorenz96::new(Dyn(n), 8.0).rk4();
     let mut stream = Stream::new(seed, 0, "lorenz 96");
     let mut truth = vec![8.0; n];
@@ -201,9 +210,8 @@ fn lorenz96(n: usize, cycles: usize, length: usize, iterations: u32, seed: u64) 
         model.transition(&truth, &[], &Step::even(k, 0.05), &mut next);
         truth.copy_from_slice(&next);
     }
-    let filter =
-        Window::new(model, SquaredError, ConjugateGradients::default(), iterations, length)
-            .unwrap();
+    let cg = ConjugateGradients::default().with_probes(probes);
+    let filter = Window::new(model, SquaredError, cg, iterations, length).unwrap();
     let start = OVector::<f64, Dyn>::from_fn(n, |i, _| truth[i] + stream.normal());
     let mut belief = WindowBelief::new(start).unwrap();
     let (mut sum, mut y) = (0.0, vec![0.0; n]);
@@ -227,9 +235,18 @@ fn lorenz96(n: usize, cycles: usize, length: usize, iterations: u32, seed: u64) 
 
 #[test]
 fn a_window_follows_chaos_better_than_one_row() {
-    let (one, window) = (lorenz96(40, 300, 0, 1, 7), lorenz96(40, 300, 24, 3, 7));
+    let (one, window) = (lorenz96(40, 300, 0, (1, 0), 7), lorenz96(40, 300, 24, (3, 0), 7));
     println!("{one} {window}");
     assert!(window < 0.26 && one > 0.7, "{one} {window}");
+}
+
+/// Of a large field, a few iterations scaled by the curvature reach what many more reach without.
+#[test]
+fn probes_save_iterations_on_a_large_field() {
+    let run = |iterations, probes| lorenz96(3000, 40, 20, (iterations, probes), 5);
+    let (few, scaled) = (run(6, 0), run(6, 4));
+    println!("{few} {scaled}");
+    assert!(scaled < 0.9 * few, "{few} {scaled}");
 }
 
 /// The error covariance of an estimator that is linear in the data, by running it on every noise alone.
@@ -351,8 +368,9 @@ fn error_bars_of_linear_rules_are_exact() {
         let m = matrix![0.03, 0.01, 0.0; 0.01, 0.02, 0.0; 0.0, 0.0, 0.01];
         check_bars((Preconditioned::new(m).unwrap(), false), 3, length, discount, first);
     }
-    for (length, discount) in [(6, 1.0), (8, 0.8), (40, 1.0)] {
-        check_bars((ConjugateGradients::default(), false), 12, length, discount, false);
+    for (length, discount, probes) in [(6, 1.0, 0), (8, 0.8, 0), (40, 1.0, 0), (8, 0.8, 2)] {
+        let cg = ConjugateGradients::default().with_probes(probes);
+        check_bars((cg, false), 12, length, discount, false);
     }
     for (length, discount, first) in [(5, 1.0, false), (4, 0.8, true)] {
         check_bars((ConjugateGradients::default(), true), 60, length, discount, first);
