@@ -257,6 +257,10 @@ macro_rules! delegate {
                 })
             }
             #[inline(always)]
+            fn is_identity(&self) -> bool {
+                self.0.is_identity()
+            }
+            #[inline(always)]
             fn is_angle(&self, component: usize) -> bool {
                 self.0.is_angle(component)
             }

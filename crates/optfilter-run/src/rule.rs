@@ -112,6 +112,10 @@ impl<S: Scalar, O: Optimizer<S>> Optimizer<S> for Stoppable<O> {
         self.rule.is_sound::<V>(state)
     }
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        self.rule.is_elementwise()
+    }
+    #[inline(always)]
     fn is_done(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

@@ -3,8 +3,10 @@
 
 use crate::scalar::Scalar;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::ops::{Deref, DerefMut};
-use nalgebra::Dim;
+use nalgebra::allocator::Allocator;
+use nalgebra::{DVector, DefaultAllocator, Dim, OVector, U1};
 
 /// Numbers from which on a vector whose length is known at run time only is long.
 pub(crate) const LONG: usize = 32;
@@ -24,6 +26,35 @@ impl<S: Scalar> Scratch<S> {
         let mut values = pool::take::<S>(len);
         values.resize(len, S::ZERO);
         Self(values)
+    }
+}
+
+/// A vector of state or measurement with anything in it, that is not taken from the system where one of its length was
+/// [kept](keep).
+#[inline(always)]
+pub(crate) fn vector<N: Dim>(dim: N) -> OVector<f64, N>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    if !is_long::<N>(dim.value()) {
+        return OVector::zeros_generic(dim, U1);
+    }
+    let mut values = pool::take::<f64>(dim.value());
+    values.resize(dim.value(), 0.0);
+    OVector::from_vec_generic(dim, U1, values)
+}
+
+/// Keeps a vector that is no longer needed, if it is a long one.
+#[inline(always)]
+pub(crate) fn keep<N: Dim>(values: OVector<f64, N>)
+where
+    DefaultAllocator: Allocator<N>,
+{
+    if is_long::<N>(values.nrows()) {
+        let mut values = Some(values);
+        if let Some(values) = (&mut values as &mut dyn Any).downcast_mut::<Option<DVector<f64>>>() {
+            pool::give(values.take().map(|values| values.data.into()).unwrap_or_default());
+        }
     }
 }
 
@@ -64,14 +95,20 @@ mod pool {
         static KINDS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// The smallest of those kept that is large enough, or none.
+    /// The smallest of those kept that is large enough; or none, and the largest is given up.
     pub(super) fn take<S: Scalar>(len: usize) -> Vec<S> {
         let taken = KINDS.try_with(|kinds| {
             let mut kinds = kinds.borrow_mut();
             let kept = kinds.iter_mut().find_map(|kind| kind.downcast_mut::<Vec<Vec<S>>>())?;
             let fitting = kept.iter().enumerate().filter(|(_, values)| values.capacity() >= len);
-            let (best, _) = fitting.min_by_key(|(_, values)| values.capacity())?;
-            Some(kept.swap_remove(best))
+            if let Some((best, _)) = fitting.min_by_key(|(_, values)| values.capacity()) {
+                return Some(kept.swap_remove(best));
+            }
+            // What was needed before has grown: a window that fills would leave one of every size behind.
+            let sizes = kept.iter().enumerate();
+            let (largest, _) = sizes.max_by_key(|(_, values)| values.capacity())?;
+            kept.swap_remove(largest);
+            None
         });
         taken.ok().flatten().unwrap_or_default()
     }
@@ -114,5 +151,13 @@ mod tests {
         drop(first);
         let third: Scratch<f64> = Scratch::new(80);
         assert_eq!((third.len(), third.as_ptr()), (80, at));
+    }
+
+    #[test]
+    fn one_that_has_become_too_small_is_given_up() {
+        drop(Scratch::<f32>::new(100));
+        drop(Scratch::<f32>::new(200));
+        let kept: Scratch<f32> = Scratch::new(10);
+        assert!(kept.0.capacity() >= 200);
     }
 }

@@ -47,10 +47,11 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, Step};
-use crate::optim::{Bounds, Optimizer};
-use crate::scratch::is_long;
+use crate::optim::{Bounds, Objective, Optimizer, descend};
+use crate::scratch::{is_long, keep, vector};
 use crate::simd::dispatch;
-use nalgebra::{DefaultAllocator, Dim, OVector};
+use alloc::vec::Vec;
+use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// Whether the optimizer remembers the measurement before.
@@ -160,6 +161,11 @@ where
     }
 
     #[inline(always)]
+    fn replace(&self, old: &mut Self::Belief, new: Self::Belief) {
+        keep(core::mem::replace(old, new).mean);
+    }
+
+    #[inline(always)]
     fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
         // A carried state that has overflowed would hold the estimate still, or spoil it, for ever.
         let lost = |state: &&_| !self.optimizer.is_sound(*state);
@@ -184,6 +190,11 @@ where
     ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
+        if self.decouples(observed, step)
+            && let Some(learnt) = self.learnt_by_blocks(belief, y)
+        {
+            return Ok(learnt);
+        }
         check_possible(&self.likelihood, y, observed, step)?;
         let (model, likelihood) = (&self.model, &self.likelihood);
         let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);
@@ -198,5 +209,71 @@ where
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
+    }
+
+    /// Whether every state is seen by itself and moved by itself, and nothing looks at all of them.
+    #[inline(always)]
+    fn decouples(&self, observed: Observed<'_>, step: &Step) -> bool {
+        is_long::<M::State>(self.model.state_dim().value())
+            && observed == Observed::All
+            && self.model.is_identity()
+            && self.likelihood.is_uniform()
+            && self.optimizer.is_elementwise()
+            && self.memory == Memory::Restart
+            && self.bounds.is_none()
+            && !(self.widens && step.gap() > 1.0)
+    }
+
+    /// The same where states [decouple](Self::decouples): block after block, so that all K steps of a block stay in the cache. `None` if a
+    /// measurement is none that can occur.
+    #[inline(always)]
+    fn learnt_by_blocks(
+        &self,
+        belief: &<Self as Filter>::Belief,
+        y: &[f64],
+    ) -> Option<(<Self as Filter>::Belief, Update<M::Output>)> {
+        let n = self.model.state_dim();
+        let mut mean = vector(n);
+        let mut innovation = Vec::with_capacity(y.len());
+        let blocks = belief.mean.as_slice().chunks(BLOCK).zip(y.chunks(BLOCK));
+        for ((x, y), to) in blocks.zip(mean.as_mut_slice().chunks_mut(BLOCK)) {
+            let mut possible = true;
+            for &y in y {
+                possible &= self.likelihood.admits(0, y);
+            }
+            if !possible {
+                return None;
+            }
+            let mut at = x.to_vec();
+            self.likelihood.expect(&mut at);
+            innovation.extend(y.iter().zip(&at).map(|(y, expected)| y - expected));
+            at.copy_from_slice(x);
+            let mut state = self.optimizer.init(&at);
+            let mut loss = Seen { likelihood: &self.likelihood, y };
+            descend(&self.optimizer, &mut loss, &mut at, &mut state, self.steps);
+            to.copy_from_slice(&at);
+        }
+        let innovation = OVector::from_vec_generic(self.model.output_dim(), U1, innovation);
+        Some((PointBelief { mean, optimizer_state: None }, Update::point(innovation)))
+    }
+}
+
+/// States that are descended together where each is seen by itself.
+const BLOCK: usize = 2048;
+
+/// The loss of states that are seen as they are.
+struct Seen<'a, L> {
+    likelihood: &'a L,
+    y: &'a [f64],
+}
+
+impl<L: Likelihood> Objective<f64> for Seen<'_, L> {
+    #[inline(always)]
+    fn value(&mut self, x: &[f64]) -> f64 {
+        self.likelihood.loss(self.y, x, Observed::All)
+    }
+    #[inline(always)]
+    fn gradient(&mut self, x: &[f64], out: &mut [f64]) {
+        self.likelihood.score(self.y, x, Observed::All, out);
     }
 }

@@ -8,7 +8,7 @@ use crate::model::stretch::{measurement_factors, shrink};
 use crate::model::{Dynamics, Model, Observation, ObservationAt, Step};
 use crate::optim::{Bounds, Objective, Optimizer, descend_past_gap};
 use crate::scalar::Scalar;
-use crate::scratch::{Scratch, is_long};
+use crate::scratch::{Scratch, is_long, vector};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ pub(crate) fn moved<D: Dynamics>(
 where
     DefaultAllocator: Allocator<D::State>,
 {
-    let mut out = OVector::zeros_generic(dynamics.state_dim(), U1);
+    let mut out = vector(dynamics.state_dim());
     dynamics.transition(x, u, step, out.as_mut_slice());
     out
 }

@@ -249,6 +249,13 @@ pub trait Filter {
     #[inline(always)]
     fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
 
+    /// Puts a new belief in the place of an old one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn replace(&self, old: &mut Self::Belief, new: Self::Belief) {
+        *old = new;
+    }
+
     /// What of a new belief has left the finite numbers, if that ends the filter.
     #[inline(always)]
     fn flaw(&self, belief: &Self::Belief) -> Option<&'static str>
@@ -284,7 +291,7 @@ pub trait Filter {
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), predicted(quantity), step.index));
         }
-        *belief = next;
+        self.replace(belief, next);
         Ok(())
     }
 
@@ -417,7 +424,7 @@ pub trait Filter {
         if update.log_likelihood.is_some_and(f64::is_nan) {
             return Err(diverged(belief.mean(), "log-likelihood", step.index));
         }
-        *belief = next;
+        self.replace(belief, next);
         update.observed = count;
         if observed != Observed::All {
             update.forget_missing(observed);
@@ -515,7 +522,8 @@ pub(crate) fn residual<O: crate::model::Observation>(
 where
     DefaultAllocator: Allocator<O::Output>,
 {
-    let mut v = predicted;
+    let mut predicted = predicted;
+    let v = &mut predicted.as_mut_slice()[..y.len()];
     for i in 0..y.len() {
         let difference = y[i] - v[i];
         v[i] = match (observed.has(i), observation.is_angle(i)) {
@@ -524,5 +532,5 @@ where
             (true, true) => crate::scalar::Scalar::wrap(difference, observation.turn(i)),
         };
     }
-    v
+    predicted
 }

@@ -307,6 +307,10 @@ impl<D: Observation> Observation for Integrated<D> {
             }
         })
     }
+    #[inline(always)]
+    fn is_identity(&self) -> bool {
+        self.drift.is_identity()
+    }
     fn is_angle(&self, component: usize) -> bool {
         self.drift.is_angle(component)
     }

@@ -78,6 +78,10 @@ impl Observation for Lorenz63 {
         Const
     }
     #[inline(always)]
+    fn is_identity(&self) -> bool {
+        true
+    }
+    #[inline(always)]
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
         out.copy_from_slice(x);
     }

@@ -59,7 +59,7 @@ use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The time step that a transition crosses or at whose end an observation is made.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -274,6 +274,12 @@ pub trait Observation: Sized {
         None
     }
 
+    /// Whether it shows every state as it is, none of them an angle and with noise that nothing stretches; states can then be taken one by one.
+    #[inline(always)]
+    fn is_identity(&self) -> bool {
+        false
+    }
+
     /// Whether a component of the measurement is an angle, to be compared modulo whole turns.
     fn is_angle(&self, _component: usize) -> bool {
         false
@@ -468,6 +474,10 @@ impl<D, O: Observation> Observation for Pair<D, O> {
                 push_forward(&pair.observation, x, u, step, v, out);
             }
         })
+    }
+    #[inline(always)]
+    fn is_identity(&self) -> bool {
+        self.observation.is_identity()
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation.is_angle(component)
@@ -700,6 +710,10 @@ where
     let (_, automatic) =
         derivative::jacobian(&ObservationAt { observation: model, u, step }, x, n, m);
     compare("observation", hand.as_slice(), automatic.as_slice(), m.value())?;
+    if model.is_identity() {
+        let one = DMatrix::<f64>::identity(m.value(), n.value());
+        compare("is_identity", one.as_slice(), automatic.as_slice(), m.value())?;
+    }
     if let Some(pull_back) = model.pull_back::<f64>() {
         for i in 0..m.value() {
             let mut r = OVector::<f64, M::Output>::zeros_generic(m, U1);

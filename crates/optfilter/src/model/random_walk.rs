@@ -64,6 +64,10 @@ impl<N: Dim> Observation for RandomWalk<N> {
         self.dim
     }
     #[inline(always)]
+    fn is_identity(&self) -> bool {
+        true
+    }
+    #[inline(always)]
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
         out.copy_from_slice(x);
     }

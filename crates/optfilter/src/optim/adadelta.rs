@@ -78,6 +78,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adadelta<H> {
     }
 
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AdadeltaState<V>) {
         let (lr, rho, eps): (S, S, S) = (self.lr.get(), self.rho.get(), S::from_f64(self.eps));
         let rest: S = (H::ONE - self.rho).get();

@@ -70,6 +70,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adagrad<H> {
     }
 
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AdagradState<V>) {
         let (lr, eps): (S, S) = (self.lr.get(), S::from_f64(self.eps));
         let (x, g) = (x.as_mut_slice(), g.as_slice());

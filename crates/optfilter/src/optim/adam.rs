@@ -89,6 +89,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for Adam<H> {
     }
 
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AdamState<V, H>) {
         state.beta1_power *= self.beta1;
         state.beta2_power *= self.beta2;

@@ -179,6 +179,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for AnyOptimizer<H> {
     }
 
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut AnyState<V, H>) {
         match (self, state) {
             (Self::GradientDescent(o), AnyState::GradientDescent(s)) => o.step(x, g, s),

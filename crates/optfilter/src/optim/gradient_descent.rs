@@ -97,6 +97,11 @@ impl<S: Scalar, H: Hyper<S>> Optimizer<S> for GradientDescent<H> {
     }
 
     #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut GradientDescentState<V>) {
         let lr: S = self.lr.get();
         let (decay, nesterov): (S, bool) = match self.momentum {

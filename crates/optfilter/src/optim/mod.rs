@@ -84,6 +84,12 @@ pub trait Optimizer<S: Scalar>: Clone {
         true
     }
 
+    /// Whether each component is moved by its own gradient alone, so that any stretch of a vector can be moved by itself.
+    #[inline(always)]
+    fn is_elementwise(&self) -> bool {
+        false
+    }
+
     /// Whether a descent should end before its last step.
     #[inline(always)]
     fn is_done(&self) -> bool {

@@ -93,6 +93,10 @@ where
     fn has_scale(&self) -> bool {
         !matches!(self, Self::SquaredError(_) | Self::Foreign(_))
     }
+    #[inline(always)]
+    fn is_uniform(&self) -> bool {
+        each!(self, l => l.is_uniform())
+    }
     fn dim(&self) -> Option<usize> {
         each!(self, l => l.dim())
     }

@@ -27,6 +27,10 @@ impl Likelihood for SquaredError {
         false
     }
     #[inline(always)]
+    fn is_uniform(&self) -> bool {
+        true
+    }
+    #[inline(always)]
     fn loss<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>) -> S {
         let mut sum = S::ZERO;
         for i in observed.indices(y.len()) {
@@ -36,6 +40,8 @@ impl Likelihood for SquaredError {
     }
     #[inline(always)]
     fn score<S: Scalar>(&self, y: &[S], eta: &[S], observed: Observed<'_>, out: &mut [S]) {
+        // Slices of one length: no index is looked at twice.
+        let (eta, out) = (&eta[..y.len()], &mut out[..y.len()]);
         for i in 0..y.len() {
             out[i] = if observed.has(i) { eta[i] - y[i] } else { S::ZERO };
         }
@@ -48,6 +54,7 @@ impl Likelihood for SquaredError {
         v: &[f64],
         out: &mut [f64],
     ) {
+        let out = &mut out[..v.len()];
         for i in 0..v.len() {
             out[i] = if observed.has(i) { v[i] } else { 0.0 };
         }

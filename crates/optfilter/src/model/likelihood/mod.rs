@@ -154,6 +154,12 @@ pub trait Likelihood {
         true
     }
 
+    /// Whether components are independent and all alike, so that it serves any stretch of a measurement as it serves the whole.
+    #[inline(always)]
+    fn is_uniform(&self) -> bool {
+        false
+    }
+
     /// The number of components of a measurement, for a likelihood that is made for a certain number.
     #[inline(always)]
     fn dim(&self) -> Option<usize> {

@@ -72,6 +72,10 @@ macro_rules! every_component {
                 }
             }
             #[inline(always)]
+            fn is_uniform(&self) -> bool {
+                true
+            }
+            #[inline(always)]
             fn expect<S: Scalar>(&self, eta: &mut [S]) {
                 for eta in eta {
                     *eta = self.expect1(*eta);
