@@ -277,3 +277,84 @@ impl<L: Likelihood> Objective<f64> for Seen<'_, L> {
         self.likelihood.score(self.y, x, Observed::All, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::likelihood::{Link, Poisson, SquaredError, StudentT};
+    use crate::model::{Dynamics, Observation, RandomWalk};
+    use crate::optim::AnyOptimizer;
+    use crate::scalar::Scalar;
+    use nalgebra::{DVector, Dyn};
+
+    /// A walk that does not say that its states are seen one by one.
+    #[derive(Clone)]
+    struct Discreet(RandomWalk<Dyn>);
+
+    impl Dynamics for Discreet {
+        type State = Dyn;
+        fn state_dim(&self) -> Dyn {
+            self.0.state_dim()
+        }
+        fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+            self.0.transition(x, u, step, out);
+        }
+    }
+
+    impl Observation for Discreet {
+        type Output = Dyn;
+        fn output_dim(&self) -> Dyn {
+            self.0.output_dim()
+        }
+        fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+            self.0.observe(x, u, step, out);
+        }
+        fn pull_back<S: Scalar>(&self) -> Option<crate::model::PullBack<Self, S>> {
+            Some(|_, _, _, _, r, out| out.copy_from_slice(r))
+        }
+    }
+
+    fn check<L: Likelihood + Clone>(likelihood: L, y: &[f64]) {
+        let n = y.len();
+        let walk = RandomWalk::new(Dyn(n));
+        for name in AnyOptimizer::NAMES {
+            let rule = AnyOptimizer::from_name(name, 0.05, None).unwrap();
+            let blocks = ImplicitMap::new(walk, likelihood.clone(), rule, 3).unwrap();
+            let whole = ImplicitMap::new(Discreet(walk), likelihood.clone(), rule, 3).unwrap();
+            let start = DVector::from_fn(n, |i, _| 1.5 + f64::sin(i as f64));
+            let (mut a, mut b) =
+                (PointBelief::new(start.clone()).unwrap(), PointBelief::new(start).unwrap());
+            for k in 1..=3 {
+                let step = Step::even(k, 1.0);
+                blocks.predict(&mut a, &[], &step).unwrap();
+                whole.predict(&mut b, &[], &step).unwrap();
+                let one = blocks.update(&mut a, y, &[], &step).unwrap();
+                let other = whole.update(&mut b, y, &[], &step).unwrap();
+                assert_eq!(one, other, "{name}");
+                assert_eq!(a.mean, b.mean, "{name}");
+            }
+        }
+        // What cannot occur is refused by its number, far behind the first block.
+        let mut wrong = y.to_vec();
+        wrong[n - 1] = -0.5;
+        let rule = AnyOptimizer::from_name("gd", 0.05, None).unwrap();
+        let filter = ImplicitMap::new(walk, likelihood.clone(), rule, 1).unwrap();
+        let mut belief = PointBelief::new(DVector::from_element(n, 1.0)).unwrap();
+        let outcome = filter.update(&mut belief, &wrong, &[], &Step::even(1, 1.0));
+        match likelihood.admits(0, -0.5) {
+            true => assert!(outcome.is_ok()),
+            false => assert!(matches!(
+                outcome,
+                Err(FilterError::Impossible { component, .. }) if component == n - 1
+            )),
+        }
+    }
+
+    #[test]
+    fn blocks_of_states_have_the_bits_of_the_whole() {
+        let y: Vec<f64> = (0..2 * BLOCK + 77).map(|i| (i % 7) as f64).collect();
+        check(SquaredError, &y);
+        check(StudentT::new(4.0, 0.7).unwrap(), &y);
+        check(Poisson { link: Link::Canonical }, &y);
+    }
+}
