@@ -193,9 +193,10 @@ where
         r: &[S],
         out: &mut [S],
     ) {
-        let Some(pull_back) = self.drift.drift_pull_back().filter(|_| !trail.is_empty()) else {
-            return super::pull_back_transition(self, x, u, step, r, out);
-        };
+        let Some(pull_back) = self.drift.drift_pull_back() else { return };
+        if trail.is_empty() {
+            return pull_back_steps(self, pull_back, x, u, step, r, out);
+        }
         out.copy_from_slice(r);
         for (k, step) in self.substeps(u, step).rev() {
             let (at, stages) = trailed(trail, k, x);

@@ -173,7 +173,7 @@ pub trait Dynamics: Sized {
     }
 
     /// Writes the transposed Jacobian of the transition that left `trail` behind, times `r`: to the bit what
-    /// [`pull_back_transition`] writes.
+    /// [`transition_pull_back`](Dynamics::transition_pull_back) writes, without which it is not called.
     #[inline(always)]
     fn pull_back_along<S: Scalar>(
         &self,
@@ -183,10 +183,10 @@ pub trait Dynamics: Sized {
         _trail: &[S],
         r: &[S],
         out: &mut [S],
-    ) where
-        DefaultAllocator: Allocator<Self::State>,
-    {
-        pull_back_transition(self, x, u, step, r, out);
+    ) {
+        if let Some(pull_back) = self.transition_pull_back() {
+            pull_back(self, x, u, step, r, out);
+        }
     }
 
     /// Writes the Jacobian of the transition that left `trail` behind, times `v`: to the bit what
@@ -332,9 +332,7 @@ macro_rules! trails_of {
             trail: &[S],
             r: &[S],
             out: &mut [S],
-        ) where
-            ::nalgebra::DefaultAllocator: ::nalgebra::allocator::Allocator<Self::State>,
-        {
+        ) {
             self.$inner.pull_back_along(x, u, step, trail, r, out);
         }
         #[inline(always)]
