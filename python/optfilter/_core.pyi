@@ -105,6 +105,14 @@ class CoreFilter:
     def particle_arrays(self) -> Optional[tuple[_Array, _Array]]: ...
     def save(self) -> tuple[bytes, tuple[int, float, float, bool, bool]]: ...
     def load(self, saved: tuple[bytes, tuple[int, float, float, bool, bool]]) -> None: ...
+    def take(
+        self,
+        saved: Optional[bytes],
+        ys: Any,
+        ts: Any = None,
+        calendar: bool = False,
+        us: Any = None,
+    ) -> tuple[dict[str, Any], bytes, int]: ...
     def run(
         self,
         ys: Any,

@@ -75,6 +75,23 @@ def times(
     >>> times("ts", np.array(["2026-01-01", "2026-01-03"], dtype="datetime64[D]"), 86400.0)[0]
     array([0., 2.])
     """
+    units, given = moments(name, values, seconds_per_unit, pattern, epoch)
+    return (units, None) if given is None else (units - units[..., :1], given)
+
+
+def moments(
+    name: str,
+    values: Any,
+    seconds_per_unit: float = 1.0,
+    pattern: Optional[str] = None,
+    epoch: Optional[float] = None,
+) -> tuple[Array, Any]:
+    """The same with calendar times counted from 1970, as a stream needs them whose first row is long gone.
+
+    >>> import numpy as np
+    >>> moments("ts", np.array(["1970-01-03", "1970-01-05"], dtype="datetime64[D]"), 86400.0)[0]
+    array([2., 4.])
+    """
     given = array = np.asarray(_numpy(values))
     if array.dtype.kind == "O" and array.size and hasattr(array.flat[0], "isoformat"):
         try:
@@ -93,8 +110,13 @@ def times(
         seconds = to_float_array(name, array) * epoch
     else:
         return to_float_array(name, array), None
-    units = seconds / seconds_per_unit
-    return units - units[..., :1], given
+    return seconds / seconds_per_unit, given
+
+
+def style(model: Model) -> tuple[float, Optional[str], Optional[float]]:
+    """How a model's times are written: seconds per unit, and the pattern and the epoch of its file, as :func:`times` takes them."""
+    unit: float = getattr(model, "seconds_per_unit", 1.0)
+    return unit, getattr(model, "time_pattern", None), getattr(model, "time_epoch", None)
 
 
 def filled(model: Model, us: Array, ys: Array, ts: Optional[Array]) -> Array:
@@ -130,7 +152,6 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     """
     names = _names(ys)
     index = getattr(ys, "index", None) if hasattr(ys, "iloc") else None
-    unit = getattr(model, "seconds_per_unit", 1.0)
     shown, own = None, False
     if names is not None:
         frame = ys
@@ -162,7 +183,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     else:
         ys = to_float_array("ys", _numpy(ys))
     if ts is not None:
-        ts, shown = times("ts", ts, unit, getattr(model, "time_pattern", None), getattr(model, "time_epoch", None))
+        ts, shown = times("ts", ts, *style(model))
     if own:
         us = filled(model, us, ys, ts)
     return Data(ys, ts, us, shown, index)

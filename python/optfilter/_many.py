@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arrays import Array, to_float_array
 from ._errors import Divergence
-from ._frames import _column, _names, _numpy, filled, times
+from ._frames import _column, _names, _numpy, filled, style, times
 from ._model import Model
 
 #: Filters whose trajectories in a batch have neither random streams of their own nor anything left out.
@@ -93,9 +93,8 @@ def split(model: Model, frame: Any, ts: Any, us: Any, by: Any) -> Groups:
         raise ValueError("ys: is empty")
     keys, rows = _taken_apart(_numpy(_column(frame, names, by)), by)
     if own and any(getattr(model, "held_inputs", ())):
-        unit = getattr(model, "seconds_per_unit", 1.0)
         for own_rows in rows:
-            at = None if ts is None else times("ts", ts[own_rows], unit)[0]
+            at = None if ts is None else times("ts", ts[own_rows], *style(model))[0]
             us[own_rows] = filled(model, us[own_rows], ys[own_rows], at)
     return Groups(by, keys, rows, ys, us, ts, library, getattr(frame, "index", None) if library == "pandas" else None)
 
@@ -143,11 +142,10 @@ def along_rows(made: Any, groups: Groups, run: Callable[..., Any]) -> Any:
     """A frame with the rows of the one that was taken apart: what ``run`` says of each series, which keeps its rows."""
     model, together = made.model, made.method in _TOGETHER
     out: dict[str, Array] = {}
-    unit = getattr(model, "seconds_per_unit", 1.0)
     for which, rows in groups.same_length(together):
         single = len(which) == 1
         take = rows[0] if single else rows
-        ts = None if groups.ts is None else times("ts", groups.ts[take], unit)[0]
+        ts = None if groups.ts is None else times("ts", groups.ts[take], *style(model))[0]
         us = None if groups.us is None else groups.us[take]
         with _Named(groups, which):
             frame = run(groups.ys[take], ts, us)._columns()

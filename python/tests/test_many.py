@@ -70,6 +70,23 @@ def test_each_series_is_as_if_it_were_alone(model, frame, library, settings, com
             assert found.index.equals(frame.index)
 
 
+@pytest.mark.parametrize(
+    ("style", "times"),
+    [
+        ('format = "%d.%m.%Y"', ["30.01.2026", "31.01.2026", "02.02.2026"]),
+        ('epoch = "second"', [1769731200, 1769817600, 1769990400]),
+    ],
+)
+def test_times_are_written_as_the_model_says(style, times):
+    model = optfilter.Model.from_toml(cart_text(pushed=False) + style + "\n")
+    rows = pandas.DataFrame({"when": times, "gps": [1.0, 2.0, 4.0]})
+    both = pandas.concat([rows.assign(who="a"), rows.assign(who="b")])
+    found = model.filter(both, by="who", method="kf")
+    alone = model.filter(rows, method="kf")
+    assert np.array_equal(found["v"], np.tile(alone.means[:, 1], 2))
+    assert found["t"].tolist() == times * 2
+
+
 @pytest.mark.parametrize("method", ["ekf", "iekf", "ukf"])
 def test_series_of_one_length_run_together(method):
     model = optfilter.models.Growth()

@@ -56,9 +56,9 @@ pub struct Args {
     /// Save the state here at intervals and at the end; go on from it if it exists
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Rows between two checkpoints
-    #[arg(long, value_name = "ROWS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-    checkpoint_every: u64,
+    /// Rows between two checkpoints (default: 100000, or more where saving would take over a tenth of the time)
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u64).range(1..))]
+    checkpoint_every: Option<u64>,
     /// On going on from a checkpoint, also skip filtered rows of standard input (a file's always are)
     #[arg(long)]
     skip_done: bool,

@@ -98,6 +98,34 @@ fn a_hundred_thousand_series_are_kept_apart() {
     assert_ne!(estimates("k1"), estimates("k2"));
 }
 
+/// Killed in the midst of a hundred thousand series, a run goes on without a lost or doubled row.
+#[test]
+fn a_hundred_thousand_series_go_on_after_a_kill() {
+    let folder = Folder::new();
+    let mut text = String::from("y,key\n");
+    for row in 0..4 {
+        (0..100_000).for_each(|key| text.push_str(&format!("{},k{key}\n", (row * key) % 7)));
+    }
+    let data = folder.write("d.csv", &text);
+    let (whole, out, saved) = (folder.name("whole.csv"), folder.name("out.csv"), folder.name("c"));
+    let command = ["filter", "local-level", &data, "--by", "key", "-q", "--out"];
+    ok(&[&command[..], &[&whole]].concat());
+    let expected = folder.read("whole.csv");
+    let args = [&command[..], &[&out, "--checkpoint", &saved]].concat();
+    for part in [1, 2] {
+        let mut child = program().args(&args).spawn().unwrap();
+        let length = |name: &str| std::fs::metadata(folder.path(name)).map_or(0, |m| m.len());
+        while length("c") == 0 || length("out.csv") < expected.len() as u64 * part / 3 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was killed");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+    }
+    ok(&args);
+    assert!(folder.read("out.csv") == expected);
+}
+
 #[test]
 fn a_series_that_fails_is_named_with_its_line() {
     let folder = Folder::new();

@@ -48,11 +48,25 @@ enum File {
 }
 
 impl File {
+    /// The lengths of the axes of an array, if there are bytes for that many elements: to name the columns of one that
+    /// only says so takes seconds.
     fn shape(&self, name: &str) -> Result<Vec<usize>, NpzError> {
-        match self {
-            Self::Archive(npz) => npz.shape(name),
-            Self::Single(bytes) => npy(bytes, |header| Ok(header.shape.clone())),
+        let claims = match self {
+            Self::Archive(npz) => npz.claims(name)?,
+            Self::Single(bytes) => npy(bytes, |header| Ok(header.claims()))?,
+        };
+        let width = claims.shape.iter().skip(1).fold(1usize, |a, b| a.saturating_mul(*b));
+        // A directory says how long an array is when it is unpacked. For few columns its word will do until they are asked for.
+        let held = claims.bytes <= self.unpacked_size(name)
+            && match self {
+                Self::Archive(npz) => width <= WIDE || npz.is_whole(name),
+                Self::Single(_) => true,
+            };
+        if held {
+            return Ok(claims.shape);
         }
+        let reason = format!("array {name:?} is shorter than its shape says");
+        Err(NpzError::Damaged { path: Default::default(), reason })
     }
 
     fn content(&self, name: &str) -> Result<Content, NpzError> {
@@ -60,16 +74,6 @@ impl File {
             Self::Archive(npz) => npz.content(name),
             Self::Single(bytes) => npy(bytes, content),
         }
-    }
-
-    /// A shape, if there are bytes for that many elements: to name the columns of one that only says so takes seconds.
-    fn held(&self, name: &str, shape: Vec<usize>) -> Result<Vec<usize>, NpzError> {
-        let elements = shape.iter().fold(1usize, |a, b| a.saturating_mul(*b));
-        if elements > self.unpacked_size(name) {
-            let reason = format!("array {name:?} is shorter than its shape says");
-            return Err(NpzError::Damaged { path: Default::default(), reason });
-        }
-        Ok(shape)
     }
 
     /// Bytes of an array when it is unpacked.
@@ -81,8 +85,12 @@ impl File {
     }
 }
 
-/// More columns than any table has: what says so is damaged, or no table.
-const MOST_COLUMNS: usize = 4_000_000;
+/// More columns than any table has (a field of a million numbers, and what is measured of it): what says so is no table.
+const MOST_COLUMNS: usize = 1 << 21;
+/// Bytes of all their names; the name of an array is in that of each of its columns.
+const MOST_NAMES: usize = 1 << 28;
+/// Columns of an array that are named only after all of it has been found to be there.
+const WIDE: usize = 1 << 12;
 
 /// A table of arrays being read.
 pub(crate) struct ArrayReader {
@@ -112,9 +120,10 @@ impl ArrayReader {
         };
         let mut fields = Vec::new();
         let mut header = Vec::new();
+        let mut letters = 0usize;
         for name in names {
             // What cannot be read matters only if it is asked for.
-            let (rows, axes) = match file.shape(&name).and_then(|shape| file.held(&name, shape)) {
+            let (rows, axes) = match file.shape(&name) {
                 Ok(shape) => match shape.split_first() {
                     // A number without an axis is no column.
                     None => continue,
@@ -125,12 +134,14 @@ impl ArrayReader {
                 Err(error) => return Err(error.into()),
             };
             let width = axes.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
-            let Some(width) = width.filter(|w| header.len().saturating_add(*w) <= MOST_COLUMNS)
-            else {
+            let width = width.filter(|w| header.len().saturating_add(*w) <= MOST_COLUMNS);
+            let longest = |width: &usize| width.saturating_mul(longest_name(&name, &axes));
+            letters = letters.saturating_add(width.as_ref().map_or(0, longest));
+            let Some(width) = width.filter(|_| letters <= MOST_NAMES) else {
                 let message = format!("array {name:?} has more columns than a table can");
                 return Err(TableError::Array { message });
             };
-            header.extend(columns(&name, &axes));
+            name_columns(&name, &axes, &mut header);
             fields.push(Field { name, rows, width, content: None });
         }
         if header.is_empty() {
@@ -140,8 +151,9 @@ impl ArrayReader {
         Ok(Self { file, fields, header, wanted, cells, rows: 0, row: 0, room })
     }
 
-    pub(crate) fn header(&self) -> &[String] {
-        &self.header
+    /// The names of the columns, which are many where arrays are wide: they can be had once.
+    pub(crate) fn take_header(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.header)
     }
 
     pub(crate) fn set_style(&mut self, style: TimeStyle) {
@@ -256,21 +268,48 @@ fn cell(content: &Content, at: usize, kind: ColumnKind) -> (Cell, String) {
     }
 }
 
-/// The columns of an array with these axes after the first.
-fn columns(name: &str, axes: &[usize]) -> Vec<String> {
+/// The length of the longest name of a column.
+fn longest_name(name: &str, axes: &[usize]) -> usize {
+    let digits = |axis: &usize| axis.checked_ilog10().unwrap_or(0) as usize + 2;
+    name.len() + 2 + axes.iter().map(digits).sum::<usize>()
+}
+
+/// Appends a number; the general way takes three times as long, which millions of names feel.
+fn push_digits(number: usize, text: &mut String) {
+    if number >= 10 {
+        push_digits(number / 10, text);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+/// Names the columns of an array with these axes after the first.
+fn name_columns(name: &str, axes: &[usize], names: &mut Vec<String>) {
     // NumPy's users often have a second axis of one.
     if axes.is_empty() || axes == [1] {
-        return vec![name.to_owned()];
+        names.push(name.to_owned());
+        return;
     }
-    let count = axes.iter().product();
-    let indices = |mut place: usize| {
-        let mut indices = vec![0; axes.len()];
-        for (index, axis) in indices.iter_mut().zip(axes).rev() {
-            (*index, place) = (place % axis, place / axis);
+    let count: usize = axes.iter().product();
+    let mut indices = vec![0usize; axes.len()];
+    let mut text = String::new();
+    names.reserve_exact(count);
+    for _ in 0..count {
+        text.clear();
+        text.push_str(name);
+        for (k, index) in indices.iter().enumerate() {
+            text.push(if k == 0 { '[' } else { ',' });
+            push_digits(*index, &mut text);
         }
-        indices.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-    };
-    (0..count).map(|place| format!("{name}[{}]", indices(place))).collect()
+        text.push(']');
+        names.push(text.as_str().to_owned());
+        for (index, axis) in indices.iter_mut().zip(axes).rev() {
+            *index += 1;
+            if *index < *axis {
+                break;
+            }
+            *index = 0;
+        }
+    }
 }
 
 /// An array being collected.

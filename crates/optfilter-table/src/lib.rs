@@ -29,6 +29,7 @@ mod parquet;
 mod read;
 mod source;
 mod write;
+mod zip;
 
 pub use calendar::{Monthly, TimeStyle, format_time, parse_time};
 pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is_gzip};

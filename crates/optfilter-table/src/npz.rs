@@ -3,7 +3,8 @@
 //! Only what data files need: little-endian numbers, booleans and texts in C order. Everything is checked against the size of
 //! the file, so that a damaged file is an error and not a crash.
 
-use std::io::{Read, Write};
+use crate::zip::{Directory, number};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Why an npz file cannot be read.
@@ -104,19 +105,15 @@ pub(crate) fn content(array: &Header<'_>) -> Result<Content, String> {
 
 /// Bytes in which the description of an array ends; NumPy's own take 128.
 const HEADER: usize = 1 << 16;
+/// Axes of an array; NumPy's have no more, and naming a column takes time for each.
+const MOST_AXES: usize = 64;
 
 /// An npz file in memory.
 #[derive(Clone, Debug)]
 pub struct Npz {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// Name, deflated or not, place of the local header, packed size, full size.
-    entries: Vec<(String, bool, usize, usize, usize)>,
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let field: [u8; N] = bytes.get(at..at.checked_add(N)?)?.try_into().ok()?;
-    Some(field.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+    directory: Directory,
 }
 
 impl Npz {
@@ -128,53 +125,44 @@ impl Npz {
 
     /// The same of bytes; errors speak of `path`.
     pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, NpzError> {
-        let entries = directory(&bytes).ok_or_else(|| NpzError::Damaged {
-            path: path.into(),
-            reason: if bytes.is_empty() {
-                "it is empty".into()
-            } else {
-                "no zip directory at its end".into()
-            },
-        })?;
-        Ok(Self { path: path.into(), bytes, entries })
+        let directory = Directory::of(&bytes)
+            .map_err(|reason| NpzError::Damaged { path: path.into(), reason })?;
+        Ok(Self { path: path.into(), bytes, directory })
     }
 
     /// Names of the arrays.
     pub fn names(&self) -> Vec<&str> {
-        self.entries.iter().map(|e| e.0.as_str()).collect()
+        self.directory.names().collect()
     }
 
     /// The numbers of that name.
     pub fn array(&self, name: &str) -> Result<Array, NpzError> {
-        self.parsed(name, numbers)
+        self.unpacked(name, None, numbers)
     }
 
     /// The texts of that name, if the array holds texts.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, NpzError> {
-        self.parsed(name, texts)
+        self.unpacked(name, None, texts)
     }
 
     /// The elements of that name, whatever they are.
     pub(crate) fn content(&self, name: &str) -> Result<Content, NpzError> {
-        self.parsed(name, content)
+        self.unpacked(name, None, content)
     }
 
-    /// The lengths of the axes of that name; only the beginning of the array is unpacked.
-    pub(crate) fn shape(&self, name: &str) -> Result<Vec<usize>, NpzError> {
-        self.unpacked(name, Some(HEADER), |header| Ok(header.shape.clone()))
+    /// The claims of the array of that name; only its beginning is unpacked.
+    pub(crate) fn claims(&self, name: &str) -> Result<Claims, NpzError> {
+        self.unpacked(name, Some(HEADER), |header| Ok(header.claims()))
     }
 
     /// How many bytes the array of that name says it has when it is unpacked; one that has more is damaged.
     pub(crate) fn unpacked_size(&self, name: &str) -> usize {
-        self.entries.iter().find(|e| e.0 == name).map_or(0, |e| e.4)
+        self.directory.full(name)
     }
 
-    fn parsed<T>(
-        &self,
-        name: &str,
-        parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
-    ) -> Result<T, NpzError> {
-        self.unpacked(name, None, parse)
+    /// Whether it has just as many. It is unpacked for this.
+    pub(crate) fn is_whole(&self, name: &str) -> bool {
+        self.directory.is_whole(&self.bytes, name)
     }
 
     /// The array, or as many of its first bytes as are asked for.
@@ -185,88 +173,29 @@ impl Npz {
         parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
     ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
-        let Some((_, deflated, at, packed, full)) = self.entries.iter().find(|e| e.0 == name)
-        else {
+        let Some(content) = self.directory.unpack(&self.bytes, name, most) else {
             let found = self.names().join(", ");
             return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
         };
-        let local = self.bytes.get(*at..).unwrap_or_default();
-        let start = number::<2>(local, 26)
-            .zip(number::<2>(local, 28))
-            .map(|(name, extra)| 30 + (name + extra) as usize);
-        let data = start.and_then(|s| local.get(s..s.checked_add(*packed)?));
-        let data = data.ok_or_else(|| damaged(format!("array {name:?} reaches beyond the end")))?;
-        let mut content = Vec::new();
-        if *deflated {
-            // One byte more than promised is enough to notice a lie; a bomb is not unpacked.
-            flate2::read::DeflateDecoder::new(data)
-                .take(most.unwrap_or(full.saturating_add(1)) as u64)
-                .read_to_end(&mut content)
-                .map_err(|e| damaged(format!("array {name:?}: {e}")))?;
-        } else {
-            let end = most.map_or(data.len(), |most| most.min(data.len()));
-            content.extend_from_slice(data.get(..end).unwrap_or_default());
-        }
-        if most.is_none() && content.len() != *full {
-            return Err(damaged(format!(
-                "array {name:?} has {} bytes instead of {full}",
-                content.len()
-            )));
-        }
+        let content = content.map_err(damaged)?;
         Header::of(&content)
             .and_then(|h| parse(&h))
             .map_err(|reason| damaged(format!("array {name:?}: {reason}")))
     }
 }
 
-/// Reads the zip directory (including the 64-bit sizes that NumPy writes for streamed files).
-fn directory(bytes: &[u8]) -> Option<Vec<(String, bool, usize, usize, usize)>> {
-    let end = (0..=bytes.len().checked_sub(22)?)
-        .rev()
-        .take(66_000)
-        .find(|&i| bytes.get(i..).is_some_and(|b| b.starts_with(b"PK\x05\x06")))?;
-    let count = number::<2>(bytes, end + 10)?;
-    let mut at = number::<4>(bytes, end + 16)? as usize;
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
-            return None;
-        }
-        let method = number::<2>(bytes, at + 10)?;
-        let mut packed = number::<4>(bytes, at + 20)?;
-        let mut full = number::<4>(bytes, at + 24)?;
-        let [name, extra, comment] =
-            [28, 30, 32].map(|o| number::<2>(bytes, at + o).unwrap_or(0) as usize);
-        let mut place = number::<4>(bytes, at + 42)?;
-        let text = std::str::from_utf8(bytes.get(at + 46..at + 46 + name)?).ok()?;
-        let mut field = at + 46 + name;
-        while field + 4 <= at + 46 + name + extra {
-            let size = number::<2>(bytes, field + 2)? as usize;
-            if number::<2>(bytes, field)? == 1 {
-                let mut wide = field + 4;
-                for value in [&mut full, &mut packed, &mut place] {
-                    if *value == u64::from(u32::MAX) {
-                        *value = number::<8>(bytes, wide)?;
-                        wide += 8;
-                    }
-                }
-            }
-            field += 4 + size;
-        }
-        if method != 0 && method != 8 {
-            return None;
-        }
-        let plain = text.strip_suffix(".npy").unwrap_or(text).to_owned();
-        entries.push((plain, method == 8, place as usize, packed as usize, full as usize));
-        at += 46 + name + extra + comment;
-    }
-    Some(entries)
+/// What an array says of its size before its elements are looked at.
+pub(crate) struct Claims {
+    /// The lengths of its axes.
+    pub(crate) shape: Vec<usize>,
+    /// The bytes that its elements take at least.
+    pub(crate) bytes: usize,
 }
 
 /// What a `.npy` array says about itself, and its bytes.
 pub(crate) struct Header<'a> {
     kind: &'a str,
-    pub(crate) shape: Vec<usize>,
+    shape: Vec<usize>,
     count: usize,
     data: &'a [u8],
 }
@@ -294,11 +223,30 @@ impl<'a> Header<'a> {
             .and_then(|t| t.strip_prefix('(')?.split(')').next())
             .ok_or("no shape")?;
         let axes = shape.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::parse);
-        let shape: Vec<usize> =
-            axes.collect::<Result<_, _>>().map_err(|e| format!("its shape: {e}"))?;
+        let shape: Vec<usize> = axes
+            .take(MOST_AXES + 1)
+            .collect::<Result<_, _>>()
+            .map_err(|e| format!("its shape: {e}"))?;
+        if shape.len() > MOST_AXES {
+            return Err(format!("it has more than {MOST_AXES} axes"));
+        }
         let count = shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
         let count = count.ok_or("its shape is too large")?;
         Ok(Self { kind, shape, count, data: bytes.get(end..).unwrap_or_default() })
+    }
+
+    /// What it says of its size. Elements of unknown types, and texts without a length, are taken to have a byte.
+    pub(crate) fn claims(&self) -> Claims {
+        let kind = self.kind.trim_start_matches(['<', '|', '=']);
+        let digits = kind.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let size = digits.parse::<usize>().unwrap_or(1).max(1);
+        let size = match kind.chars().next() {
+            Some('U') => size.saturating_mul(4),
+            Some('O') => 1, // pickled, each as long as it likes
+            _ => size,
+        };
+        Claims { shape: self.shape.clone(), bytes: self.count.saturating_mul(size) }
     }
 }
 

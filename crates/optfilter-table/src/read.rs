@@ -47,8 +47,8 @@ impl Begun {
                 (ReaderKind::Json(reader), columns)
             }
             Format::Npz | Format::Npy => {
-                let reader = ArrayReader::new(source, format == Format::Npz)?;
-                let columns = reader.header().to_vec();
+                let mut reader = ArrayReader::new(source, format == Format::Npz)?;
+                let columns = reader.take_header();
                 (ReaderKind::Arrays(reader), columns)
             }
             #[cfg(feature = "parquet")]
@@ -137,21 +137,26 @@ impl TableReader {
     }
 }
 
-/// Pairs each wanted column with its position.
+/// Pairs each wanted column with its position. Arrays may have millions of columns, of which few are wanted: those are
+/// remembered, and the others passed by.
 fn find(columns: &[String], wanted: Vec<Wanted>) -> Result<Vec<(usize, Wanted)>, TableError> {
     // The place of a name, and how often it is there.
-    let mut places: HashMap<&str, (usize, u32)> = HashMap::with_capacity(columns.len());
+    let mut places: HashMap<&str, (usize, u32)> =
+        wanted.iter().map(|w| (w.column.as_str(), (0, 0))).collect();
     for (i, column) in columns.iter().enumerate() {
-        places.entry(column).or_insert((i, 0)).1 += 1;
+        if let Some((place, count)) = places.get_mut(column.as_str()) {
+            (*place, *count) = (i, count.saturating_add(1));
+        }
     }
+    let places: Vec<(usize, u32)> =
+        wanted.iter().map(|w| places.get(w.column.as_str()).copied().unwrap_or_default()).collect();
     wanted
         .into_iter()
-        .map(|w| match places.get(w.column.as_str()) {
-            Some((i, 1)) => Ok((*i, w)),
-            Some(_) => Err(TableError::DoubleColumn { column: w.column }),
-            None => {
-                Err(TableError::MissingColumn { column: w.column, available: columns.to_vec() })
-            }
+        .zip(places)
+        .map(|(w, (place, count))| match count {
+            1 => Ok((place, w)),
+            0 => Err(TableError::MissingColumn { column: w.column, available: columns.to_vec() }),
+            _ => Err(TableError::DoubleColumn { column: w.column }),
         })
         .collect()
 }

@@ -81,7 +81,7 @@ impl<R: Read> Read for Bounded<R> {
         let count = self.input.read(bytes)?;
         let new = bytes.get(..count).unwrap_or_default();
         self.text += count as u64;
-        for (k, part) in new.split(|b| matches!(b, b'\n' | b'\r')).enumerate() {
+        for (k, part) in new.split(is_end).enumerate() {
             self.line = part.len() as u64 + if k == 0 { self.line } else { 0 };
             if self.line > self.bounds.line {
                 return Err(too_long("a line", self.bounds.line));
@@ -106,7 +106,17 @@ pub(crate) fn size(bytes: u64) -> String {
 /// The first bytes, up to the end of the first line that says something: a stream may not have more yet.
 fn start(input: &mut impl Read) -> Result<Vec<u8>, TableError> {
     let (mut head, mut chunk) = (Vec::new(), [0; 1 << 13]);
-    while head.len() < 1 << 16 && first_line(&head).is_none() {
+    // Where the line begins that is not yet whole: a stream may come byte by byte, and each is looked at once.
+    let (mut line, mut seen) = (0, 0);
+    while head.len() < 1 << 16 {
+        while let Some(end) = head.iter().skip(seen).position(is_end) {
+            if says_something(head.get(line..seen + end).unwrap_or_default()) {
+                return Ok(head);
+            }
+            seen += end + 1;
+            line = seen;
+        }
+        seen = head.len();
         match input.read(&mut chunk) {
             Ok(0) => break,
             Ok(n) => head.extend_from_slice(chunk.get(..n).unwrap_or_default()),
@@ -119,13 +129,21 @@ fn start(input: &mut impl Read) -> Result<Vec<u8>, TableError> {
 
 /// The first whole line that is neither empty nor a comment.
 pub(crate) fn first_line(text: &[u8]) -> Option<&[u8]> {
-    let mut lines = text.split(|b| matches!(b, b'\n' | b'\r')).peekable();
+    let mut lines = text.split(is_end).peekable();
     while let Some(line) = lines.next() {
-        if lines.peek().is_some() && !line.starts_with(b"#") && !line.trim_ascii().is_empty() {
+        if lines.peek().is_some() && says_something(line) {
             return Some(line);
         }
     }
     None
+}
+
+fn is_end(byte: &u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
+fn says_something(line: &[u8]) -> bool {
+    !line.starts_with(b"#") && !line.trim_ascii().is_empty()
 }
 
 #[cfg(test)]
@@ -170,6 +188,29 @@ mod tests {
                 assert_eq!(read(bytes, BOUNDS).unwrap_err(), why);
             }
         }
+    }
+
+    /// However its bytes come: comments and empty lines are passed over, and a torn line is no line.
+    #[test]
+    fn a_start_ends_with_the_first_line_that_says_something() {
+        struct Bytewise<'a>(&'a [u8]);
+        impl Read for Bytewise<'_> {
+            fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+                let one = bytes.len().min(1);
+                self.0.read(bytes.split_at_mut(one).0)
+            }
+        }
+        for (text, head) in [
+            ("#c\n\n \r\n#d\na,b\n1,2\n", "#c\n\n \r\n#d\na,b\n"),
+            ("a,b", "a,b"),
+            ("\r\r\n", "\r\r\n"),
+            ("", ""),
+        ] {
+            assert_eq!(start(&mut Bytewise(text.as_bytes())).unwrap(), head.as_bytes());
+            assert_eq!(first_line(head.as_bytes()).is_some(), head.contains("a,b\n"));
+        }
+        let comments = "#\n".repeat(1 << 16);
+        assert_eq!(start(&mut Bytewise(comments.as_bytes())).unwrap().len(), 1 << 16);
     }
 
     /// A line of a gigabyte is not unpacked to the end: the reader of what is packed stops at the bound.

@@ -4,6 +4,7 @@
 //! can end in order when it is told to (Ctrl-C, SIGTERM): the last row that was answered is the last one saved.
 
 use super::job::{IN_FLIGHT, Job};
+use super::pace::Pace;
 use super::sink::Sink;
 use super::stream::{GLANCE, ended, read_all};
 use super::worker::Worker;
@@ -14,7 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::spawn;
 use std::time::{Duration, Instant};
 
-/// How old a checkpoint may get.
+/// How old a checkpoint may get, unless it takes long.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(super) fn run(
@@ -27,7 +28,7 @@ pub(super) fn run(
     let (spare_to, spare_from) = sync_channel(2 * IN_FLIGHT);
     // Not joined: it may be waiting for input that never comes.
     let mut reading = Some(spawn(move || read_all(reader, 1, None, &rows_to, &spare_from)));
-    let (mut saved_rows, mut saved_at) = (worker.tally.rows, Instant::now());
+    let mut pace = Pace::new(job.checkpoint_every, worker.tally.rows);
     let mut results = Vec::new();
     sink.flush()?; // the header goes out before the first row arrives
     let end = loop {
@@ -46,11 +47,14 @@ pub(super) fn run(
         };
         let asked = worker.stop.load(Ordering::Relaxed);
         let end = end.or_else(|| asked.then(|| Err(Failure::interrupted(""))));
-        let rows = worker.tally.rows - saved_rows;
-        let due = rows >= job.checkpoint_every || rows > 0 && saved_at.elapsed() >= FRESH;
+        let due = pace.is_due(worker.tally.rows, Some(FRESH));
         if sink.checkpoint.is_some() && (end.is_some() || due) {
-            sink.mark(worker.save()?)?;
-            (saved_rows, saved_at) = (worker.tally.rows, Instant::now());
+            let begun = Instant::now();
+            let saved = worker.save()?;
+            pace.gathered(worker.tally.rows, begun);
+            let begun = Instant::now();
+            sink.mark(saved)?;
+            pace.writing.done(begun);
         }
         if let Some(end) = end {
             break end;

@@ -60,7 +60,8 @@ pub struct Job<'a> {
     pub lagged: bool,
     pub follow: bool,
     pub checkpoint: Option<PathBuf>,
-    pub checkpoint_every: u64,
+    /// Rows between two checkpoints; by the time that they take, unless given.
+    pub checkpoint_every: Option<u64>,
     pub skip_done: bool,
     /// How much later than its neighbours a row may come, in units of the model's time.
     pub late: f64,

@@ -11,6 +11,7 @@
 
 mod follow;
 mod job;
+mod pace;
 mod progress;
 mod sink;
 mod stream;
@@ -150,7 +151,7 @@ mod tests {
                 follow,
                 lagged: false,
                 checkpoint: None,
-                checkpoint_every: 1,
+                checkpoint_every: Some(1),
                 skip_done: false,
                 plot: false,
                 plane: None,

@@ -1,6 +1,7 @@
 //! A table from end to end: reader, filter and writer side by side.
 
 use super::job::{BATCH, IN_FLIGHT, Job, Saved};
+use super::pace::{Pace, Writing};
 use super::progress::Progress;
 use super::sink::Sink;
 use super::worker::Worker;
@@ -12,7 +13,7 @@ use optfilter_model::table::Rows;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{JoinHandle, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often to look whether the run should end while nothing arrives.
 pub const GLANCE: Duration = Duration::from_millis(50);
@@ -38,10 +39,12 @@ pub(super) fn run(
     // Joined only when it has ended: it may be waiting for input that never comes.
     let lines = Interpolation::new(job.spec, &job.layout);
     let reading = spawn(move || read_all(reader, BATCH, lines, &full_to, &empty_from));
-    let writing = spawn(move || write_all(sink, &result_from, &spare_to));
+    let pace = Pace::new(job.checkpoint_every, worker.tally.rows);
+    let marking = pace.writing.clone();
+    let writing = spawn(move || write_all(sink, &result_from, &spare_to, &marking));
     // Whatever happens to the filter, what it has answered is written.
     let filtered =
-        caught(|| filter_all(job, worker, &full_from, &empty_to, &result_to, &spare_from));
+        caught(|| filter_all(job, worker, pace, &full_from, &empty_to, &result_to, &spare_from));
     // Ends the writer, and the reader if the filter stopped early.
     drop(result_to);
     drop(full_from);
@@ -101,6 +104,7 @@ fn write_all(
     mut sink: Sink,
     from: &Receiver<Message>,
     spare: &SyncSender<(Rows, Vec<f64>)>,
+    marking: &Writing,
 ) -> Result<(), Failure> {
     for message in from {
         match message {
@@ -109,7 +113,11 @@ fn write_all(
                 sink.rows(&batch, &results)?;
                 let _ = spare.try_send((batch, results));
             }
-            Message::Mark(saved) => sink.mark(*saved)?,
+            Message::Mark(saved) => {
+                let begun = Instant::now();
+                sink.mark(*saved)?;
+                marking.done(begun);
+            }
             Message::Rest(path) => sink.rest(&path)?,
         }
     }
@@ -119,12 +127,12 @@ fn write_all(
 fn filter_all(
     job: &Job<'_>,
     worker: &mut Worker<'_>,
+    mut pace: Pace,
     batches: &Receiver<Result<Rows, Failure>>,
     empties: &SyncSender<Rows>,
     results_to: &SyncSender<Message>,
     spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
-    let mut marked = worker.tally.rows;
     let stopped = || Failure::other("the writer stopped");
     let mut end = Ok(());
     let mut progress = job.progress.then(Progress::new);
@@ -160,10 +168,11 @@ fn filter_all(
         if let Some(progress) = &mut progress {
             progress.rows(worker.tally.rows);
         }
-        if job.checkpoint.is_some() && worker.tally.rows >= marked + job.checkpoint_every {
+        if job.checkpoint.is_some() && pace.is_due(worker.tally.rows, None) {
+            let begun = Instant::now();
             let saved = Box::new(worker.save()?);
+            pace.gathered(worker.tally.rows, begun);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
-            marked = worker.tally.rows;
         }
     }
     if job.checkpoint.is_some() {

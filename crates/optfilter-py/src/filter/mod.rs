@@ -5,6 +5,7 @@ mod lock;
 mod results;
 mod run;
 mod series;
+mod stream;
 
 use crate::convert::{array, fill_vector, matrix};
 use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
@@ -422,6 +423,21 @@ impl CoreFilter {
         guard.moving.live = live;
         guard.moving.clock = lock::StepClock::load(clock);
         Ok(())
+    }
+
+    /// Takes further rows of a series: `ys` (T, m), `ts` (T,) and `us` (T, p), times of a calendar in units of the model
+    /// since 1970. Returns a dictionary of arrays, the bytes to go on from, and how many rows there were before.
+    #[pyo3(signature = (saved, ys, ts=None, calendar=false, us=None))]
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        saved: Option<&[u8]>,
+        ys: &Bound<'py, PyAny>,
+        ts: Option<&Bound<'py, PyAny>>,
+        calendar: bool,
+        us: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyBytes>, u64)> {
+        self.take_rows(py, saved, ys, ts, calendar, us)
     }
 
     /// Runs whole series. `ys` is (T, m) or (B, T, m); `ts` is (T,) or (B, T); `us` is (T, p) or (B, T, p); `x0` is

@@ -32,17 +32,19 @@ pub fn parquet(data: &[u8]) {
 
 fn rows(bytes: &[u8], format: Format) {
     let input = Source::Stream(Box::new(std::io::Cursor::new(bytes.to_vec())));
-    // The first column as time, the last as names, the others as measurements, whatever they are called.
+    // The first column as time, the last as names, the others as measurements, whatever they are called. An array of
+    // one value may have millions of them in a kilobyte; enough of them are enough.
     let mut width = 0;
     let choose = |columns: &[String]| {
-        width = columns.len();
+        width = columns.len().min(10_000);
         let kind = |i| match i {
             0 => ColumnKind::Time { seconds_per_unit: 1.0 },
-            _ if i + 1 == columns.len() => ColumnKind::Label,
+            _ if i + 1 == width => ColumnKind::Label,
             _ => ColumnKind::Measurement,
         };
         columns
             .iter()
+            .take(width)
             .enumerate()
             .map(|(i, c)| Wanted { column: c.clone(), kind: kind(i) })
             .collect()
