@@ -213,7 +213,7 @@ impl FilterSpec {
     }
 
     /// Whether a setting is given that only filters driven by an optimizer read.
-    pub(crate) fn sets_optimizer(&self) -> bool {
+    pub fn sets_optimizer(&self) -> bool {
         let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
         self.optimizer.is_some()
             || self.steps.is_some()
