@@ -37,8 +37,7 @@ window, found with the rest, for measurements of any kind (counts, say); predict
 next row. Neither window nor prediction says what process noise is. Without --criterion it is the likelihood of a Gaussian filter; \
 imap is fitted by its window where it has one, or where no filter is named and measurements are not Gaussian, else by prediction.
 
-Several \
-tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
+Several tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
 model for each, whose estimates are a table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and \
 converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
