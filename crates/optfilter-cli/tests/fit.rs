@@ -154,7 +154,7 @@ fn counts_are_fitted_along_a_window() {
     // The same as two series, in one table or in two.
     let both = folder.write("b.csv", "who,y\na,3\na,4\nb,8\nb,11\n");
     let (a, b) = (folder.write("1.csv", "y\n3\n4\n"), folder.write("2.csv", "y\n8\n11\n"));
-    for args in [&[both.as_str(), "--by", "who"][..], &[&a, &b][..]] {
+    for args in [&[both.as_str(), "--by", "who"][..], &[a.as_str(), b.as_str()][..]] {
         assert!((slope(&found(args)) - slope(&cut)).abs() < 1e-9);
     }
     let each = ok(&["fit", &model, &both, "--by", "who", "--each", "--json"]);
@@ -181,7 +181,9 @@ fn a_criterion_that_does_not_suit_is_named() {
         (&["--criterion", "guess"], "[possible values: likelihood, window, prediction]"),
         (&["--method", "kf", "--window", "5"], "kf has no window"),
     ] {
-        let output = run(&[&["fit", &model, &data], args].concat());
+        let mut all = vec!["fit", model.as_str(), data.as_str()];
+        all.extend_from_slice(args);
+        let output = run(&all);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(message.contains(part), "{message}");
