@@ -2,7 +2,7 @@
 //!
 //! Each system is simulated 200 times with parameters that are known, and fitted from values that are off by a tenth; printed is how many of
 //! the 95 % intervals (estimate and 1.96 standard errors to each side) hold the truth, the mean of the estimates, and their
-//! standard deviation beside the mean of the standard errors. `docs/fit.md` has the table.
+//! standard deviation beside the mean of the standard errors.
 //!
 //! `cargo run --release -p optfilter-model --example recover [-- RUNS]`
 
