@@ -1,4 +1,4 @@
-"""Maximum likelihood (:meth:`optfilter.Model.fit`)."""
+"""Maximum likelihood, windows and predictions (:meth:`optfilter.Model.fit`)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class FitResult:
     correlations: Array
     #: The log-likelihood of all measurements.
     log_likelihood: float
-    #: Akaike's criterion; a diffuse state counts as an estimate.
+    #: Akaike's criterion; a diffuse state counts as an estimate, and so does the first state of a window.
     aic: float
     #: The Bayesian criterion, with the number of rows in which something was measured.
     bic: float
     #: The filter.
     method: str
-    #: What it was fitted by: its ``"likelihood"``, or its ``"prediction"`` errors.
+    #: What it was fitted by: its ``"likelihood"``, that of its ``"window"``, or its ``"prediction"`` errors.
     criterion: str
+    #: The number of windows, where it was fitted by those.
+    windows: Optional[int]
     #: Rows of all series.
     rows: int
     #: Rows in which something was measured.
@@ -58,6 +60,7 @@ class FitResult:
         self.bic = found["bic"]
         self.method = found["method"]
         self.criterion = found["criterion"]
+        self.windows = found["windows"]
         self.rows = found["rows"]
         self.measured = found["measured"]
         self.converged = found["converged"]
@@ -91,6 +94,8 @@ def fit(
     *,
     free: Union[str, Sequence[str]] = (),
     method: Optional[str] = None,
+    criterion: Optional[str] = None,
+    window: Optional[int] = None,
     starts: int = 4,
     seed: int = 0,
     by: Optional[str] = None,
@@ -102,16 +107,18 @@ def fit(
             f"{type(model).__name__} cannot be fitted: its parameters have no names that a search could move; "
             "write it as text (Model.from_expressions, Model.from_toml)"
         )
-    if model.likelihood is not None and method not in ("imap", "vkf"):
+    if model.likelihood is not None and model.likelihood != TextModel(model.text).likelihood:
         raise ValueError(
-            "likelihood: the likelihood of a Gaussian filter takes measurements as Gaussian; "
-            'method="imap" is fitted by its prediction errors instead'
+            "likelihood: a fit reads how measurements scatter from the model's text; "
+            "write it there ([observation.OUTPUT] likelihood = ...) instead of passing likelihood="
         )
     if each and by is None:
         raise ValueError("each: needs by, the column that names the series of each row")
     if by is not None:
         groups = _many.split(model, ys, ts, us, by)
-        search: dict[str, Any] = dict(free=free, method=method, starts=starts, seed=seed)
+        search: dict[str, Any] = dict(
+            free=free, method=method, criterion=criterion, window=window, starts=starts, seed=seed
+        )
         if each:
             return _each(model, groups, search)
         unit = model.seconds_per_unit
@@ -132,7 +139,7 @@ def fit(
             us_of = data.us[b] if data.us is not None and data.us.ndim == 3 else data.us
             inputs = None if us_of is None else _rows("us", us_of, model.inputs)
             series.append((_rows("ys", block, model.m), ts_of, inputs))
-    return _found(model, series, free, method, starts, seed)
+    return _found(model, series, free, method, criterion, window, starts, seed)
 
 
 def _found(
@@ -140,15 +147,17 @@ def _found(
     series: list[Any],
     free: Union[str, Sequence[str]],
     method: Optional[str],
+    criterion: Optional[str],
+    window: Optional[int],
     starts: int,
     seed: int,
 ) -> FitResult:
     """The fit of one model to series of measurements, times and inputs."""
     settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
     names = [free] if isinstance(free, str) else list(free)
-    found = _core.fit_text(
-        model.name, model.text, settings, series, names, method, whole("starts", starts), whole("seed", seed, 0)
-    )
+    past = None if window is None else whole("window", window, 0)
+    search = (whole("starts", starts), whole("seed", seed, 0))
+    found = _core.fit_text(model.name, model.text, settings, series, names, method, *search, criterion, past)
     for warning in found["warnings"]:
         warnings.warn(warning, stacklevel=4)
     recipe: dict[str, Any] = {**model._settings(), "text": found["text"]}

@@ -436,14 +436,20 @@ class Model:
         return make(self, **{**of_file, **settings})
 
     def fit(self, ys: Any, ts: Any = None, us: Any = None, **settings: Any) -> Any:
-        """Estimates parameters, noise and start by maximum likelihood, with exact gradients through the filter.
+        """Estimates parameters, noise and start by maximum likelihood, along windows, or by one-step predictions.
 
         ``ys`` are measurements as :meth:`filter` takes them; ``(B, T, m)``, or a list of frames, are several series of one
         model. ``free`` names what is estimated: parameters, ``"process_noise.STATE"`` and ``"measurement_noise.OUTPUT"`` as
         variances, ``"initial.mean.STATE"``, or a group (``"parameters"``, ``"process_noise"``, ``"measurement_noise"``,
-        ``"initial.mean"``); by default what the ``[fit]`` table of the model says, else all noise. ``method`` is kf, ekf, iekf
-        or ukf, fitted by their likelihood, or imap or vkf, fitted (parameters and start) by their one-step prediction errors;
-        ``starts`` and ``seed`` are those of the search. Returns a :class:`optfilter.FitResult`.
+        ``"initial.mean"``); by default what the ``[fit]`` table of the model says, else all noise. ``method`` is kf, ekf, iekf,
+        ukf, imap or vkf; ``starts`` and ``seed`` are those of the search. Returns a :class:`optfilter.FitResult`.
+
+        ``criterion`` is what is maximised: ``"likelihood"``, that of kf, ekf, iekf or ukf, with exact gradients through the
+        filter; ``"window"``, that of paths through windows of ``window`` past rows and a newest (whole series, without), whose
+        first states are found with the rest, for measurements of any kind; ``"prediction"``, how well imap or vkf as it is
+        predicts the next row. The last two say nothing of process noise. By default it is the likelihood of a Gaussian
+        filter; imap is fitted by its window where it has one, or where no filter is named and measurements are not Gaussian,
+        else by prediction.
 
         ``by`` names the column of a frame that says whose row it is: all series are fitted by one model, or with ``each=True``
         each by its own; the result is then a frame with a row for each series, as ``optfilter fit --each`` writes it.
@@ -458,6 +464,26 @@ class Model:
         True
         >>> bool(found.model.R[0, 0] == found.params["measurement_noise.y"])
         True
+
+        The growth of counts:
+
+        >>> counts = optfilter.Model.from_toml('''
+        ... states = ["x"]
+        ... [parameters]
+        ... growth = 0
+        ... [dynamics]
+        ... x = "x + growth"
+        ... [observation.y]
+        ... equation = "x"
+        ... likelihood = "poisson"
+        ... link = "log"
+        ... [initial]
+        ... mean = 0
+        ... std = 1
+        ... ''')
+        >>> found = counts.fit([3, 4, 8, 11])
+        >>> found.criterion, round(found.params["growth"], 4)
+        ('window', 0.4556)
         """
         from ._fit import fit
 

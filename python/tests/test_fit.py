@@ -102,3 +102,58 @@ def test_the_program_finds_the_same(tmp_path):
     assert theirs["log_likelihood"] == ours.log_likelihood
     for name, value in ours.params.items():
         assert theirs["parameters"][name]["estimate"] == value
+
+
+COUNTS = """
+states = ["x"]
+[parameters]
+growth = 0
+[dynamics]
+x = "x + growth"
+[observation.y]
+equation = "x"
+likelihood = "poisson"
+link = "log"
+[initial]
+mean = 0
+std = 1
+"""
+
+
+def test_counts_are_a_regression():
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(3)
+    parts = [rng.poisson(np.exp(start + 0.08 * np.arange(25))).astype(float) for start in (0.5, 1.5)]
+    parts[0][4] = np.nan
+    model = optfilter.Model.from_toml(COUNTS)
+    ys, ts = np.concatenate(parts), np.tile(np.arange(25.0), 2)
+    seen = ~np.isnan(ys)
+    design = np.column_stack([np.repeat(np.eye(2), 25, axis=0), ts])[seen]
+    theirs = sm.GLM(ys[seen], design, family=sm.families.Poisson()).fit(tol=1e-14)
+    found = model.fit(np.stack(parts)[:, :, None])
+    assert (found.criterion, found.method, found.windows) == ("window", "imap", 2)
+    assert found.log_likelihood == pytest.approx(theirs.llf, abs=1e-9)
+    assert found.params["growth"] == pytest.approx(theirs.params[-1], rel=1e-7)
+    assert found.std_errors["growth"] == pytest.approx(theirs.bse[-1], rel=1e-4)
+    assert found.aic == pytest.approx(theirs.aic, abs=1e-8)
+    cut = model.fit(parts[1], window=4)
+    assert cut.windows == 5
+    assert found.model.parameters["growth"] == found.params["growth"]
+
+
+def test_a_criterion_can_be_chosen():
+    model = optfilter.Model.from_toml(COUNTS)
+    ys = [3.0, 4.0, 8.0, 11.0]
+    predicted = model.fit(ys, method="imap", criterion="prediction")
+    assert (predicted.criterion, predicted.windows) == ("prediction", None)
+    with pytest.raises(ValueError, match="not one of likelihood, window, prediction"):
+        model.fit(ys, criterion="guess")
+    with pytest.raises(ValueError, match="is that of imap, not of ekf"):
+        model.fit(ys, method="ekf", criterion="window")
+    with pytest.raises(ValueError, match="a window of one row says nothing"):
+        model.fit(ys, criterion="window", window=0)
+    with pytest.raises(ValueError, match="does not scatter by a Gaussian"):
+        model.fit(ys, method="ekf", free="growth")
+    other = optfilter.Model.from_toml(COUNTS, likelihood=optfilter.likelihoods.StudentT(4, 1))
+    with pytest.raises(ValueError, match="reads how measurements scatter from the model's text"):
+        other.fit(ys)

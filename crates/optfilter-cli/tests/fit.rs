@@ -122,3 +122,70 @@ fn mistakes_are_named() {
     assert_eq!(code, Some(2));
     assert!(message.contains("`b` is computed from it"), "{message}");
 }
+
+const COUNTS: &str = "states = [\"x\"]\n[parameters]\ngrowth = 0 # a guess\n[dynamics]\nx = \"x + growth\"\n[observation.y]\nequation = \"x\"\n\
+    likelihood = \"poisson\"\nlink = \"log\"\n[initial]\nmean = 0\nstd = 1\n";
+
+/// Counts that grow are a regression: `GLM([3, 4, 8, 11], [1, t], Poisson)` of statsmodels 0.15 has the slope 0.45560035.
+#[test]
+fn counts_are_fitted_along_a_window() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", COUNTS);
+    let counts = folder.write("d.csv", "y\n3\n4\n8\n11\n");
+    let saved = folder.name("new.toml");
+    let page = ok(&["fit", &model, &counts, "--save", &saved]);
+    assert!(page.contains("maximum likelihood of windows of imap\n4 rows, one window\n"), "{page}");
+    assert!(page.contains("growth  0.455600"), "{page}");
+    assert!(folder.read("new.toml").contains("growth = 0.45560"), "{}", folder.read("new.toml"));
+    let found = |args: &[&str]| -> Value {
+        let mut all = vec!["fit", &model, "--json"];
+        all.extend_from_slice(args);
+        serde_json::from_str(&ok(&all)).unwrap()
+    };
+    let slope = |found: &Value| found["parameters"]["growth"]["estimate"].as_f64().unwrap();
+    let whole = found(&[&counts]);
+    assert!((slope(&whole) - 0.455_600_35).abs() < 1e-7, "{whole}");
+    assert_eq!((&whole["criterion"], &whole["windows"]), (&"window".into(), &1.into()));
+    assert_eq!(whole["first_states"], 1);
+    // Two windows of two rows: the first states of both are found, and the ratios 4 : 3 and 11 : 8 are all that is left.
+    let cut = found(&[&counts, "--window", "1"]);
+    assert_eq!((&cut["windows"], &cut["first_states"]), (&2.into(), &2.into()));
+    assert!((slope(&cut) - (15.0f64 / 11.0).ln()).abs() < 1e-7, "{cut}");
+    // The same as two series, in one table or in two.
+    let both = folder.write("b.csv", "who,y\na,3\na,4\nb,8\nb,11\n");
+    let (a, b) = (folder.write("1.csv", "y\n3\n4\n"), folder.write("2.csv", "y\n8\n11\n"));
+    for args in [&[both.as_str(), "--by", "who"][..], &[a.as_str(), b.as_str()][..]] {
+        assert!((slope(&found(args)) - slope(&cut)).abs() < 1e-9);
+    }
+    let each = ok(&["fit", &model, &both, "--by", "who", "--each", "--json"]);
+    let each: Value = serde_json::from_str(&each).unwrap();
+    assert!((slope(&each["series"][0]) - (4.0f64 / 3.0).ln()).abs() < 1e-7, "{each}");
+    assert!((slope(&each["series"][1]) - (11.0f64 / 8.0).ln()).abs() < 1e-7, "{each}");
+    let predicted = found(&[&counts, "--method", "imap", "--criterion", "prediction"]);
+    assert_eq!(
+        (&predicted["criterion"], &predicted["windows"]),
+        (&"prediction".into(), &Value::Null)
+    );
+}
+
+#[test]
+fn a_criterion_that_does_not_suit_is_named() {
+    let folder = Folder::new();
+    let (model, data) = (folder.write("m.toml", LEVEL), example("nile.csv"));
+    for (args, part) in [
+        (&["--criterion", "window", "--method", "kf"][..], "is that of imap, not of kf"),
+        (
+            &["--criterion", "window", "--free", "process_noise"],
+            "the path through a window has no process noise",
+        ),
+        (&["--criterion", "guess"], "[possible values: likelihood, window, prediction]"),
+        (&["--method", "kf", "--window", "5"], "kf has no window"),
+    ] {
+        let mut all = vec!["fit", model.as_str(), data.as_str()];
+        all.extend_from_slice(args);
+        let output = run(&all);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(part), "{message}");
+    }
+}

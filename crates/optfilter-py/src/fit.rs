@@ -7,7 +7,7 @@ use nalgebra::{DMatrix, Dyn};
 use numpy::PyUntypedArrayMethods;
 use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
-    Criterion, FitError, Options, check_independent, fit, free as named, replace_parameters,
+    Criterion, FitError, Options, check_independent, fit, plan, replace_parameters,
 };
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
@@ -105,6 +105,8 @@ pub(crate) fn fit_text<'py>(
     method: Option<&str>,
     starts: usize,
     seed: u64,
+    criterion: Option<&str>,
+    window: Option<u32>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = read_spec(name, text, changes)?;
     let data = series
@@ -116,18 +118,19 @@ pub(crate) fn fit_text<'py>(
         None => FilterSpec::default(),
     };
     let filter = flags.over(&spec.filter);
-    let criterion = Criterion::of(spec.classical(&filter).map_err(spec_error)?.method());
-    let wanted = named(&spec, criterion, &free).map_err(|e| bad("free", e))?;
-    // What the file computes, not what Python says instead.
-    let of_file = read_spec(name, text, &PyDict::new(py))?;
-    check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
-    let options = Options { free, starts, seed };
-    let found = py.detach(|| fit(&spec, &filter, &data, &options)).map_err(|e| match e {
+    let criterion = criterion.map(Criterion::from_name).transpose().map_err(spec_error)?;
+    let options = Options { free, starts, seed, criterion, window };
+    let to_error = |e: FitError| match e {
         FitError::Spec(error) => spec_error(error),
         FitError::Free(error) => bad("free", error),
         FitError::Filter { series, error } => to_python(py, error, Some(series)),
         other => bad("ys", other),
-    })?;
+    };
+    let wanted = plan(&spec, &filter, &options).map_err(to_error)?.free;
+    // What the file computes, not what Python says instead.
+    let of_file = read_spec(name, text, &PyDict::new(py))?;
+    check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
+    let found = py.detach(|| fit(&spec, &filter, &data, &options)).map_err(to_error)?;
     let model = found.model(&spec);
     let parameters: Vec<(&str, f64)> = wanted
         .iter()
@@ -156,6 +159,7 @@ pub(crate) fn fit_text<'py>(
     out.set_item("bic", found.bic)?;
     out.set_item("rows", found.rows)?;
     out.set_item("measured", found.measured)?;
+    out.set_item("windows", found.windows.map(|(count, _)| count))?;
     out.set_item("converged", found.converged)?;
     out.set_item("warnings", &found.warnings)?;
     out.set_item("summary", found.summary(&spec.name))?;

@@ -91,7 +91,8 @@ impl FilterSpec {
     }
 
     /// imap that believes what is measured.
-    pub(crate) fn believing<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+    #[must_use]
+    pub fn believing<T: RunModel>(&self, problem: &Problem<T>) -> Self {
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
         let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };

@@ -2,10 +2,12 @@
 
 use crate::error::SpecError;
 use crate::model::{Pace, RunModel};
+use crate::rhythm::Rhythm;
 use crate::spec::{FilterSpec, Gaps, Irregular};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
+use optfilter::filter::FilterError;
 use optfilter::model::likelihood::{
     AnyLikelihood, Component, Foreign, Gaussian, Independent, Link, SquaredError,
 };
@@ -329,6 +331,15 @@ impl<M: RunModel> Problem<M> {
     /// Whether irregular times are an error.
     pub(crate) fn refuses_irregular(&self, spec: &FilterSpec) -> bool {
         self.goes_by_rows() && spec.irregular != Some(Irregular::PerRow)
+    }
+
+    /// An error where steps are irregular and mean nothing to the model: what every filter would find on the way.
+    pub fn check_times(&self, spec: &FilterSpec, steps: &[Step]) -> Result<(), FilterError> {
+        let mut rhythm = Rhythm::default();
+        match self.refuses_irregular(spec) {
+            true => steps.iter().try_for_each(|step| rhythm.check(step)),
+            false => Ok(()),
+        }
     }
 
     /// Q times `scale` and R as the library holds them. Noise per time is integrated exactly where the model is linear in

@@ -215,7 +215,7 @@ impl FilterSpec {
     }
 
     /// Whether a setting is given that only filters driven by an optimizer read.
-    pub(crate) fn sets_optimizer(&self) -> bool {
+    pub fn sets_optimizer(&self) -> bool {
         let numbers = [self.lr, self.decay, self.beta1, self.beta2, self.eps, self.accumulator];
         self.optimizer.is_some()
             || self.steps.or(self.probes).is_some()

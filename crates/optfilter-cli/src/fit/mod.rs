@@ -9,27 +9,35 @@ use crate::reading::SeriesFlags;
 use crate::whole::Whole;
 use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
-    Criterion, Fit, FitError, Options, check_independent, fit, free, with_estimates,
+    Criterion, Fit, FitError, Options, check_independent, fit, plan, with_estimates,
 };
 use optfilter_model::run::Dataset;
 use optfilter_run::FilterSpec;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Estimate parameters, noise and start by maximum likelihood
+/// Estimate parameters, noise and start by maximum likelihood, along windows, or by predictions
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   optfilter fit nile.toml nile.csv
   optfilter fit pendulum.toml swing.csv --free g,measurement_noise --save fitted.toml
   optfilter fit model.toml monday.csv tuesday.csv --free process_noise --json
+  optfilter fit counts.toml counts.csv --criterion window
+  optfilter fit model.toml data.csv --method imap --criterion prediction --free g
   optfilter fit model.toml sensors.csv --by sensor                          (one model for all)
   optfilter fit model.toml sensors.csv --by sensor --each --out fits.csv    (one for each)
 
 What is free: parameters by their names, process_noise.STATE and measurement_noise.OUTPUT as variances, \
 initial.mean.STATE; a group's name (parameters, process_noise, measurement_noise, initial.mean) frees all of it. \
-Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf). Several \
-tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
+Without --free it is what [fit] of the model file says, else all noise (all parameters for imap and vkf).
+
+By what (--criterion): likelihood, that of kf, ekf, iekf or ukf; window, that of paths which follow from the first state of each \
+window, found with the rest, for measurements of any kind (counts, say); prediction, how well imap or vkf as it is predicts the \
+next row. Neither window nor prediction says what process noise is. Without --criterion it is the likelihood of a Gaussian filter; \
+imap is fitted by its window where it has one, or where no filter is named and measurements are not Gaussian, else by prediction.
+
+Several tables, a folder of them, or the names in a column (--by) are several series: of one model, or with --each of one \
 model for each, whose estimates are a table: NAME and NAME_std_error, log_likelihood, aic, bic, rows, measured and \
 converged (1 or 0). [initial] diffuse = true takes the start as unknown, exactly, in linear models.")]
 pub struct Args {
@@ -45,10 +53,16 @@ pub struct Args {
     /// all parameters for imap and vkf]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     free: Vec<String>,
-    /// kf, ekf, iekf and ukf by their likelihood; imap and vkf by their prediction errors [default: the model file's,
-    /// else kf or ekf]
+    /// kf, ekf, iekf and ukf by their likelihood; imap by windows or predictions, vkf by predictions [default: the model
+    /// file's, else kf or ekf, or imap where measurements are not Gaussian]
     #[arg(long, value_name = "NAME", value_parser = ["kf", "ekf", "iekf", "ukf", "imap", "vkf"])]
     method: Option<String>,
+    /// What is maximised [default: what suits the filter, see below]
+    #[arg(long, value_name = "NAME", value_parser = Criterion::NAMES)]
+    criterion: Option<String>,
+    /// Past rows of a window besides its newest [default: the model file's, else a series is one window]
+    #[arg(long, value_name = "L")]
+    window: Option<u32>,
     /// Climbs: the first from the model's values, the others from around them
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     starts: u16,
@@ -76,10 +90,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => FilterSpec::default(),
     };
     let filter = flags.over(&spec.filter);
-    let criterion = Criterion::of(spec.classical(&filter)?.method());
-    let free =
-        free(&spec, criterion, &args.free).map_err(|e| Failure::usage(format!("--free: {e}")))?;
-    check_independent(&text, &spec, &free).map_err(Failure::usage)?;
+    let criterion = args.criterion.as_deref().map(Criterion::from_name).transpose()?;
+    let options = Options {
+        free: args.free.clone(),
+        starts: args.starts.into(),
+        seed: args.seed,
+        criterion,
+        window: args.window,
+    };
+    let planned = plan(&spec, &filter, &options).map_err(|e| match e {
+        FitError::Free(e) => Failure::usage(format!("--free: {e}")),
+        other => failure(other, &[], (&spec, &filter)),
+    })?;
+    check_independent(&text, &spec, &planned.free).map_err(Failure::usage)?;
     let tables = feed::expand(&args.series.data)?;
     if let Some(out) = &args.out {
         let inputs: Vec<&Path> =
@@ -88,7 +111,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let source = args.series.source(&tables, filter.predict_first());
     let series = source.read(&spec)?;
-    let options = Options { free: args.free.clone(), starts: args.starts.into(), seed: args.seed };
     if args.each {
         return each::run(&args, &spec, &filter, &series, &options);
     }
@@ -167,6 +189,8 @@ fn as_json(found: &Fit) -> Value {
         "rows": found.rows,
         "measured": found.measured,
         "diffuse": found.diffuse,
+        "windows": found.windows.map(|(count, _)| count),
+        "first_states": found.first_states,
         "climbs": found.climbs,
         "converged": found.converged,
         "warnings": found.warnings,

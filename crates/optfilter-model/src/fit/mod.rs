@@ -1,11 +1,13 @@
-//! Maximum likelihood: the parameters, noise and start that a Gaussian filter predicts a series best with.
+//! Maximum likelihood: the parameters, noise and start that a filter predicts a series best with, or that its windows suit best.
 //!
 //! | step | file |
 //! |---|---|
 //! | names to quantities, each on a line without ends | `quantity` |
 //! | free parameters as further states of the compiled model | `family` |
 //! | log-likelihood and exact gradient, by duals through the filter | `objective`, [`optfilter::filter::evidence`] |
+//! | the same of windows, whose first states are found and held | `window`, [`optfilter::filter::evidence::best_start`] |
 //! | the same by the prediction errors of an implicit filter, by differences | `prediction` |
+//! | which of the three, by which filter | `plan` |
 //! | uphill from several starts | `climb` |
 //! | standard errors, bounds, flat directions | `uncertain` |
 //! | what people read | `report` |
@@ -32,16 +34,20 @@
 mod climb;
 mod family;
 mod objective;
+mod plan;
 mod prediction;
 mod quantity;
 mod report;
 mod save;
 mod uncertain;
+mod window;
 
 pub use objective::Objective;
+pub use plan::{Plan, plan};
 pub use prediction::Prediction;
 pub use quantity::{FreeError, Quantity, quantities};
 pub use save::{SaveError, check_independent, replace_parameters, with_estimates};
+pub use window::Windows;
 
 use crate::file::ModelSpec;
 use crate::run::Dataset;
@@ -61,11 +67,15 @@ pub struct Options {
     pub starts: usize,
     /// Seed of those places.
     pub seed: u64,
+    /// What is maximised; what suits the filter, unless given.
+    pub criterion: Option<Criterion>,
+    /// Past rows of a window; those of the filter, unless given.
+    pub window: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { free: Vec::new(), starts: 4, seed: 0 }
+        Self { free: Vec::new(), starts: 4, seed: 0, criterion: None, window: None }
     }
 }
 
@@ -74,23 +84,29 @@ impl Default for Options {
 pub enum Criterion {
     /// The log-likelihood of a Gaussian filter, with exact gradients.
     Likelihood,
-    /// That of the one-step prediction errors of an implicit filter, taken as Gaussian with the variance that suits them
-    /// best; by differences.
+    /// That of windows, along paths that follow from first states which are found with the rest; with exact gradients.
+    Window,
+    /// That of the one-step predictions of an implicit filter; by differences.
     Prediction,
 }
 
 impl Criterion {
-    /// That of a method.
-    pub fn of(method: Method) -> Self {
-        if method.optimizes() { Self::Prediction } else { Self::Likelihood }
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Likelihood, Self::Window, Self::Prediction];
+
+    /// Their names.
+    pub const NAMES: [&'static str; 3] = ["likelihood", "window", "prediction"];
+
+    /// The criterion of that name.
+    pub fn from_name(name: &str) -> Result<Self, SpecError> {
+        let found = Self::ALL.into_iter().find(|criterion| criterion.name() == name);
+        let known = Self::NAMES.join(", ");
+        found.ok_or_else(|| SpecError::of("criterion", format!("{name:?} is not one of {known}")))
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Likelihood => "likelihood",
-            Self::Prediction => "prediction",
-        }
+        Self::NAMES[self as usize]
     }
 }
 
@@ -101,7 +117,7 @@ trait Landscape: Sync {
 }
 
 /// What is free: by the names given, else by the model's `[fit]` table, else all noise, or all parameters where there is no
-/// likelihood that noise could be read from.
+/// likelihood that process noise could be read from.
 pub fn free(
     spec: &ModelSpec,
     criterion: Criterion,
@@ -112,7 +128,7 @@ pub fn free(
         (false, _, _) => names,
         (true, false, _) => &spec.fit.free,
         (true, true, Criterion::Likelihood) => &[],
-        (true, true, Criterion::Prediction) => &parameters,
+        (true, true, Criterion::Window | Criterion::Prediction) => &parameters,
     };
     quantities(spec, names)
 }
@@ -146,7 +162,8 @@ pub struct Fit {
     pub criterion: Criterion,
     /// The log-likelihood of all series.
     pub log_likelihood: f64,
-    /// Twice the number of estimates less twice the log-likelihood; a diffuse state counts as an estimate.
+    /// Twice the number of estimates less twice the log-likelihood; a diffuse state counts as an estimate, and so does the first
+    /// state of a window.
     pub aic: f64,
     /// The same with the logarithm of [`measured`](Self::measured) in place of two.
     pub bic: f64,
@@ -158,6 +175,10 @@ pub struct Fit {
     pub measured: usize,
     /// States that were diffuse.
     pub diffuse: usize,
+    /// Windows in which something was measured, where those were fitted, and the most rows of one.
+    pub windows: Option<(usize, usize)>,
+    /// Components of their first states, which were found with the rest.
+    pub first_states: usize,
     /// The log-likelihood that each climb ended at; none where there was no way up from its start.
     pub climbs: Vec<Option<f64>>,
     /// Whether the best climb ended where nothing rises.
@@ -218,9 +239,7 @@ pub fn fit(
     data: &[Dataset],
     options: &Options,
 ) -> Result<Fit, FitError> {
-    let filter = spec.classical(filter)?;
-    let criterion = Criterion::of(filter.method());
-    let quantities = free(spec, criterion, &options.free).map_err(FitError::Free)?;
+    let Plan { filter, criterion, window, free: quantities } = plan(spec, filter, options)?;
     check_bounds(spec)?;
     if criterion == Criterion::Likelihood
         && !(spec.process_laws.is_empty() && spec.measurement_laws.is_empty())
@@ -233,12 +252,24 @@ pub fn fit(
             return Err(FitError::Empty { series });
         }
     }
+    let (mut windows, mut first_states, mut spreads) = (None, 0, 0);
     let objective: Box<dyn Landscape + '_> = match criterion {
         Criterion::Likelihood => Box::new(Objective::new(spec, &filter, quantities, data)?),
-        Criterion::Prediction => Box::new(Prediction::new(spec, &filter, quantities, data)?),
+        Criterion::Window => {
+            let made = Windows::new(spec, &filter, window, quantities, data)?;
+            windows = Some((made.count(), made.longest()));
+            first_states = made.first_states();
+            Box::new(made)
+        }
+        Criterion::Prediction => {
+            let made = Prediction::new(spec, &filter, quantities, data)?;
+            spreads = made.spreads();
+            Box::new(made)
+        }
     };
-    // The filter itself sees the rows once: what it refuses, irregular times among it, is refused here in its words.
-    for (series, data) in data.iter().enumerate() {
+    // The filter itself sees the rows once: what it refuses, irregular times among it, is refused here in its words. Windows
+    // have looked for themselves, and need no filter.
+    for (series, data) in data.iter().enumerate().filter(|_| criterion != Criterion::Window) {
         let unbounded = ModelSpec { bounds: None, ..spec.clone() };
         let seen = data.run(&unbounded, &filter, data.len(), |_, _| {})?;
         seen.map_err(|error| FitError::Filter { series, error })?;
@@ -283,10 +314,12 @@ pub fn fit(
     let is_measured = |data: &Dataset, row: usize| data.output(row).iter().any(|v| !v.is_nan());
     let measured =
         data.iter().map(|d| (0..d.len()).filter(|&row| is_measured(d, row)).count()).sum::<usize>();
-    let diffuse = spec.diffuse.iter().filter(|d| **d).count();
-    // By prediction errors, their size is estimated too.
-    let spreads = if criterion == Criterion::Prediction { spec.observations.len() } else { 0 };
-    let count = (estimates.len() + diffuse * data.len() + spreads) as f64;
+    // Every first state of a window is unknown, and counted as such.
+    let diffuse = match criterion {
+        Criterion::Window => 0,
+        _ => spec.diffuse.iter().filter(|d| **d).count(),
+    };
+    let count = (estimates.len() + diffuse * data.len() + spreads + first_states) as f64;
     let deviance = -2.0 * summit.value;
     let mut out = Fit {
         correlations: known.correlations.row_iter().map(|r| r.iter().copied().collect()).collect(),
@@ -299,6 +332,8 @@ pub fn fit(
         rows: data.iter().map(Dataset::len).sum(),
         measured,
         diffuse,
+        windows,
+        first_states,
         climbs: ends,
         converged: summit.converged,
         warnings: Vec::new(),

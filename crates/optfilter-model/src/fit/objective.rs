@@ -201,7 +201,7 @@ impl super::Landscape for Objective<'_> {
 }
 
 /// Gives component `i` of a covariance another variance and leaves its correlations as they are.
-fn vary<S: Scalar>(cov: &mut DMatrix<S>, i: usize, variance: S) {
+pub(super) fn vary<S: Scalar>(cov: &mut DMatrix<S>, i: usize, variance: S) {
     let before = cov[(i, i)];
     for j in (0..cov.nrows()).filter(|&j| j != i) {
         if cov[(i, j)] != S::ZERO {

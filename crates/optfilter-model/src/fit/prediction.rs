@@ -1,20 +1,24 @@
-//! Parameters by how well an implicit filter predicts: its innovations, one step ahead.
+//! Parameters by how well an implicit filter predicts, one step ahead.
 //!
 //! ```text
-//! value = -1/2 sum_j n_j (ln (2 pi s_j) + 1),   s_j = the mean square of the n_j innovations of output j
+//! value = sum_j ln p(y_j | h(x_j)),   x_j the filter's prediction of row j
+//!         of Gaussian outputs  -1/2 n (ln (2 pi s) + 1),   s = the mean square of the n innovations of the output
 //! ```
 //!
-//! That is the likelihood of the innovations, taken as Gaussian with the variance that suits them best, so that outputs on different
-//! scales are weighed by themselves and no noise need be known. Gradients are central differences: a descent inside of a filter is
-//! not differentiated here. Noise cannot be read from the size of errors alone and is refused.
+//! The filter runs as it is, with its optimizer, its steps and its window. Counts, binary measurements and robust losses have their own
+//! density at what is predicted. Gaussian innovations are wider than R by what the prediction does not know; an implicit filter does
+//! not say how much, so they have the variance that suits them best, outputs on different scales are weighed by themselves, and no
+//! noise need be known. Gradients are central differences: a descent inside of a filter is not differentiated here. Noise cannot
+//! be read from the size of errors alone and is refused.
 
 use super::objective::check_starts;
 use super::quantity::Quantity;
 use super::{Landscape, placed};
-use crate::file::ModelSpec;
+use crate::file::{LikelihoodKind, ModelSpec};
 use crate::run::Dataset;
 use optfilter::filter::FilterError;
-use optfilter_run::{FilterSpec, SpecError};
+use optfilter::model::likelihood::{Component, Independent, Likelihood, Observed};
+use optfilter_run::{FilterSpec, LikelihoodSpec, SpecError};
 
 /// Half the distance of a difference, on the lines of the search.
 const STEP: f64 = 1e-5;
@@ -25,6 +29,8 @@ pub struct Prediction<'a> {
     filter: FilterSpec,
     quantities: Vec<Quantity>,
     data: &'a [Dataset],
+    /// Densities of the outputs that have their own; the others are Gaussian.
+    densities: Vec<Option<Independent>>,
 }
 
 impl<'a> Prediction<'a> {
@@ -51,21 +57,52 @@ impl<'a> Prediction<'a> {
             return Err(SpecError::of("method", message));
         }
         check_starts(&quantities)?;
+        let densities = densities(spec, filter)?;
+        if densities.iter().any(Option::is_some) && !spec.measurement_laws.is_empty() {
+            let message = "measurement noise that is an expression cannot be fitted around yet where measurements are not Gaussian";
+            return Err(SpecError::new(message));
+        }
         // Error bars would take as long as everything else, and are not read.
         let filter = FilterSpec { error_bars: Some(false), ..filter.clone() };
         let spec = ModelSpec { bounds: None, ..spec.clone() };
-        Ok(Self { spec, filter, quantities, data })
+        Ok(Self { spec, filter, quantities, data, densities })
+    }
+
+    /// Variances that are estimated beside what is free.
+    pub fn spreads(&self) -> usize {
+        self.densities.iter().filter(|density| density.is_none()).count()
+    }
+
+    /// The value and its gradient by the values on the search's lines, by differences. The error is of the first series, from 0,
+    /// that the filter does not come through.
+    pub fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
+        let moved = |i: usize, by: f64| {
+            let mut z = z.to_vec();
+            z[i] += by;
+            self.value(&z)
+        };
+        let mut gradient = Vec::with_capacity(z.len());
+        for i in 0..z.len() {
+            gradient.push((moved(i, STEP)? - moved(i, -STEP)?) / (2.0 * STEP));
+        }
+        Ok((self.value(z)?, gradient))
     }
 
     fn value(&self, z: &[f64]) -> Result<f64, (usize, FilterError)> {
         let values = self.quantities.iter().zip(z).map(|(q, &z)| (q.target, q.value(z)));
         let spec = placed(&self.spec, values);
         let mut errors = vec![(0.0, 0usize); spec.observations.len()];
+        let mut sum = 0.0;
         for (series, data) in self.data.iter().enumerate() {
-            let seen = data.run(&spec, &self.filter, data.len(), |_, estimate| {
-                for (error, v) in errors.iter_mut().zip(&estimate.innovation) {
-                    if !v.is_nan() {
-                        *error = (error.0 + v * v, error.1 + 1);
+            let seen = data.run(&spec, &self.filter, data.len(), |row, estimate| {
+                for (i, v) in estimate.innovation.iter().enumerate().filter(|(_, v)| !v.is_nan()) {
+                    match &self.densities[i] {
+                        None => errors[i] = (errors[i].0 + v * v, errors[i].1 + 1),
+                        Some(density) => {
+                            let y = data.output(row)[i];
+                            let loss = density.loss(&[y], &[y - v], Observed::All);
+                            sum -= loss + density.log_normalizer(&[y], Observed::All);
+                        }
                     }
                 }
             });
@@ -78,25 +115,29 @@ impl<'a> Prediction<'a> {
             let n = count as f64;
             if count == 0 { 0.0 } else { -0.5 * n * ((std::f64::consts::TAU * sum / n).ln() + 1.0) }
         };
-        Ok(errors.iter().map(of).sum())
+        Ok(sum + errors.iter().map(of).sum::<f64>())
     }
+}
+
+/// The densities of outputs that are not Gaussian, their scales times the filter's factor.
+fn densities(spec: &ModelSpec, filter: &FilterSpec) -> Result<Vec<Option<Independent>>, SpecError> {
+    let Some(LikelihoodSpec::Components(parts)) = spec.likelihood()? else {
+        return Ok(vec![None; spec.observations.len()]);
+    };
+    let stretch = filter.measurement_scale().sqrt();
+    let of = |(part, kind): (&Component, &LikelihoodKind)| match kind {
+        LikelihoodKind::Gaussian => Ok(None),
+        _ => part.stretched(stretch).map(|part| Some(Independent::new(vec![part]))),
+    };
+    let made: Result<_, _> = parts.iter().zip(&spec.likelihoods).map(of).collect();
+    made.map_err(SpecError::new)
 }
 
 impl Landscape for Prediction<'_> {
     fn quantities(&self) -> &[Quantity] {
         &self.quantities
     }
-
     fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
-        let moved = |i: usize, by: f64| {
-            let mut z = z.to_vec();
-            z[i] += by;
-            self.value(&z)
-        };
-        let mut gradient = Vec::with_capacity(z.len());
-        for i in 0..z.len() {
-            gradient.push((moved(i, STEP)? - moved(i, -STEP)?) / (2.0 * STEP));
-        }
-        Ok((self.value(z)?, gradient))
+        self.gradient(z)
     }
 }

@@ -32,6 +32,11 @@ pub(super) fn warnings(fit: &Fit, flat: &[usize], spec: &ModelSpec) -> Vec<Strin
             fit.climbs.len()
         ));
     }
+    let noisy = |i: usize| spec.process_noise.as_ref().is_some_and(|q| q.cov.variance(i) > 0.0);
+    if fit.criterion == Criterion::Window && (0..spec.states.len()).any(noisy) {
+        let message = "the path through a window has no process noise; where the model needs it, standard errors are too small";
+        out.push(message.into());
+    }
     if spec.bounds.is_some() {
         out.push("[bounds] of the states are not part of the likelihood".into());
     }
@@ -84,11 +89,17 @@ impl Fit {
             1 => ", one state diffuse at the start".into(),
             n => format!(", {n} states diffuse at the start"),
         };
+        let windows = match self.windows {
+            None => String::new(),
+            Some((1, _)) => ", one window".into(),
+            Some((n, rows)) => format!(", {n} windows of up to {rows} rows"),
+        };
         let mut out = format!(
-            "{title}: {} {}\n{} rows{many}{gaps}{diffuse}\n\n",
+            "{title}: {} {}\n{} rows{many}{gaps}{diffuse}{windows}\n\n",
             match self.criterion {
                 Criterion::Likelihood => "maximum likelihood by",
-                Criterion::Prediction => "least one-step prediction errors of",
+                Criterion::Window => "maximum likelihood of windows of",
+                Criterion::Prediction => "best one-step predictions of",
             },
             self.method.name(),
             self.rows

@@ -111,6 +111,11 @@ impl ModelSpec {
         Ok(filter.classical(&self.problem()?))
     }
 
+    /// These settings of an implicit filter that believes measurements, at a rate that suits the model.
+    pub fn believing(&self, filter: &FilterSpec) -> Result<FilterSpec, SpecError> {
+        Ok(filter.believing(&self.problem()?))
+    }
+
     /// These settings for smoothing so many rows ([`FilterSpec::smoothing`], whose machine code is thus made once, here).
     pub fn smoothing(&self, filter: &FilterSpec, rows: usize) -> Result<FilterSpec, SpecError> {
         filter.smoothing(&self.problem()?, rows)

@@ -53,10 +53,18 @@
 //! assert!((slope - difference).abs() < 1e-9);
 //! ```
 //!
+//! What no Gaussian filter has a likelihood of, counts say, has that of a path which follows from its first state: [`along`],
+//! [`best_start`].
+//!
 //! Reference: Durbin and Koopman 2012, chapters 5 and 7.
 
+mod density;
 mod diffuse;
 mod points;
+mod window;
+
+pub use density::Density;
+pub use window::{Begin, along, best_start, end_of_path};
 
 use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
 use super::unscented::{SigmaPoints, Weights};

@@ -156,6 +156,16 @@ impl Component {
         })
     }
 
+    /// The same with another deviation or scale; counts and binary data have none of their own.
+    pub fn with_scale(&self, scale: f64) -> Result<Self, LikelihoodError> {
+        Ok(match *self {
+            Self::Normal(_) => Self::normal(scale)?,
+            Self::StudentT(l) => Self::StudentT(StudentT::new(l.dof, scale)?),
+            Self::Huber(l) => Self::Huber(Huber::new(l.delta, scale)?),
+            counted => counted,
+        })
+    }
+
     /// The variance of a measurement, where it does not depend on what is expected: infinite under Student's t of
     /// two degrees of freedom or less, `None` for counts and binary measurements.
     pub fn variance(&self) -> Option<f64> {
