@@ -98,8 +98,9 @@ pub struct Stencil {
     pulled: Vec<usize>,
 }
 
-/// A block of numbers takes about this many bytes: few enough to stay near the processor.
-const BLOCK_BYTES: usize = 2048;
+/// The registers of a program take about this many bytes together: few enough to stay near the processor, so many that reading an
+/// instruction costs little beside doing it.
+const REGISTER_BYTES: usize = 16 * 1024;
 
 impl Stencil {
     /// The equation `id` of a graph whose states are `loads`.
@@ -210,11 +211,13 @@ impl Stencil {
         mut store: impl FnMut(&Block<'_>, usize, &[S]),
     ) {
         let [rows, columns] = self.size;
-        let width = (BLOCK_BYTES / size_of::<S>()).max(8).min(columns.max(1));
+        let registers = program.full.registers + 1;
+        let width = (REGISTER_BYTES / size_of::<S>() / registers) & !7;
+        let width = width.max(8).min(columns.max(1));
         let mut starts = vec![None; self.loads.len()];
         // Numbers that do not stand side by side, and where those of each load begin.
         let (mut gathered, mut offsets) = (Vec::new(), vec![0; self.loads.len()]);
-        let mut storage = vec![S::ZERO; (program.full.registers + 1) * width];
+        let mut storage = vec![S::ZERO; registers * width];
         let mut registers: Vec<&mut [S]> = storage.chunks_exact_mut(width).collect();
         for outer in 0..rows {
             let inside = self.inside(outer);
