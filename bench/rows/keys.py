@@ -79,7 +79,7 @@ def digest(path: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=20_000)
+    parser.add_argument("--keys", type=int, default=20_000, help="series")
     parser.add_argument("--rows", type=int, default=100, help="rows of each series")
     parser.add_argument("--optfilter", default=os.path.join(ROOT, "target", "release", "optfilter"))
     args = parser.parse_args()

@@ -274,7 +274,7 @@ fn longest_name(name: &str, axes: &[usize]) -> usize {
     name.len() + 2 + axes.iter().map(digits).sum::<usize>()
 }
 
-/// Appends a number; the general way takes three times as long, which millions of names feel.
+/// Appends a number, without the machinery of formats: names come by the million.
 fn push_digits(number: usize, text: &mut String) {
     if number >= 10 {
         push_digits(number / 10, text);

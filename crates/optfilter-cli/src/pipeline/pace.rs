@@ -1,7 +1,7 @@
 //! When to save: every so many rows where a run was told so, else so seldom that it never takes more than a tenth of its time.
 //!
 //! A checkpoint holds every series, so that what it takes grows with their number and not with the rows since the last one: of
-//! a million series it is a second or two, and every 100,000 rows would be a run that does little else.
+//! a million series it is seconds, and every 100,000 rows would be a run that does little else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
