@@ -97,7 +97,7 @@ pub struct Feed {
 
 /// How tables are read: one after the other, or side by side.
 enum Reader {
-    One(TableReader),
+    One(Box<TableReader>),
     Joined(Join),
 }
 
@@ -131,7 +131,9 @@ impl Feed {
                 let columns = (&wanted[..], &held[..]);
                 Reader::Joined(Join::open(tables, format, columns, &spec.time_style, late)?)
             }
-            false => Reader::One(files::reader(first, format, &wanted, &spec.time_style)?),
+            false => {
+                Reader::One(Box::new(files::reader(first, format, &wanted, &spec.time_style)?))
+            }
         };
         let labels = named.then(|| labels(tables));
         let style = spec.time_style.clone();
@@ -142,7 +144,7 @@ impl Feed {
     #[cfg(test)]
     pub fn of(reader: TableReader, path: &Path) -> Self {
         let tables = vec![path.to_owned()];
-        let (style, reader) = (TimeStyle::default(), Reader::One(reader));
+        let (style, reader) = (TimeStyle::default(), Reader::One(Box::new(reader)));
         Self { tables, labels: None, format: None, wanted: Vec::new(), style, reader, at: 0 }
     }
 
@@ -172,7 +174,8 @@ impl Feed {
             return Ok(true);
         }
         let Some(next) = self.tables.get(self.at + 1) else { return Ok(false) };
-        self.reader = Reader::One(files::reader(next, self.format, &self.wanted, &self.style)?);
+        self.reader =
+            Reader::One(Box::new(files::reader(next, self.format, &self.wanted, &self.style)?));
         self.at += 1;
         Ok(true)
     }
