@@ -145,7 +145,8 @@ def along_rows(made: Any, groups: Groups, run: Callable[..., Any]) -> Any:
     for which, rows in groups.same_length(together):
         single = len(which) == 1
         take = rows[0] if single else rows
-        ts = None if groups.ts is None else times("ts", groups.ts[take], *style(model))[0]
+        # Numbers stay as they are: whoever runs counts them by the model's epoch.
+        ts = None if groups.ts is None else times("ts", groups.ts[take], *style(model)[:2])[0]
         us = None if groups.us is None else groups.us[take]
         with _Named(groups, which):
             frame = run(groups.ys[take], ts, us)._columns()

@@ -159,7 +159,7 @@ def _on_spark(frame: Any, per_key: _PerKey) -> Any:
         result = _spark_schema(frame, per_key, empty)
         stream.names = result.names
         return frame.groupBy(per_key.by).applyInPandasWithState(
-            stream.function(), result, "session binary, inputs array<double>", "append", "NoTimeout"
+            stream.function(), result, "session binary, inputs binary", "append", "NoTimeout"
         )
     rows = frame.limit(1).toPandas()
     if not len(rows):
@@ -236,9 +236,10 @@ class _PerKeyOfStream:
         def filter_rows(_: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
             # Spark may hand over the rows of a key in several parts.
             rows = importlib.import_module("pandas").concat(list(frames), ignore_index=True)
-            saved, last = state.get if state.exists else (None, None)
-            done, saved, last = self(rows, None if saved is None else bytes(saved), last)
-            state.update((saved, last.tolist()))
+            # Both as bytes: Spark does not give back an array of numbers that it was given to keep.
+            saved, last = map(bytes, state.get) if state.exists else (None, None)
+            done, saved, inputs = self(rows, saved, None if last is None else np.frombuffer(last))
+            state.update((saved, inputs.tobytes()))
             yield done
 
         return filter_rows

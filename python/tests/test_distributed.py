@@ -174,6 +174,11 @@ class Stream:
         return self.spark.read.parquet(f"{self.folder}/results").toPandas()
 
 
+def parts_of(rows, count):
+    """Consecutive rows, in about equal parts."""
+    return [rows.iloc[at] for at in np.array_split(np.arange(len(rows)), count)]
+
+
 STREAM = "when timestamp, gps double, who string, other long"
 
 
@@ -183,7 +188,7 @@ def test_spark_streams_keep_a_filter_for_each_key(model, frame, spark, tmp_path,
     expected = sorted_rows(model.filter(frame.sort_values("when"), by="who", **settings))
     stream = Stream(spark, tmp_path, STREAM)
     # Each batch has later rows of some of the keys, in no order; the keys begin and end in other batches.
-    parts = np.array_split(frame.sort_values("when"), 5)
+    parts = parts_of(frame.sort_values("when"), 5)
     for part in parts[:3]:
         stream.arrive(part.sample(frac=1.0, random_state=1))
     assert stream.run(model, **settings)[:3] == [len(part) for part in parts[:3]]
@@ -242,7 +247,7 @@ std = 1
     rows.loc[[0, 1, 2, 13], "push"] = [1.0, -1.0, 0.5, 2.0]
     expected = held.filter(rows, by="who").sort_values(["who", "t"]).reset_index(drop=True)
     stream = Stream(spark, tmp_path, "n long, gps double, push double, who string")
-    for part in np.array_split(rows, 4):
+    for part in parts_of(rows, 4):
         stream.arrive(part.iloc[::-1])
         stream.run(held, order="n")
     found = stream.results().sort_values(["who", "t"]).reset_index(drop=True)
@@ -264,7 +269,7 @@ def test_rows_in_parts_are_rows_at_once(model, frame):
     expected = model.filter(rows, by="who", **SETTINGS)
     stream.names = list(expected.columns)
     parts, saved, last = [], None, None
-    for part in np.array_split(rows, 3):
+    for part in parts_of(rows, 3):
         done, saved, last = stream(part, saved, last)
         parts.append(done)
     same(pandas.concat(parts), sorted_rows(expected))
