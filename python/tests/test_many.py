@@ -103,6 +103,39 @@ def test_series_of_one_length_run_together(method):
         assert np.array_equal(mine["log_likelihood"], alone.log_likelihoods)
 
 
+@pytest.mark.parametrize("method", ["ekf", "iekf", "ukf"])
+@pytest.mark.parametrize("system", ["pendulum", "lorenz63", "growth"])
+def test_nonlinear_series_side_by_side_are_those_alone(system, method):
+    model = optfilter.Model.from_toml(f'system = "{system}"')
+    ys = optfilter.simulate(model, 30, batch=11, seed=4).observations
+    ys[2, 5:9] = np.nan  # gaps of one, of all, and of a component
+    ys[:, 20] = np.nan
+    ys[7, 12, -1] = np.nan
+    ys[10] = ys[10] * 1e3  # one that goes astray
+    together = model.filter(ys, method=method)
+    for b in range(11):
+        alone = model.filter(ys[b], method=method)
+        for name in ("means", "covariances", "innovations", "innovation_covariances", "log_likelihoods", "nis"):
+            assert np.array_equal(getattr(together, name)[b], getattr(alone, name), equal_nan=True), (name, b)
+
+
+@pytest.mark.parametrize("optimizer", ["gd", "adam", "cg"])
+@pytest.mark.parametrize("carry", [False, True])
+def test_windows_of_many_series_are_those_alone(optimizer, carry):
+    model = optfilter.Model.from_toml('system = "pendulum"')
+    ys = optfilter.simulate(model, 30, batch=9, seed=4).observations
+    ys[:, 5:8] = np.nan
+    rate = {} if optimizer == "cg" else {"lr": 0.02}
+    if optimizer == "cg" and carry:
+        pytest.skip("conjugate gradients remember nothing")
+    settings = dict(optimizer=optimizer, steps=3, window=4, carry=carry, error_bars=False, **rate)
+    together = model.filter(ys, method="imap", **settings)
+    for b in range(9):
+        alone = model.filter(ys[b], method="imap", **settings)
+        for name in ("means", "innovations", "lagged"):
+            assert np.array_equal(getattr(together, name)[b], getattr(alone, name), equal_nan=True), (name, b)
+
+
 def test_one_model_is_fitted_to_all_or_one_to_each():
     model = optfilter.Model.from_toml('system = "local-level"')
     data = optfilter.simulate(model, 120, batch=3, seed=2).observations[..., 0]

@@ -210,9 +210,8 @@ pub(crate) fn build(
         }
         _ => check_memory(&[6, n.max(m), n.max(m)])?,
     }
-    let angles = (0..n).any(|i| problem.model.is_state_angle(i));
-    // Lanes of Python code would be no faster; lanes leave angles as they are.
-    let lanes = !angles && !is_python(problem);
+    // Lanes of Python code would be no faster.
+    let lanes = !is_python(problem);
     let built = match &problem.model {
         AnyModel::Text(text) => {
             build_text(spec, &problem.with_model((**text).clone()), rule, lanes)

@@ -13,6 +13,7 @@ use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
 use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
 use crate::together::{self, RunTogether};
+use crate::window_lanes::Windows;
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -60,7 +61,7 @@ pub fn build_with<T: RunModel>(
     let choice = Choice::new(&named, problem, rule)?;
     if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
-        return choice.windowed(Flexible(problem.model.clone()));
+        return choice.windowed(Flexible(problem.model.clone()), with_lanes);
     }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
@@ -244,13 +245,22 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let filter = Iterated::new(model, noise, self.spec.steps())
                     .map_err(wrong)?
                     .stopping_at(stop.clone());
-                Ok(Arc::new(Shared(Arc::new(self.engine(self.gated(filter)?, (), stop)?))))
+                let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
+                if with_lanes {
+                    engine.together = self.together(&stop)?;
+                }
+                Ok(Arc::new(Shared(Arc::new(engine))))
             }
             Method::Ukf => {
                 let noise = self.noise(n, m, r)?;
                 let points = self.spec.sigma_points(n.value());
                 let filter = Unscented::new(model, noise, points).map_err(wrong)?;
-                self.runner(self.gated(filter)?, ())
+                let stop = Arc::new(AtomicBool::new(false));
+                let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
+                if with_lanes {
+                    engine.together = self.together(&stop)?;
+                }
+                Ok(Arc::new(Shared(Arc::new(engine))))
             }
             Method::Pf => {
                 // R only says how widely innovations spread; counts need not state it.
@@ -318,9 +328,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if self.method != Method::Imap {
             let filter = Extended::new(model, self.noise(n, m, r)?);
             let stop = Arc::new(AtomicBool::new(false));
-            let mut engine = self.engine(self.gated(filter)?, (), stop)?;
+            let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
             if with_lanes {
-                engine.together = self.together()?;
+                engine.together = self.together(&stop)?;
             }
             return Ok(Arc::new(Shared(Arc::new(engine))));
         }
@@ -347,29 +357,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
             return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
         }
         let mut engine = self.engine(filter, (), stop.clone())?;
-        if with_lanes && self.rule.is_none() {
+        // Lanes leave angles as they are.
+        let turns = (0..n.value()).any(|i| self.problem.model.is_state_angle(i));
+        if with_lanes && !turns && self.rule.is_none() {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
     }
 
-    /// Many series at once, of a model whose covariances do not depend on what is measured.
-    fn together(&self) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
-        let problem = self.problem;
-        let gates = self.spec.gate.is_some() && self.spec.gating != Some(Beyond::Flag);
-        if gates || problem.bounds.is_some() || !problem.model.is_linear() || !problem.is_gaussian()
-        {
-            return Ok(None);
-        }
-        let model = Flexible(problem.model.clone());
+    /// Many series at once.
+    fn together(&self, stop: &Arc<AtomicBool>) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+        let model = Flexible(self.problem.model.clone());
         let (n, m) = (model.state_dim(), model.output_dim());
-        let noise = self.noise(n, m, problem.measurement.as_ref())?;
-        Ok(Some(Box::new(together::Linear {
-            filter: Extended::new(model.clone(), noise),
-            model,
-            even: problem.refuses_irregular(self.spec),
-            gauge: Gauge::new(m.value(), self.spec.gate, None),
-        })))
+        let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
+        together::together(self.spec, self.problem, (model, noise), stop)
     }
 
     /// The filter inside the problem's bounds.
@@ -391,17 +392,25 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// Implicit MAP over a window.
-    fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+    fn windowed(&self, model: Flexible<T>, with_lanes: bool) -> Result<Arc<dyn Runner>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
             let stop = Arc::new(AtomicBool::new(false));
             let rule = ConjugateGradients::default()
                 .stopping_at(stop.clone())
                 .with_probes(self.spec.probes());
-            return self.window_of(model, rule, stop);
+            return self.window_of(model, rule, stop, None);
         }
         let rule = self.rule(model.state_dim())?;
         let stop = rule.stop.clone();
-        self.window_of(model, rule, stop)
+        let abreast = with_lanes && self.rule.is_none() && !self.error_bars && !self.spec.is_weak();
+        let together = match abreast {
+            true => {
+                let windows = Windows::new(self.spec, self.problem, self.squared, &stop)?;
+                Some(Box::new(windows) as Box<dyn RunTogether>)
+            }
+            false => None,
+        };
+        self.window_of(model, rule, stop, together)
     }
 
     fn window_of<R>(
@@ -409,6 +418,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         model: Flexible<T>,
         rule: R,
         stop: Arc<AtomicBool>,
+        together: Option<Box<dyn RunTogether>>,
     ) -> Result<Arc<dyn Runner>, SpecError>
     where
         R: Responsive + Send + Sync + 'static,
@@ -432,7 +442,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter = filter.weak(self.process_factors(n.value())?, initial).map_err(wrong)?;
         }
         if !self.error_bars {
-            return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
+            let engine = Engine { together, ..self.engine(filter, (), stop)? };
+            return Ok(Arc::new(Shared(Arc::new(engine))));
         }
         let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
         let mut filter = WindowBars::new(filter, noise).map_err(wrong)?;

@@ -1,18 +1,30 @@
-//! Many series of a linear model together: their covariances once, their means as lanes of a vector.
+//! Many series of a Gaussian filter together, as lanes of vectors: of a linear model the means beside one another and the
+//! covariances once for all, of any other both.
 
+use crate::error::SpecError;
 use crate::flags::Gauge;
+use crate::method::Method;
 use crate::model::{Flexible, RunModel};
+use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::runner::{Results, Start};
+use crate::spec::{Beyond, FilterSpec};
 use nalgebra::{DVector, Dim, Dyn};
 use optfilter::Series;
-use optfilter::filter::{CommonGain, Extended, GaussianBelief, LaneRow, Together};
+use optfilter::filter::{
+    CommonGain, Extended, Filter, GaussianBelief, Iterated, LaneRow, SideBySide, Together,
+    Unscented, side_by_side,
+};
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
 use optfilter::simd::{Kernel, dispatch};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-/// Lanes of one run.
+/// Lanes of means that share their covariances, and of beliefs that do not.
 const WIDTH: usize = 32;
+const BELIEFS: usize = 8;
 
 /// Fewer series than these are as fast one by one.
 const FEW: usize = 4;
@@ -29,13 +41,146 @@ pub(crate) trait RunTogether: Send + Sync {
     ) -> Vec<bool>;
 }
 
-/// The extended filter of a linear model, which is the Kalman filter.
-pub(crate) struct Linear<T: RunModel> {
-    pub(crate) filter: Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>,
+/// What runs many series of a Gaussian filter at once; nothing for what each must do for itself: gates, bounds, other likelihoods.
+pub(crate) fn together<T: RunModel>(
+    spec: &FilterSpec,
+    problem: &Problem<T>,
+    (model, noise): (Flexible<T>, GaussianNoise<Dyn, Dyn>),
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+    let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
+    if gates || problem.bounds.is_some() || !problem.is_gaussian() {
+        return Ok(None);
+    }
+    let (n, m) = (model.state_dim().value(), model.output_dim().value());
+    let page = Page {
+        model: model.clone(),
+        even: problem.refuses_irregular(spec),
+        gauge: Gauge::new(m, spec.gate, None),
+    };
+    Ok(Some(match spec.method() {
+        Method::Iekf => {
+            let filter = Iterated::new(model, noise, spec.steps())?.stopping_at(stop.clone());
+            Box::new(Beside { filter, page })
+        }
+        Method::Ukf => {
+            let filter = Unscented::new(model, noise, spec.sigma_points(n))?;
+            Box::new(Beside { filter, page })
+        }
+        _ if problem.model.is_linear() => {
+            Box::new(Linear { filter: Extended::new(model, noise), page })
+        }
+        _ => Box::new(Beside { filter: Extended::new(model, noise), page }),
+    }))
+}
+
+/// What rows are judged and written by.
+pub(crate) struct Page<T: RunModel> {
     pub(crate) model: Flexible<T>,
     /// Whether irregular times are an error.
     pub(crate) even: bool,
     pub(crate) gauge: Gauge,
+}
+
+impl<T: RunModel> Page<T> {
+    /// Whether the clock is one that the filter takes.
+    pub(crate) fn is_even(&self, clock: &Series<'_>) -> bool {
+        let mut rhythm = Rhythm::default();
+        !self.even || (1..clock.len()).all(|k| rhythm.check(&clock.step(k)).is_ok())
+    }
+}
+
+/// Groups of neighbours that are alike, enough of them to be worth it; each with the range of its members.
+pub(crate) fn groups(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let mut first = 0;
+    while first < count {
+        let end = (first + 1..count).find(|b| !alike(first, *b)).unwrap_or(count);
+        if end - first >= FEW {
+            out.push(first..end);
+        }
+        first = end;
+    }
+    out
+}
+
+/// A filter whose series have covariances of their own.
+struct Beside<F, T: RunModel> {
+    filter: F,
+    page: Page<T>,
+}
+
+impl<F, T: RunModel> RunTogether for Beside<F, T>
+where
+    F: SideBySide + Filter<State = Dyn, Output = Dyn> + Send + Sync,
+{
+    fn run(
+        &self,
+        starts: &[Start],
+        series: &[Series<'_>],
+        rows: &mut [Results<'_>],
+        stop: &dyn Fn() -> bool,
+    ) -> Vec<bool> {
+        let n = self.page.model.state_dim().value();
+        let begin = |start: &Start| {
+            let mean = DVector::from_column_slice(&start.mean);
+            let sized = start.mean.len() == n;
+            sized.then(|| GaussianBelief::new(mean, start.cov.dense(Dyn(n))).ok()).flatten()
+        };
+        let mut done = vec![false; series.len()];
+        for group in groups(series.len(), |a, b| series[a].same_clock(&series[b])) {
+            if !self.page.is_even(&series[group.start]) {
+                continue;
+            }
+            for first in group.clone().step_by(BELIEFS) {
+                if stop() {
+                    return done;
+                }
+                let these = first..group.end.min(first + BELIEFS);
+                let starts: Option<Vec<_>> = starts[these.clone()].iter().map(begin).collect();
+                let Some(starts) = starts else { continue };
+                let scribe = Scribe::new(&self.page, &mut rows[these.clone()]);
+                let run = Abreast {
+                    filter: &self.filter,
+                    starts: &starts,
+                    series: &series[these.clone()],
+                    scribe,
+                };
+                if dispatch(run) == Together::Done {
+                    done[these].fill(true);
+                }
+            }
+        }
+        done
+    }
+}
+
+/// As many series as a vector has lanes, each with a covariance of its own.
+struct Abreast<'g, 'r, F, T: RunModel> {
+    filter: &'g F,
+    starts: &'g [GaussianBelief<Dyn>],
+    series: &'g [Series<'g>],
+    scribe: Scribe<'g, 'r, T, BELIEFS>,
+}
+
+impl<F, T: RunModel> Kernel for Abreast<'_, '_, F, T>
+where
+    F: SideBySide + Filter<State = Dyn, Output = Dyn>,
+{
+    type Output = Together;
+    #[inline(always)]
+    fn run(self) -> Together {
+        let Self { filter, starts, series, mut scribe } = self;
+        side_by_side::<F, BELIEFS>(filter, starts, series, &mut |k, step, row| {
+            scribe.write(k, step, row, series);
+        })
+    }
+}
+
+/// The extended filter of a linear model, which is the Kalman filter.
+struct Linear<T: RunModel> {
+    filter: Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>,
+    page: Page<T>,
 }
 
 impl<T: RunModel> RunTogether for Linear<T> {
@@ -47,29 +192,19 @@ impl<T: RunModel> RunTogether for Linear<T> {
         stop: &dyn Fn() -> bool,
     ) -> Vec<bool> {
         let mut done = vec![false; series.len()];
-        let mut first = 0;
-        while first < series.len() {
-            let clock = &series[first];
-            let alike =
-                |b: &usize| series[*b].same_clock(clock) && starts[*b].cov == starts[first].cov;
-            let end = (first..series.len()).take_while(alike).last().map_or(first, |b| b) + 1;
-            if end - first >= FEW && self.is_even(clock) {
-                let (starts, series) = (&starts[first..end], &series[first..end]);
-                self.alike(starts, series, &mut rows[first..end], &mut done[first..end], stop);
+        let alike =
+            |a: usize, b: usize| series[b].same_clock(&series[a]) && starts[b].cov == starts[a].cov;
+        for these in groups(series.len(), alike) {
+            if self.page.is_even(&series[these.start]) {
+                let (starts, series) = (&starts[these.clone()], &series[these.clone()]);
+                self.alike(starts, series, &mut rows[these.clone()], &mut done[these], stop);
             }
-            first = end;
         }
         done
     }
 }
 
 impl<T: RunModel> Linear<T> {
-    /// Whether the clock is one that the filter takes.
-    fn is_even(&self, clock: &Series<'_>) -> bool {
-        let mut rhythm = Rhythm::default();
-        !self.even || (1..clock.len()).all(|k| rhythm.check(&clock.step(k)).is_ok())
-    }
-
     /// Series of one clock, from one covariance.
     fn alike(
         &self,
@@ -79,7 +214,7 @@ impl<T: RunModel> Linear<T> {
         done: &mut [bool],
         stop: &dyn Fn() -> bool,
     ) {
-        let n = self.model.state_dim().value();
+        let n = self.page.model.state_dim().value();
         let cov = starts[0].cov.dense(Dyn(n));
         let begins = |start: &Start| {
             let mean = DVector::from_column_slice(&start.mean);
@@ -98,7 +233,7 @@ impl<T: RunModel> Linear<T> {
                 return;
             }
             let means: Vec<&[f64]> = starts.iter().map(|start| start.mean.as_slice()).collect();
-            let scribe = Scribe::new(&self.model, &self.gauge, rows);
+            let scribe = Scribe::new(&self.page, rows);
             match dispatch(Group { graph: &mut graph, means: &means, series, scribe }) {
                 Together::Done => done.fill(true),
                 Together::Apart => {}
@@ -113,7 +248,7 @@ struct Group<'g, 'a, 'r, T: RunModel> {
     graph: &'g mut CommonGain<'a, Flexible<T>, GaussianNoise<Dyn, Dyn>>,
     means: &'g [&'g [f64]],
     series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, T>,
+    scribe: Scribe<'g, 'r, T, WIDTH>,
 }
 
 impl<T: RunModel> Kernel for Group<'_, '_, '_, T> {
@@ -126,26 +261,27 @@ impl<T: RunModel> Kernel for Group<'_, '_, '_, T> {
 }
 
 /// Writes the rows of all lanes to where each belongs.
-struct Scribe<'a, 'r, T: RunModel> {
+struct Scribe<'a, 'r, T: RunModel, const W: usize> {
     model: &'a Flexible<T>,
     rows: &'a mut [Results<'r>],
     gauges: Vec<Gauge>,
     /// The length of a whole turn of each state that is an angle.
     turns: Vec<Option<f64>>,
-    mean: Vec<Lanes<WIDTH>>,
-    expected: Vec<Lanes<WIDTH>>,
+    mean: Vec<Lanes<W>>,
+    expected: Vec<Lanes<W>>,
 }
 
-impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
-    fn new(model: &'a Flexible<T>, gauge: &Gauge, rows: &'a mut [Results<'r>]) -> Self {
+impl<'a, 'r, T: RunModel, const W: usize> Scribe<'a, 'r, T, W> {
+    fn new(page: &'a Page<T>, rows: &'a mut [Results<'r>]) -> Self {
+        let Page { model, gauge, .. } = page;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let flagged = rows.iter().any(|rows| !rows.flags.is_empty());
         Self {
             model,
             gauges: vec![gauge.clone(); if flagged { rows.len() } else { 0 }],
             turns: (0..n).map(|i| model.is_state_angle(i).then(|| model.state_turn(i))).collect(),
-            mean: vec![Lanes([0.0; WIDTH]); n],
-            expected: vec![Lanes([0.0; WIDTH]); m],
+            mean: vec![Lanes([0.0; W]); n],
+            expected: vec![Lanes([0.0; W]); m],
             rows,
         }
     }
@@ -155,7 +291,7 @@ impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
         &mut self,
         k: usize,
         step: &Step,
-        row: &LaneRow<'_, Dyn, Dyn, WIDTH>,
+        row: &LaneRow<'_, Dyn, Dyn, W>,
         series: &[Series<'_>],
     ) {
         for ((out, &v), turn) in self.mean.iter_mut().zip(row.mean).zip(&self.turns) {
@@ -171,8 +307,12 @@ impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
         for (lane, rows) in self.rows.iter_mut().enumerate() {
             spread(rows.means, k, &self.mean, lane);
             spread(rows.innovations, k, row.innovation, lane);
-            copy(rows.covs, k, row.cov(lane));
-            copy(rows.innovation_covs, k, row.innovation_cov(lane));
+            if let Some(out) = rows.covs.get_mut(k * n * n..(k + 1) * n * n) {
+                row.write_cov(lane, out);
+            }
+            if let Some(out) = rows.innovation_covs.get_mut(k * m * m..(k + 1) * m * m) {
+                row.write_innovation_cov(lane, out);
+            }
             if let Some(out) = rows.log_likelihoods.get_mut(k) {
                 *out = row.log_likelihood.0[lane];
             }
@@ -191,20 +331,10 @@ impl<'a, 'r, T: RunModel> Scribe<'a, 'r, T> {
 
 /// One lane into row `k` of results that may not be asked for.
 #[inline(always)]
-fn spread(rows: &mut [f64], k: usize, values: &[Lanes<WIDTH>], lane: usize) {
+fn spread<const W: usize>(rows: &mut [f64], k: usize, values: &[Lanes<W>], lane: usize) {
     if let Some(row) = rows.get_mut(k * values.len()..(k + 1) * values.len()) {
         for (out, v) in row.iter_mut().zip(values) {
             *out = v.0[lane];
-        }
-    }
-}
-
-/// The same of numbers that are a lane's own.
-#[inline(always)]
-fn copy(rows: &mut [f64], k: usize, values: &[f64]) {
-    if let Some(row) = rows.get_mut(k * values.len()..(k + 1) * values.len()) {
-        for (out, v) in row.iter_mut().zip(values) {
-            *out = *v;
         }
     }
 }

@@ -27,7 +27,9 @@
 //! let mut together = vec![Vec::new(); 2];
 //! CommonGain::new(&filter, series[0], start.cov.clone()).run::<8>(&[&[0.0], &[0.0]], &series, &mut |_, _, row| {
 //!     for (lane, out) in together.iter_mut().enumerate() {
-//!         out.push((row.mean[0].0[lane], row.cov(lane)[0]));
+//!         let mut cov = [0.0];
+//!         row.write_cov(lane, &mut cov);
+//!         out.push((row.mean[0].0[lane], cov[0]));
 //!     }
 //! });
 //! for (series, together) in series.iter().zip(&together) {
@@ -104,7 +106,7 @@ where
 }
 
 /// What a row makes of it.
-struct Learnt<N: Dim, M: Dim>
+pub(super) struct Learnt<N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,
 {
@@ -141,24 +143,46 @@ where
     pub log_likelihood: Lanes<W>,
     /// NaN where nothing was measured.
     pub nis: Lanes<W>,
-    learnt: [&'a Learnt<N, M>; W],
+    pub(super) covs: LaneCovs<'a, N, M, W>,
+}
+
+/// Covariances of every lane.
+pub(super) enum LaneCovs<'a, N: Dim, M: Dim, const W: usize>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    /// Those of places that lanes may share.
+    Common([&'a Learnt<N, M>; W]),
+    /// Of the estimate and of the innovation, each lane's own.
+    Own(&'a OMatrix<Lanes<W>, N, N>, &'a OMatrix<Lanes<W>, M, M>),
 }
 
 impl<N: Dim, M: Dim, const W: usize> LaneRow<'_, N, M, W>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    /// The covariance of the estimate (n x n).
+    /// Writes the covariance of the estimate (n x n).
     #[inline(always)]
-    pub fn cov(&self, lane: usize) -> &[f64] {
-        self.learnt[lane].cov.as_slice()
+    pub fn write_cov(&self, lane: usize, out: &mut [f64]) {
+        match &self.covs {
+            LaneCovs::Common(learnt) => write(learnt[lane].cov.as_slice(), |v| *v, out),
+            LaneCovs::Own(cov, _) => write(cov.as_slice(), |v| v.0[lane], out),
+        }
     }
 
-    /// The covariance of the innovation (m x m); NaN where missing.
+    /// Writes the covariance of the innovation (m x m); NaN where missing.
     #[inline(always)]
-    pub fn innovation_cov(&self, lane: usize) -> &[f64] {
-        self.learnt[lane].innovation_cov.as_slice()
+    pub fn write_innovation_cov(&self, lane: usize, out: &mut [f64]) {
+        match &self.covs {
+            LaneCovs::Common(learnt) => write(learnt[lane].innovation_cov.as_slice(), |v| *v, out),
+            LaneCovs::Own(_, cov) => write(cov.as_slice(), |v| v.0[lane], out),
+        }
     }
+}
+
+#[inline(always)]
+fn write<T>(from: &[T], read: impl Fn(&T) -> f64, out: &mut [f64]) {
+    out.iter_mut().zip(from).for_each(|(out, v)| *out = read(v));
 }
 
 impl<'a, M: Model, Q: Noise<M::State, M::Output>> CommonGain<'a, M, Q>
@@ -301,7 +325,8 @@ where
                 }
             }
             let (mean, innovation) = (x.as_slice(), v.as_slice());
-            sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, learnt });
+            let covs = LaneCovs::Common(learnt);
+            sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, covs });
             if same {
                 at = [(learnt[0].next, 0); W];
             } else {
@@ -511,7 +536,7 @@ where
 
 /// Whether every lane of every number could still measure something.
 #[inline(always)]
-fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
+pub(super) fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
     x.iter().all(|v| Scalar::all_lt(v.abs(), Lanes([LARGEST; W])))
 }
 

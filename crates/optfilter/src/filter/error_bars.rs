@@ -53,7 +53,9 @@
 //! check with the normalised innovations it reports.
 
 use super::extended::propagate_linearized;
-use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
+use super::gaussian::{
+    GaussianBelief, check_process_cov, ln_turns, log_density, not_positive_definite,
+};
 use super::implicit_map::{ImplicitMap, Memory};
 use super::point::{MeasurementLoss, PointBelief, refine};
 use super::traits::{Filter, Update, is_sane};
@@ -311,7 +313,7 @@ where
             return Err(not_positive_definite("innovation covariance", step.index));
         };
         let nis = factor.quadratic_form(innovation);
-        let log_likelihood = log_density(nis, &factor, observed.count(y.len()));
+        let log_likelihood = log_density(nis, &factor, ln_turns(observed.count(y.len())));
         Ok((cov, Update::spread(innovation.clone(), s, log_likelihood, nis)))
     }
 }

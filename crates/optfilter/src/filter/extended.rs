@@ -30,12 +30,16 @@
 use super::gaussian::{
     GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
 };
+use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::stretch::{measurement_cov, process_cov};
-use crate::model::{Dynamics, Model, Noise, Step, linearize_observation, linearize_transition};
+use crate::model::{
+    Dynamics, Model, Noise, Step, linearize_observation, linearize_observation_lanes,
+    linearize_transition, linearize_transition_lanes,
+};
 use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
@@ -112,6 +116,56 @@ where
         let r = measurement_cov(&self.model, &self.noise, u, step);
         conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
     }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Extended<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    #[inline(always)]
+    fn propagate_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<LaneBelief<M::State, W>> {
+        let q = process_cov(&self.model, &self.noise, u, step);
+        check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index).ok()?;
+        Some(propagate_linearized_lanes(&self.model, &q, belief, u, step))
+    }
+
+    #[inline(always)]
+    fn correct_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        measured: &LaneMeasurement<M::Output, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<(LaneBelief<M::State, W>, LaneUpdate<M::Output, W>)> {
+        let n = self.model.state_dim();
+        let at = belief.mean.as_slice();
+        let (predicted, mut h) = linearize_observation_lanes(&self.model, n, at, u, step);
+        measured.mask_rows(&mut h);
+        let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
+        let residual = measured.residual(&self.model, &predicted);
+        belief.conditioned(GaussianMeasurement { residual, h, r }, measured.turns())
+    }
+}
+
+/// [`propagate_linearized`] of every lane.
+#[inline(always)]
+pub(super) fn propagate_linearized_lanes<D: Dynamics, const W: usize>(
+    dynamics: &D,
+    process_cov: &OMatrix<f64, D::State, D::State>,
+    belief: &LaneBelief<D::State, W>,
+    u: &[f64],
+    step: &Step,
+) -> LaneBelief<D::State, W>
+where
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+{
+    let (mean, f) = linearize_transition_lanes(dynamics, belief.mean.as_slice(), u, step);
+    LaneBelief { mean, cov: propagated(&belief.cov, &f, lifted(process_cov)) }
 }
 
 /// What was linearised for the prediction, kept for a smoother.

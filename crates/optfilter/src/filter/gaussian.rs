@@ -226,8 +226,8 @@ pub(crate) fn condition<S: Scalar, N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let GaussianMeasurement { residual, h, r } = measurement;
     if observed != Observed::All {
+        let GaussianMeasurement { h, r, .. } = &mut *measurement;
         *r = masked_cov(r, observed);
         for i in 0..h.nrows() {
             if !observed.has(i) {
@@ -235,12 +235,28 @@ where
             }
         }
     }
+    let count = observed.count(measurement.residual.nrows());
+    condition_masked(mean, cov, measurement, ln_turns(count))
+}
+
+/// [`condition`] on a measurement without whose missing components; `turns` is ln 2 pi of every other.
+#[inline(always)]
+pub(crate) fn condition_masked<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    cov: &OMatrix<S, N, N>,
+    measurement: &GaussianMeasurement<S, N, M>,
+    turns: S,
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let GaussianMeasurement { residual, h, r } = measurement;
     let hp = product(h, cov); // m x n
-    let s = symmetric_product(&hp, h) + &*r; // m x m
+    let s = symmetric_product(&hp, h) + r; // m x m
     let factor = Solver::new(&s)?;
     // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
     let nis = factor.quadratic_form(residual);
-    let log_likelihood = log_density(nis, &factor, observed.count(residual.nrows()));
+    let log_likelihood = log_density(nis, &factor, turns);
     let gain = factor.solve(&hp).transpose(); // G = P H' S^-1, n x m
     let mean = mean + product(&gain, residual);
 
@@ -315,13 +331,19 @@ pub(crate) fn not_positive_definite(quantity: &'static str, index: u64) -> Filte
     FilterError::NotPositiveDefinite { quantity, index: Some(index) }
 }
 
-/// ln N(v; 0, S) from v' S^-1 v and the factor of S, over `count` components.
+/// ln N(v; 0, S) from v' S^-1 v, the factor of S, and ln 2 pi of every component.
 #[inline(always)]
-pub(crate) fn log_density<S: Scalar, M: Dim>(nis: S, factor: &Solver<S, M>, count: usize) -> S
+pub(crate) fn log_density<S: Scalar, M: Dim>(nis: S, factor: &Solver<S, M>, turns: S) -> S
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    (nis + S::from_f64(count as f64 * LN_TAU) + factor.ln_det()).scale(-0.5)
+    (nis + turns + factor.ln_det()).scale(-0.5)
+}
+
+/// ln 2 pi of so many components.
+#[inline(always)]
+pub(crate) fn ln_turns<S: Scalar>(count: usize) -> S {
+    S::from_f64(count as f64 * LN_TAU)
 }
 
 pub(super) const LN_TAU: f64 = 1.837_877_066_409_345_5;

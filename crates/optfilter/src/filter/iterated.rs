@@ -31,14 +31,17 @@
 //!
 //! Reference: Bell and Cathey 1993; Gelb 1974.
 
-use super::extended::{joint_linearized, propagate_linearized};
+use super::extended::{joint_linearized, propagate_linearized, propagate_linearized_lanes};
 use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
+use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
+use crate::linalg::product;
 use crate::model::likelihood::Observed;
 use crate::model::stretch::{measurement_cov, process_cov};
-use crate::model::{Model, Noise, Step, linearize_observation};
+use crate::model::{Model, Noise, Step, linearize_observation, linearize_observation_lanes};
+use crate::scalar::Lanes;
 use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +124,7 @@ where
             let measurement = GaussianMeasurement { residual: v, h, r };
             let (next, _) = conditioned(belief, measurement, observed, step.index)?;
             (v, h) = linearized(next.mean.as_slice());
-            let shift = &h * (&belief.mean - &next.mean);
+            let shift = product(&h, &(&belief.mean - &next.mean));
             for i in observed.indices(v.nrows()) {
                 v[i] -= shift[i];
             }
@@ -130,6 +133,56 @@ where
         let measurement = GaussianMeasurement { residual: v, h, r };
         let (next, update) = conditioned(belief, measurement, observed, step.index)?;
         Ok((next, Update { innovation, ..update }))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Iterated<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    #[inline(always)]
+    fn propagate_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<LaneBelief<M::State, W>> {
+        let q = process_cov(&self.model, &self.noise, u, step);
+        check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index).ok()?;
+        Some(propagate_linearized_lanes(&self.model, &q, belief, u, step))
+    }
+
+    #[inline(always)]
+    fn correct_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        measured: &LaneMeasurement<M::Output, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<(LaneBelief<M::State, W>, LaneUpdate<M::Output, W>)> {
+        let n = self.model.state_dim();
+        let linearized = |x: &[Lanes<W>]| {
+            let (predicted, h) = linearize_observation_lanes(&self.model, n, x, u, step);
+            (measured.residual(&self.model, &predicted), h)
+        };
+        let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
+        let (innovation, mut h) = linearized(belief.mean.as_slice());
+        let mut v = innovation.clone();
+        for _ in 1..self.iterations {
+            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return None;
+            }
+            measured.mask_rows(&mut h);
+            let measurement = GaussianMeasurement { residual: v, h, r: r.clone() };
+            let (next, _) = belief.conditioned(measurement, measured.turns())?;
+            (v, h) = linearized(next.mean.as_slice());
+            v -= product(&h, &(&belief.mean - &next.mean));
+            measured.mask(&mut v);
+        }
+        measured.mask_rows(&mut h);
+        let measurement = GaussianMeasurement { residual: v, h, r };
+        let (next, update) = belief.conditioned(measurement, measured.turns())?;
+        Some((next, LaneUpdate { innovation, ..update }))
     }
 }
 

@@ -35,7 +35,10 @@
 //! References: Julier and Uhlmann 1995, 2004; Wan and van der Merwe 2000. (The paper prints the weights
 //! of the outer points with lambda in the numerator; that is a misprint.)
 
-use super::gaussian::{GaussianBelief, check_process_cov, log_density, not_positive_definite};
+use super::gaussian::{
+    Conditioned, GaussianBelief, check_process_cov, ln_turns, log_density, not_positive_definite,
+};
+use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::derivative::VectorFunction;
@@ -238,11 +241,47 @@ where
     }
 }
 
-/// The moments, in any scalar.
+/// The images and their moments, in any scalar.
 impl<S: Scalar, N: Dim, D: Dim> Spread<S, N, D>
 where
     DefaultAllocator: Allocator<D> + Allocator<D, N>,
 {
+    /// Sends the sigma points through `f`, one after the other.
+    #[inline(always)]
+    pub(super) fn images(
+        mean: &OVector<S, N>,
+        factor: &OMatrix<S, N, N>,
+        spread: f64,
+        d: D,
+        f: impl Fn(&[S], &mut [S]),
+        turn: impl Fn(usize) -> Option<f64>,
+    ) -> Self
+    where
+        DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    {
+        let n = mean.shape_generic().0;
+        let mut out = Self {
+            centre: OVector::from_element_generic(d, U1, S::ZERO),
+            ahead: OMatrix::from_element_generic(d, n, S::ZERO),
+            behind: OMatrix::from_element_generic(d, n, S::ZERO),
+        };
+        f(mean.as_slice(), out.centre.as_mut_slice());
+        let (mut point, mut image) = (mean.clone(), out.centre.clone());
+        for j in 0..n.value() {
+            for (sign, columns) in [(spread, &mut out.ahead), (-spread, &mut out.behind)] {
+                for i in 0..n.value() {
+                    point[i] = mean[i] + factor[(i, j)].scale(sign);
+                }
+                f(point.as_slice(), image.as_mut_slice());
+                for i in 0..d.value() {
+                    let deviation = image[i] - out.centre[i];
+                    columns[(i, j)] = turn(i).map_or(deviation, |turn| deviation.wrap(turn));
+                }
+            }
+        }
+        out
+    }
+
     /// The weighted mean less the centre.
     #[inline(always)]
     pub(super) fn shift(&self, w: &Weights) -> OVector<S, D> {
@@ -364,37 +403,90 @@ where
         for i in 0..m.value() {
             exact &= r[(i, i)] >= 1e-10 * spread_cov[(i, i)];
         }
-        let s = &spread_cov + &r;
-        // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns and the
-        // centre's is zero, so only differences of opposite images remain: C = L D' with D below.
-        let d = (&seen.ahead - &seen.behind) * (w.outer * w.spread); // m x n
-        let cross_t = times_transpose(&d, &factor); // C', m x n
-        let Some(s_factor) = Solver::new(&s) else {
+        let v = residual(&self.model, y, predicted, observed);
+        let turns = ln_turns(observed.count(y.len()));
+        let done =
+            condition_on_points(&belief.mean, &factor, &seen, &w, (spread_cov, &r), (&v, turns));
+        let Some(Conditioned { mean, cov, innovation_cov, log_likelihood, nis }) = done else {
             return Err(not_positive_definite("innovation covariance", step.index));
         };
-        let gain = s_factor.solve(&cross_t).transpose(); // G = C S^-1, n x m
-        let v = residual(&self.model, y, predicted, observed);
-        let mean = &belief.mean + product(&gain, &v);
-
-        // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:
-        let kept = &factor - product(&gain, &d); // (I - G H) L, n x n
-        let linear_part = symmetric_product(&d, &d); // H P H', m x m
-        let mut noise = spread_cov - linear_part + &r; // Omega + R
-        for i in 0..m.value() {
-            // Of a measurement without noise whose equation is as good as linear only rounding is left.
-            if r[(i, i)] == 0.0 && noise[(i, i)].abs() <= 1e-12 * s[(i, i)] {
-                noise.row_mut(i).fill(0.0);
-                noise.column_mut(i).fill(0.0);
-            }
-        }
-        let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
         if !exact {
             check_factor(cov.clone(), step.index)?;
         }
+        let update = Update::spread(v, innovation_cov, log_likelihood, nis);
+        Ok((GaussianBelief { mean, cov }, update))
+    }
+}
 
-        let nis = s_factor.quadratic_form(&v);
-        let log_likelihood = log_density(nis, &s_factor, observed.count(y.len()));
-        Ok((GaussianBelief { mean, cov }, Update::spread(v, s, log_likelihood, nis)))
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Unscented<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    #[inline(always)]
+    fn propagate_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<LaneBelief<M::State, W>> {
+        let (n, w) = (self.model.state_dim(), self.weights);
+        let q = process_cov(&self.model, &self.noise, u, step);
+        check_process_cov(&self.noise, &q, n.value(), step.index).ok()?;
+        let factor = Factor::new(&belief.cov)?.cholesky();
+        let spread = Spread::images(
+            &belief.mean,
+            &factor,
+            w.spread,
+            n,
+            |x, out| self.model.transition(x, u, step, out),
+            |i| self.state_angle(i),
+        );
+        let shift = spread.shift(&w);
+        let cov = spread.cov(&w, &shift) + lifted(&q);
+        if !w.positive {
+            Factor::new(&cov)?;
+        }
+        Some(LaneBelief { mean: spread.centre + shift, cov })
+    }
+
+    #[inline(always)]
+    fn correct_lanes<const W: usize>(
+        &self,
+        belief: &LaneBelief<M::State, W>,
+        measured: &LaneMeasurement<M::Output, W>,
+        u: &[f64],
+        step: &Step,
+    ) -> Option<(LaneBelief<M::State, W>, LaneUpdate<M::Output, W>)> {
+        let (m, w) = (self.model.output_dim(), self.weights);
+        let factor = Factor::new(&belief.cov)?.cholesky();
+        let mut seen = Spread::images(
+            &belief.mean,
+            &factor,
+            w.spread,
+            m,
+            |x, out| self.model.observe(x, u, step, out),
+            |i| self.model.is_angle(i).then(|| self.model.turn(i)),
+        );
+        measured.mask(&mut seen.centre);
+        measured.mask_rows(&mut seen.ahead);
+        measured.mask_rows(&mut seen.behind);
+        let shift = seen.shift(&w);
+        let predicted = &seen.centre + &shift;
+        let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
+        let spread_cov = seen.cov(&w, &shift);
+        let mut exact = w.positive;
+        for i in 0..m.value() {
+            let rounding = spread_cov[(i, i)].scale(1e-10);
+            exact &= (0..W).all(|lane| r[(i, i)].0[lane] >= rounding.0[lane]);
+        }
+        let v = measured.residual(&self.model, &predicted);
+        let noise = (spread_cov, &r);
+        let done =
+            condition_on_points(&belief.mean, &factor, &seen, &w, noise, (&v, measured.turns()))?;
+        if !exact {
+            Factor::new(&done.cov)?;
+        }
+        Some(LaneUpdate::of(done, v))
     }
 }
 
@@ -434,9 +526,51 @@ where
     }
 }
 
+/// Conditions on a measurement by the images `seen` of the points that `factor` spreads around the mean, their covariance, R, the residual and
+/// ln 2 pi of every observed component; `None` if the innovation covariance is not positive definite.
+#[inline(always)]
+pub(super) fn condition_on_points<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    factor: &OMatrix<S, N, N>,
+    seen: &Spread<S, N, M>,
+    w: &Weights,
+    (spread_cov, r): (OMatrix<S, M, M>, &OMatrix<S, M, M>),
+    (residual, turns): (&OVector<S, M>, S),
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let s = &spread_cov + r;
+    // C = sum_j w (x_j - m)(z_j - z)': the points' own deviations are +- the factor's columns and the
+    // centre's is zero, so only differences of opposite images remain: C = L D' with D below.
+    let mut d = &seen.ahead - &seen.behind; // m x n
+    d.iter_mut().for_each(|v| *v = v.scale(w.outer * w.spread));
+    let cross_t = times_transpose(&d, factor); // C', m x n
+    let solver = Solver::new(&s)?;
+    let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
+    let mean = mean + product(&gain, residual);
+
+    // H = C' P^-1 = D L^-1, so that neither P^-1 nor L^-1 is needed:
+    let kept = factor - product(&gain, &d); // (I - G H) L, n x n
+    let linear_part = symmetric_product(&d, &d); // H P H', m x m
+    let mut noise = spread_cov - linear_part + r; // Omega + R
+    for i in 0..r.nrows() {
+        // Of a measurement without noise whose equation is as good as linear only rounding is left.
+        let exact = !S::all_lt(S::ZERO, r[(i, i)]);
+        if exact && !S::all_lt(s[(i, i)].scale(1e-12), noise[(i, i)].abs()) {
+            noise.row_mut(i).fill(S::ZERO);
+            noise.column_mut(i).fill(S::ZERO);
+        }
+    }
+    let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
+    let nis = solver.quadratic_form(residual);
+    let log_likelihood = log_density(nis, &solver, turns);
+    Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
+}
+
 /// D L' for lower-triangular L.
 #[inline(always)]
-pub(super) fn times_transpose<S: Scalar, N: Dim, M: Dim>(
+fn times_transpose<S: Scalar, N: Dim, M: Dim>(
     d: &OMatrix<S, M, N>,
     l: &OMatrix<S, N, N>,
 ) -> OMatrix<S, M, N>

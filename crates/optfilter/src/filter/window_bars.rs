@@ -42,7 +42,8 @@
 //! ```
 
 use super::gaussian::{
-    GaussianBelief, check_process_cov, has_negative_variance, log_density, not_positive_definite,
+    GaussianBelief, check_process_cov, has_negative_variance, ln_turns, log_density,
+    not_positive_definite,
 };
 use super::implicit_map::Memory;
 use super::traits::{Belief, Filter, Update, is_sane};
@@ -411,7 +412,7 @@ where
         };
         let cov = OMatrix::from_column_slice_generic(n, n, cov.as_slice());
         let nis = factor.quadratic_form(&update.innovation);
-        let log_likelihood = log_density(nis, &factor, observed.count(y.len()));
+        let log_likelihood = log_density(nis, &factor, ln_turns(observed.count(y.len())));
         let update = Update::spread(update.innovation, s, log_likelihood, nis);
         Ok((WindowBarsBelief { window, cov, errors }, update))
     }

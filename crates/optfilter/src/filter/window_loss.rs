@@ -16,6 +16,7 @@ use crate::optim::{Bounds, Objective};
 use crate::rng::Stream;
 use crate::scalar::{Dual, Scalar};
 use crate::scratch::Scratch;
+use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -171,6 +172,8 @@ pub(crate) struct WindowLoss<'a, M, L, S: Scalar> {
     model: &'a M,
     likelihood: &'a L,
     rows: &'a VecDeque<Row>,
+    /// The measurements of rows in lanes, where those of the rows are of one lane only.
+    measured: Option<&'a VecDeque<Vec<S>>>,
     weights: Vec<f64>,
     masks: Vec<Option<Vec<bool>>>,
     factors: Option<Vec<Arc<ProcessFactor>>>,
@@ -207,6 +210,7 @@ where
         Self {
             model,
             likelihood,
+            measured: None,
             masks: rows.iter().map(mask).collect(),
             weights,
             factors,
@@ -217,6 +221,12 @@ where
             rows,
             n,
         }
+    }
+
+    /// With the measurements of every lane; which of them are there is for the rows to say.
+    pub(crate) fn measuring(mut self, measured: &'a VecDeque<Vec<S>>) -> Self {
+        self.measured = Some(measured);
+        self
     }
 
     /// The path that was followed last.
@@ -302,7 +312,11 @@ where
         f: impl FnOnce(&mut MeasurementLoss<'_, M, L, S>) -> R,
     ) -> Option<R> {
         let Row { step, u, y, .. } = &self.rows[j];
-        let y = S::lifted(y.as_ref()?);
+        let y = y.as_ref()?;
+        let y = match self.measured {
+            Some(lanes) => Cow::Borrowed(&lanes[j][..]),
+            None => S::lifted(y),
+        };
         let (model, likelihood, observed) = (self.model, self.likelihood, self.observed(j));
         Some(f(&mut MeasurementLoss { model, likelihood, y: &y, u, step, observed }))
     }

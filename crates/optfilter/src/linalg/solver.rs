@@ -176,14 +176,15 @@ where
     /// S^-1 by cofactors, and the determinant of S.
     Cofactors(OMatrix<S, M, M>, S),
     Factor(Factor<S, M>),
+    /// The first where the last number is one, the second where it is zero: of lanes that solve in different ways.
+    Mixed(OMatrix<S, M, M>, S, Factor<S, M>, S),
 }
 
 impl<S: Scalar, M: Dim> Solver<S, M>
 where
     DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
-    /// `None` if S is not positive definite, or if its lanes cannot be solved alike. Reads the lower triangle
-    /// only.
+    /// `None` if S is not positive definite (in one of its lanes). Reads the lower triangle only.
     #[inline(always)]
     pub(crate) fn new(s: &OMatrix<S, M, M>) -> Option<Self> {
         let size = s.shape_generic().0;
@@ -194,14 +195,15 @@ where
                 let det = s00 * s11 - s10 * s10;
                 let conditions =
                     [(S::ZERO, s00), ((s00 * s11).scale(0.01), det), (least, det), (det, infinity)];
-                if lanes_agree(conditions)? {
+                let agree = lanes_agree(conditions);
+                if agree != Some(false) {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     inverse[(0, 0)] = s11 * k;
                     inverse[(1, 0)] = -s10 * k;
                     inverse[(0, 1)] = -s10 * k;
                     inverse[(1, 1)] = s00 * k;
-                    return Some(Self::Cofactors(inverse, det));
+                    return Self::by_cofactors(s, inverse, det, agree, conditions);
                 }
             }
             3 => {
@@ -221,7 +223,8 @@ where
                     (least, det),
                     (det, infinity),
                 ];
-                if lanes_agree(conditions)? {
+                let agree = lanes_agree(conditions);
+                if agree != Some(false) {
                     let k = S::ONE / det;
                     let mut inverse = OMatrix::from_element_generic(size, size, S::ZERO);
                     for i in 0..3 {
@@ -230,12 +233,27 @@ where
                             inverse[(j, i)] = inverse[(i, j)];
                         }
                     }
-                    return Some(Self::Cofactors(inverse, det));
+                    return Self::by_cofactors(s, inverse, det, agree, conditions);
                 }
             }
             _ => {}
         }
         Factor::new(s).map(Self::Factor)
+    }
+
+    /// By cofactors, in all lanes or in those where the conditions hold.
+    #[inline(always)]
+    fn by_cofactors<const K: usize>(
+        s: &OMatrix<S, M, M>,
+        inverse: OMatrix<S, M, M>,
+        det: S,
+        agree: Option<bool>,
+        conditions: [(S, S); K],
+    ) -> Option<Self> {
+        match agree {
+            Some(_) => Some(Self::Cofactors(inverse, det)),
+            None => Some(Self::Mixed(inverse, det, Factor::new(s)?, all_hold(conditions))),
+        }
     }
 
     /// S^-1 B.
@@ -251,6 +269,13 @@ where
                 factor.solve(&mut out);
                 out
             }
+            Self::Mixed(inverse, _, factor, which) => {
+                let mut out = b.clone();
+                factor.solve(&mut out);
+                let other = product(inverse, b);
+                out.zip_apply(&other, |a, b| *a = S::select_lt(S::ZERO, *which, b, *a));
+                out
+            }
         }
     }
 
@@ -258,11 +283,11 @@ where
     #[inline(always)]
     pub(crate) fn quadratic_form(&self, v: &OVector<S, M>) -> S {
         match self {
-            Self::Cofactors(inverse, _) => {
-                let z = product(inverse, v);
-                dot(v.nrows(), |i| v[i] * z[i])
-            }
+            Self::Cofactors(inverse, _) => cofactor_form(inverse, v),
             Self::Factor(factor) => factor.quadratic_form(v),
+            Self::Mixed(inverse, _, factor, which) => {
+                S::select_lt(S::ZERO, *which, cofactor_form(inverse, v), factor.quadratic_form(v))
+            }
         }
     }
 
@@ -272,8 +297,21 @@ where
         match self {
             Self::Cofactors(_, det) => det.ln(),
             Self::Factor(factor) => factor.ln_det(),
+            Self::Mixed(_, det, factor, which) => {
+                S::select_lt(S::ZERO, *which, det.ln(), factor.ln_det())
+            }
         }
     }
+}
+
+/// v' A v.
+#[inline(always)]
+fn cofactor_form<S: Scalar, M: Dim>(a: &OMatrix<S, M, M>, v: &OVector<S, M>) -> S
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    let z = product(a, v);
+    dot(v.nrows(), |i| v[i] * z[i])
 }
 
 impl<M: Dim> Solver<f64, M>
@@ -298,7 +336,8 @@ where
                 }
                 dot(m, |i| v[i] * room[i])
             }
-            Self::Factor(factor) => {
+            // One number alone is never of two minds.
+            Self::Factor(factor) | Self::Mixed(_, _, factor, _) => {
                 let mut sum = Lanes([0.0; W]);
                 for i in 0..m {
                     let mut z = v[i];
@@ -346,16 +385,17 @@ where
     }
 }
 
-/// Whether every `a < b` holds in all lanes (`true`), or in none of them some fails (`false`); `None` where
-/// lanes differ, so that no lane takes another way than it would take alone.
+/// Whether every `a < b` holds in all lanes (`true`), or in none of them (`false`); `None` where lanes differ.
 #[inline(always)]
 fn lanes_agree<S: Scalar, const K: usize>(conditions: [(S, S); K]) -> Option<bool> {
     if conditions.iter().all(|&(a, b)| S::all_lt(a, b)) {
         return Some(true);
     }
-    let mut holds = S::ONE;
-    for (a, b) in conditions {
-        holds = S::select_lt(a, b, holds, S::ZERO);
-    }
-    S::all_lt(holds, S::ONE).then_some(false)
+    S::all_lt(all_hold(conditions), S::ONE).then_some(false)
+}
+
+/// One in the lanes where every `a < b` holds, zero in the others.
+#[inline(always)]
+fn all_hold<S: Scalar, const K: usize>(conditions: [(S, S); K]) -> S {
+    conditions.into_iter().fold(S::ONE, |holds, (a, b)| S::select_lt(a, b, holds, S::ZERO))
 }

@@ -39,6 +39,7 @@ pub mod growth;
 pub mod integrator;
 pub mod likelihood;
 pub mod linear;
+mod linearize;
 pub mod lorenz63;
 pub mod lorenz96;
 pub mod noise;
@@ -50,18 +51,22 @@ pub use growth::Growth;
 pub use integrator::{Drift, Integrated, Integrator};
 pub use likelihood::Likelihood;
 pub use linear::Linear;
+pub(crate) use linearize::{
+    ObservationAt, TransitionAt, linearize_observation_lanes, linearize_transition_lanes,
+};
+pub use linearize::{
+    linearize_observation, linearize_transition, pull_back_observation, pull_back_transition,
+};
 pub use lorenz63::Lorenz63;
 pub use lorenz96::Lorenz96;
 pub use noise::{DiagonalNoise, GaussianNoise, Noise, NoiseError};
 pub use random_walk::RandomWalk;
 pub use stretch::Stretch;
 
-use crate::derivative::{self, VectorFunction};
 use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
-use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::Dim;
 
 /// The time step that a transition crosses or at whose end an observation is made.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -516,123 +521,5 @@ impl IndexMut<(usize, usize)> for JacobianMut<'_> {
     #[inline(always)]
     fn index_mut(&mut self, (i, j): (usize, usize)) -> &mut f64 {
         &mut self.column_major[i + j * self.rows]
-    }
-}
-
-/// The transition of a model at a given input and step, as a function of the state alone.
-pub(crate) struct TransitionAt<'a, D> {
-    pub(crate) dynamics: &'a D,
-    pub(crate) u: &'a [f64],
-    pub(crate) step: &'a Step,
-}
-
-impl<D: Dynamics> VectorFunction for TransitionAt<'_, D> {
-    #[inline(always)]
-    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
-        self.dynamics.transition(x, self.u, self.step, out);
-    }
-}
-
-/// The observation of a model at a given input and step, as a function of the state alone.
-pub(crate) struct ObservationAt<'a, O> {
-    pub(crate) observation: &'a O,
-    pub(crate) u: &'a [f64],
-    pub(crate) step: &'a Step,
-}
-
-impl<O: Observation> VectorFunction for ObservationAt<'_, O> {
-    #[inline(always)]
-    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
-        self.observation.observe(x, self.u, self.step, out);
-    }
-}
-
-/// A transition's value with its Jacobian (n x n), hand-written where there is one.
-#[inline(always)]
-pub fn linearize_transition<D: Dynamics>(
-    dynamics: &D,
-    x: &[f64],
-    u: &[f64],
-    step: &Step,
-) -> (OVector<f64, D::State>, OMatrix<f64, D::State, D::State>)
-where
-    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
-{
-    let n = dynamics.state_dim();
-    let mut matrix = OMatrix::zeros_generic(n, n);
-    let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: n.value() };
-    if dynamics.transition_jacobian(x, u, step, &mut target) {
-        let mut value = OVector::zeros_generic(n, U1);
-        dynamics.transition(x, u, step, value.as_mut_slice());
-        return (value, matrix);
-    }
-    derivative::jacobian(&TransitionAt { dynamics, u, step }, x, n, n)
-}
-
-/// An observation's value with its Jacobian (m x n), hand-written where there is one.
-#[inline(always)]
-pub fn linearize_observation<O: Observation, N: Dim>(
-    observation: &O,
-    n: N,
-    x: &[f64],
-    u: &[f64],
-    step: &Step,
-) -> (OVector<f64, O::Output>, OMatrix<f64, O::Output, N>)
-where
-    DefaultAllocator: Allocator<N> + Allocator<O::Output> + Allocator<O::Output, N>,
-{
-    let m = observation.output_dim();
-    let mut matrix = OMatrix::zeros_generic(m, n);
-    let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: m.value() };
-    if observation.observation_jacobian(x, u, step, &mut target) {
-        let mut value = OVector::zeros_generic(m, U1);
-        observation.observe(x, u, step, value.as_mut_slice());
-        return (value, matrix);
-    }
-    derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m)
-}
-
-/// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by a
-/// tape, or by duals where the state is small.
-#[inline(always)]
-pub fn pull_back_transition<D: Dynamics, S: Scalar>(
-    dynamics: &D,
-    x: &[S],
-    u: &[f64],
-    step: &Step,
-    r: &[S],
-    out: &mut [S],
-) where
-    DefaultAllocator: Allocator<D::State>,
-{
-    match dynamics.transition_pull_back() {
-        Some(pull_back) => pull_back(dynamics, x, u, step, r, out),
-        None => {
-            let n = dynamics.state_dim();
-            let at = TransitionAt { dynamics, u, step };
-            derivative::pull_back_vector(&at, x, n, n, r, out);
-        }
-    }
-}
-
-/// Writes the transposed Jacobian of an observation at `x` times `r`, as [`pull_back_transition`] does.
-#[inline(always)]
-pub fn pull_back_observation<M: Model, S: Scalar>(
-    model: &M,
-    x: &[S],
-    u: &[f64],
-    step: &Step,
-    r: &[S],
-    out: &mut [S],
-) where
-    DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
-{
-    match model.pull_back() {
-        Some(pull_back) => pull_back(model, x, u, step, r, out),
-        None => {
-            let (n, m) = (model.state_dim(), model.output_dim());
-            let at = ObservationAt { observation: model, u, step };
-            derivative::pull_back_vector(&at, x, n, m, r, out);
-        }
     }
 }

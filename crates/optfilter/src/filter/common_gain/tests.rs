@@ -58,8 +58,11 @@ fn compare(filter: &Filter, ys: &[Vec<f64>], m: usize, times: Option<&[f64]>) ->
         for (lane, out) in together.iter_mut().enumerate() {
             out.means.extend(row.mean.iter().map(|v| v.0[lane]));
             out.innovations.extend(row.innovation.iter().map(|v| v.0[lane]));
-            out.covs.extend_from_slice(row.cov(lane));
-            out.innovation_covs.extend_from_slice(row.innovation_cov(lane));
+            let (mut cov, mut s) = (vec![0.0; n * n], vec![0.0; m * m]);
+            row.write_cov(lane, &mut cov);
+            row.write_innovation_cov(lane, &mut s);
+            out.covs.extend_from_slice(&cov);
+            out.innovation_covs.extend_from_slice(&s);
             out.nis.push(row.nis.0[lane]);
             out.log_likelihoods.push(row.log_likelihood.0[lane]);
         }

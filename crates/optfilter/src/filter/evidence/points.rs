@@ -2,45 +2,12 @@
 
 use super::{Belief, Family, Row, Setting, residual};
 use crate::error::FilterError;
-use crate::filter::gaussian::{log_density, not_positive_definite};
-use crate::filter::unscented::{Spread, Weights, times_transpose};
-use crate::linalg::{Factor, Solver, product, sandwich, symmetric_product};
+use crate::filter::gaussian::{ln_turns, not_positive_definite};
+use crate::filter::unscented::{Spread, Weights, condition_on_points};
+use crate::linalg::Factor;
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::Scalar;
-use alloc::vec;
-use nalgebra::{DMatrix, DVector, Dyn};
-
-type Images<S> = Spread<S, Dyn, Dyn>;
-
-/// Sends the points of a belief through `f`.
-fn images<S: Scalar>(
-    mean: &DVector<S>,
-    factor: &DMatrix<S>,
-    spread: f64,
-    d: usize,
-    f: impl Fn(&[S], &mut [S]),
-    angle: impl Fn(usize) -> Option<f64>,
-) -> Images<S> {
-    let n = mean.len();
-    let mut out = Images {
-        centre: DVector::from_element(d, S::ZERO),
-        ahead: DMatrix::from_element(d, n, S::ZERO),
-        behind: DMatrix::from_element(d, n, S::ZERO),
-    };
-    f(mean.as_slice(), out.centre.as_mut_slice());
-    let mut image = vec![S::ZERO; d];
-    for j in 0..n {
-        for (sign, columns) in [(spread, &mut out.ahead), (-spread, &mut out.behind)] {
-            let point = DVector::from_fn(n, |i, _| mean[i] + factor[(i, j)].scale(sign));
-            f(point.as_slice(), &mut image);
-            for i in 0..d {
-                let deviation = image[i] - out.centre[i];
-                columns[(i, j)] = angle(i).map_or(deviation, |turn| deviation.wrap(turn));
-            }
-        }
-    }
-    out
-}
+use nalgebra::{DMatrix, Dyn};
 
 fn factor<S: Scalar>(cov: &DMatrix<S>, index: u64) -> Result<DMatrix<S>, FilterError> {
     if let Some(factor) = Factor::new(cov) {
@@ -95,11 +62,11 @@ pub(super) fn predict<S: Scalar, F: Family>(
     row: &Row<'_>,
 ) -> Result<(), FilterError> {
     let l = factor(&belief.cov, row.step.index)?;
-    let spread = images(
+    let spread = Spread::images(
         &belief.mean,
         &l,
         w.spread,
-        belief.mean.len(),
+        Dyn(belief.mean.len()),
         |x, out| family.transition(&setting.theta, x, row.u, &row.step, out),
         |i| family.state_angle(i),
     );
@@ -119,11 +86,11 @@ pub(super) fn update<S: Scalar, F: Family>(
 ) -> Result<S, FilterError> {
     let m = row.y.len();
     let l = factor(&belief.cov, row.step.index)?;
-    let mut seen = images(
+    let mut seen = Spread::images(
         &belief.mean,
         &l,
         w.spread,
-        m,
+        Dyn(m),
         |x, out| family.observe(&setting.theta, x, row.u, &row.step, out),
         |i| family.angle(i),
     );
@@ -139,25 +106,12 @@ pub(super) fn update<S: Scalar, F: Family>(
         _ => masked_cov(&setting.measurement_cov, observed),
     };
     let spread_cov = seen.cov(w, &shift); // m x m
-    let s = &spread_cov + &r;
-    let d = (&seen.ahead - &seen.behind).map(|v| v.scale(w.outer * w.spread)); // m x n
-    let cross_t = times_transpose(&d, &l); // C', m x n
-    let solver = Solver::new(&s)
-        .ok_or_else(|| not_positive_definite("innovation covariance", row.step.index))?;
-    let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
     let v = residual(family, row.y, &predicted, observed);
-    let kept = &l - product(&gain, &d); // (I - G H) L, n x n
-    let mut noise = spread_cov - symmetric_product(&d, &d) + &r; // Omega + R
-    for i in 0..m {
-        // As in the filter: of a measurement without noise whose equation is as good as linear only rounding is left.
-        let exact = !S::all_lt(S::ZERO, r[(i, i)]);
-        if exact && !S::all_lt(s[(i, i)].scale(1e-12), noise[(i, i)].abs()) {
-            noise.row_mut(i).fill(S::ZERO);
-            noise.column_mut(i).fill(S::ZERO);
-        }
-    }
-    belief.mean = &belief.mean + product(&gain, &v);
-    belief.cov = symmetric_product(&kept, &kept) + sandwich(&gain, &noise);
-    let nis = solver.quadratic_form(&v);
-    Ok(log_density(nis, &solver, observed.count(m)))
+    let turns = ln_turns(observed.count(m));
+    let done = condition_on_points(&belief.mean, &l, &seen, w, (spread_cov, &r), (&v, turns));
+    let Some(done) = done else {
+        return Err(not_positive_definite("innovation covariance", row.step.index));
+    };
+    (belief.mean, belief.cov) = (done.mean, done.cov);
+    Ok(done.log_likelihood)
 }

@@ -119,21 +119,38 @@ fn factors_equal_scalar_factors_bit_for_bit() {
 }
 
 #[test]
-fn lanes_that_would_part_are_not_solved_together() {
+fn lanes_that_part_are_each_solved_as_alone() {
     let well = matrix![2.0, 0.1; 0.1, 1.0];
     let ill = matrix![1.0, 0.9999; 0.9999, 1.0];
     let bad = matrix![1.0, 2.0; 2.0, 1.0];
     let solved = |of: [&OMatrix<f64, _, _>; W]| Solver::new(&pack(of));
     assert!(matches!(solved([&well; W]), Some(Solver::Cofactors(..))));
     assert!(matches!(solved([&ill; W]), Some(Solver::Factor(..))));
-    assert!(solved([&well, &well, &ill, &well]).is_none(), "one by cofactors, one by its factor");
     assert!(solved([&well, &bad, &well, &well]).is_none());
     assert!(solved([&ill, &ill, &ill, &bad]).is_none());
     assert!(solved([&well, &(well * f64::NAN), &well, &well]).is_none());
     let three = |d: f64| matrix![1.0, d, 0.0; d, 1.0, d; 0.0, d, 1.0];
     assert!(Solver::new(&pack([&three(0.1), &three(0.7), &three(0.1), &three(0.1)])).is_some());
-    assert!(Solver::new(&pack([&three(0.1), &three(0.706), &three(0.1), &three(0.1)])).is_none());
-    assert!(Solver::new(&three(0.706)).is_some(), "alone it is solved");
+    parted([&well, &well, &ill, &well], &nalgebra::vector![0.3, -1.2]);
+    let v = nalgebra::vector![0.3, -1.2, 0.7];
+    parted([&three(0.1), &three(0.706), &three(0.1), &three(0.2)], &v);
+}
+
+/// Some lanes by cofactors and others through the factor, each to the bit.
+fn parted<M: Dim>(each: [&OMatrix<f64, M, M>; W], v: &OVector<f64, M>)
+where
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
+{
+    let wide = Solver::new(&pack(each)).unwrap();
+    assert!(matches!(wide, Solver::Mixed(..)));
+    let (many, form) = (pack([v; W]), wide.quadratic_form(&pack([v; W])));
+    let solved = wide.solve(&many);
+    for (lane, matrix) in each.into_iter().enumerate() {
+        let alone = Solver::new(matrix).unwrap();
+        same_lane(&solved, lane, &alone.solve(v));
+        assert_eq!(form.0[lane].to_bits(), alone.quadratic_form(v).to_bits());
+        assert_eq!(wide.ln_det().0[lane].to_bits(), alone.ln_det().to_bits());
+    }
 }
 
 /// The log-likelihood of three measurements of a system whose every matrix depends on a parameter.
