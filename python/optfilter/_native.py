@@ -1,7 +1,7 @@
 """The engine behind :class:`optfilter.nn.Follower`: made of its settings and of the first samples, renewed, grown and pickled.
 
-There are two: a single filter (``CoreFollower``) and a bank of them (``CoreBank``), with the same manners; the one says log-odds or
-logits, the other probabilities. Nothing is changed where something is wrong with what was given.
+It is a single filter or a bank of them, with the same manners; the one says log-odds or logits, the other probabilities. Nothing is
+changed where something is wrong with what was given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from . import _core, _network
 from ._arrays import Array, whole
 from ._estimator import Estimator
 from ._network import NetworkLike
-from ._river import grown_weights
 from ._settings import to_json
 from .optimizers import Adam, Optimizer
 
@@ -70,17 +69,15 @@ class Native(Estimator):
         (shape, outputs, loss), (network, spec, scale) = made, described
         seed = whole("seed", self.seed, least=0, most=2**64 - 1)
         scale = scale and (len(shape) == 1 or spec is None)  # the bank leaves images as they are by itself
-        if spec is None:
-            classes = {"squared": 0, "binary": 2}.get(loss, outputs)
-            return _core.CoreBank(network, shape, classes, scale, seed)
-        return _core.CoreFollower(network, shape, outputs, loss, spec, scale, seed)
+        classes, numbers = {"squared": (0, outputs), "binary": (2, 1)}.get(loss, (outputs, 1))
+        return _core.CoreFollower(network, shape, classes, numbers, spec, scale, seed)
 
     def _build(self, *made: Any) -> Any:
         return self._engine_of(made, self._described(made))
 
     @property
     def _banked(self) -> bool:
-        return hasattr(self, "_engine") and isinstance(self._engine, _core.CoreBank)
+        return hasattr(self, "_engine") and self._settings[1] is None
 
     def _begin(self, X: Array, y: NDArray[Any], classes: Any, names: Optional[list[str]]) -> None:
         """Everything that the first samples say; nothing is changed where something is wrong."""
@@ -170,15 +167,8 @@ class Native(Estimator):
             _network.codes(new, self.classes_)  # says what is wrong
         classes = np.concatenate([self.classes_, new])
         if len(classes) > 2:
-            made = (self._made[0], len(classes), "classes")
-            if self._banked:
-                self._engine.grow(len(classes))
-            else:
-                engine = self._build(*made)
-                engine.set_weights(grown_weights(self._engine, engine), self._engine.updates)
-                engine.set_scaling(*self._engine.scaling, float(self._samples))
-                self._engine = engine
-            self._made = made
+            self._engine.grow(len(classes))
+            self._made = (self._made[0], len(classes), "classes")
         self.classes_ = classes
 
     def __getstate__(self) -> dict[str, Any]:

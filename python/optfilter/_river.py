@@ -64,23 +64,3 @@ class OneByOne(ABC):
             return {}
         probabilities: Callable[[Any], Array] = self.predict_proba
         return dict(zip(self.classes_.tolist(), probabilities(X)[0].tolist()))
-
-
-def grown_weights(old: Any, new: Any) -> NDArray[np.float32]:
-    """The weights of a single filter's network ``old`` with one more class, as ``new`` has them.
-
-    What was known of the others stays; the new class is as unlikely as the least likely one so far.
-    """
-    kept = {name: (np.asarray(dims), at) for name, dims, at in old.parameters}
-    flat: NDArray[np.float32] = old.weights
-    grown: NDArray[np.float32] = new.weights
-    for name, dims, at in new.parameters:
-        shape, start = kept[name]
-        before = flat[start:][: shape.prod()].reshape(shape)
-        if list(shape) != list(dims):  # the last layer
-            if shape[-1] == 1:  # log-odds of class 1 are outputs 0 and z
-                before = np.concatenate([np.zeros_like(before), before], axis=-1)
-            least = before.min(axis=-1, keepdims=True) if before.ndim == 1 else np.zeros_like(before[..., :1])
-            before = np.concatenate([before, least], axis=-1)
-        grown[at : at + before.size] = before.ravel()
-    return grown

@@ -100,8 +100,8 @@ class Follower(Native, OneByOne):
     task : {"classification", "regression"}, optional
         By default texts and whole numbers are classes, other labels numbers.
     scale : bool
-        Whether features and numbers to predict are scaled by mean and deviation of all samples learnt from so far; images are
-        left as they are. Turn it off for weights that were trained on data as they are.
+        Whether features and numbers to predict are scaled by mean and deviation of all samples learnt from so far (while
+        :meth:`follow` predicts a time step, of that step's features as well); images are left as they are. Turn it off for weights that were trained on data as they are.
     weights : path, optional
         A safetensors file of Flax or of a PyTorch ``nn.Sequential`` with the same layers, to start from.
     epochs : int

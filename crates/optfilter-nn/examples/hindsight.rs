@@ -5,7 +5,7 @@
 //!
 //! A STREAM is a table whose last column is the label, or the name of a generated one: `turning` (a boundary that turns), `jumping` (one
 //! that jumps), `sticky` (labels that stay for a while, features that say little), `blobs` (three classes in six clouds that move).
-//! `--rows N` takes the first N samples; `--forget`, `--size`, `--patience`, `--temper` set the bank. `--wide` tries three
+//! `--rows N` takes the first N samples; `--forget`, `--size`, `--patience`, `--temper`, `--anchors`, `--linear` set the bank. `--wide` tries three
 //! steps and windows of three as well, as the bank does. Seconds are of the processor where the system tells them (Linux).
 
 use optfilter::rng::Stream as Draw;
@@ -92,6 +92,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "--rows" => rows = value()?.parse()?,
             "--forget" => bank.forget = value()?.parse()?,
             "--size" => bank.size = value()?.parse()?,
+            "--anchors" => bank.anchors = value()?.parse()?,
+            "--linear" => bank.linear = value()?.parse()?,
             "--temper" => bank.temper = value()?.parse()?,
             "--patience" => bank.patience = value()?.parse()?,
             _ => names.push(word),

@@ -1,10 +1,11 @@
 //! A network with working memory: outputs, losses and gradients of batches.
 //!
 //! One sample goes forward through all stages, and then back, before the next one: its activations stay in the
-//! second-level cache. Samples are taken in order, so a result does not depend on anything but its inputs and the
-//! instruction set.
+//! second-level cache. Through networks of dense layers alone a few go together, from one batch or from several, so that weights are read once for
+//! all of them. Samples are taken in order and sums are those of one after the other, so a result does not depend on anything but its
+//! inputs and the instruction set.
 
-use crate::kernel::{Aligned, Level, Loss, Real, Reduction, Targets};
+use crate::kernel::{Aligned, BLOCK, Level, Loss, Real, Reduction, Targets};
 use crate::network::{Network, NetworkError};
 use crate::stage::{Form, Packed, Stage, plan};
 
@@ -84,6 +85,8 @@ pub struct Evaluator<E: Real> {
     form: Form,
     input: Aligned<E>,
     stages: Vec<Stage<E>>,
+    /// Most samples that go together.
+    block: usize,
     /// Derivative of the loss by the outputs.
     slope: Vec<E>,
 }
@@ -97,13 +100,16 @@ impl<E: Real> Evaluator<E> {
     /// At a given instruction set (or the best below it that is there).
     pub fn at_level(network: &Network, level: Level) -> Self {
         let (form, stages) = plan(network, level);
+        let dense = !stages.is_empty() && stages.iter().all(Stage::puts);
+        let block = if dense { BLOCK } else { 1 };
         Self {
             level,
             sample_len: network.input().len(),
             outputs: network.outputs(),
             form,
-            input: Aligned::zeros(form.len()),
+            input: Aligned::zeros(block * form.len()),
             stages,
+            block,
             slope: vec![E::zero(); network.outputs()],
         }
     }
@@ -132,32 +138,47 @@ impl<E: Real> Evaluator<E> {
         // Nothing goes back beyond the first stage with weights, so that one's transpose is not needed.
         let mut first = true;
         for packed in self.stages.iter_mut().filter_map(Stage::weights) {
-            packed.load(weights, transpose && !first);
+            packed.load(self.level, weights, transpose && !first);
             first = false;
         }
     }
 
-    fn sample(&mut self, sample: &[E], keep: bool) {
-        self.form.read(sample, &mut self.input);
+    /// Puts a sample in place `row` of the block.
+    fn take(&mut self, row: usize, sample: &[E]) {
+        let len = self.form.len();
+        self.form.read(sample, &mut self.input[row * len..(row + 1) * len]);
+    }
+
+    /// Takes the first `count` samples of the block forward.
+    fn forward(&mut self, count: usize, keep: bool) {
         for s in 0..self.stages.len() {
             let (before, rest) = self.stages.split_at_mut(s);
             let x = before.last().map_or(&self.input[..], |stage| &stage.out[..]);
-            rest[0].forward(self.level, x, keep);
+            rest[0].forward(self.level, count, x, keep);
         }
     }
 
-    /// The outputs of the last sample; of a network without layers, the sample.
-    fn last(&self) -> &[E] {
-        self.stages.last().map_or(&self.input[..self.outputs], |stage| &stage.out[..self.outputs])
+    /// The outputs of a sample of the block; of a network without layers, the sample.
+    fn outputs_of(&self, row: usize) -> &[E] {
+        match self.stages.last() {
+            Some(stage) => &stage.out[row * stage.output.len()..][..self.outputs],
+            None => &self.input[..self.outputs],
+        }
     }
 
     /// Writes the outputs of every sample.
     pub fn predict(&mut self, weights: &[E], samples: &[E], out: &mut [E]) {
         self.load(weights, false);
-        for (x, z) in samples.chunks_exact(self.sample_len).zip(out.chunks_exact_mut(self.outputs))
-        {
-            self.sample(x, false);
-            z.copy_from_slice(self.last());
+        let (width, each) = (self.block * self.sample_len, self.block * self.outputs);
+        for (samples, out) in samples.chunks(width).zip(out.chunks_mut(each)) {
+            let count = samples.len() / self.sample_len;
+            for (row, x) in samples.chunks_exact(self.sample_len).enumerate() {
+                self.take(row, x);
+            }
+            self.forward(count, false);
+            for (row, z) in out.chunks_exact_mut(self.outputs).take(count).enumerate() {
+                z.copy_from_slice(self.outputs_of(row));
+            }
         }
     }
 
@@ -168,7 +189,7 @@ impl<E: Real> Evaluator<E> {
 
     /// The loss of several batches, each with a factor: their weighted sum, or (reduction of the first) the weighted mean.
     pub fn loss_over(&mut self, weights: &[E], parts: &[(Minibatch<'_, E>, E)]) -> E {
-        self.over(weights, parts, None)
+        self.over(weights, parts, None, true)
     }
 
     /// The loss of a batch; its derivative by the weights goes to `out`.
@@ -183,46 +204,93 @@ impl<E: Real> Evaluator<E> {
         parts: &[(Minibatch<'_, E>, E)],
         out: &mut [E],
     ) -> E {
-        self.over(weights, parts, Some(out))
+        self.over(weights, parts, Some(out), true)
     }
 
-    /// Every sample forward, and back as well where a derivative is asked for.
+    /// The derivative alone.
+    pub fn slope_over(&mut self, weights: &[E], parts: &[(Minibatch<'_, E>, E)], out: &mut [E]) {
+        self.over(weights, parts, Some(out), false);
+    }
+
+    /// Every sample forward, and back as well where a derivative is asked for; the loss is zero where it is not asked for.
     fn over(
         &mut self,
         weights: &[E],
         parts: &[(Minibatch<'_, E>, E)],
         mut out: Option<&mut [E]>,
+        value: bool,
     ) -> E {
-        let back = out.is_some();
-        self.load(weights, back);
-        if back {
+        self.load(weights, out.is_some());
+        if out.is_some() {
             self.sums().for_each(|p| p.clear());
         }
-        let mut dz = std::mem::take(&mut self.slope);
-        let (mut sum, mut count, mut add) = (E::zero(), 0.0, false);
-        for (batch, factor) in parts {
+        let (mut sum, mut count, mut begun) = (value.then(E::zero), 0.0, false);
+        // Samples of the block: which of which part.
+        let (mut held, mut filled) = ([(0, 0); BLOCK], 0);
+        for (p, (batch, factor)) in parts.iter().enumerate() {
             for (n, x) in batch.samples.chunks_exact(self.sample_len).enumerate() {
-                self.sample(x, back);
-                sum += *factor * batch.loss.sample(self.last(), batch.targets, n, &mut dz);
-                if let Some(out) = out.as_deref_mut() {
-                    if *factor != E::one() {
-                        dz.iter_mut().for_each(|d| *d = *d * *factor);
-                    }
-                    self.back(&dz, (out, add));
-                    add = true;
+                self.take(filled, x);
+                held[filled] = (p, n);
+                filled += 1;
+                if filled == self.block {
+                    self.through(parts, &held[..filled], &mut sum, (out.as_deref_mut(), begun));
+                    (filled, begun) = (0, true);
                 }
             }
             count += factor.to_double() * self.count(batch) as f64;
         }
-        self.slope = dz;
+        if filled > 0 {
+            self.through(parts, &held[..filled], &mut sum, (out.as_deref_mut(), begun));
+            begun = true;
+        }
         let scale = scale(parts, count);
         if let Some(out) = out {
-            if !add {
+            if !begun {
                 out.fill(E::zero()); // there was no sample
             }
             self.finish(scale, out);
         }
-        sum * scale
+        sum.map_or(E::zero(), |sum| sum * scale)
+    }
+
+    /// The samples of the block forward, their losses to `sum` if there is one, and back where a derivative is asked for: written, or added to others.
+    fn through(
+        &mut self,
+        parts: &[(Minibatch<'_, E>, E)],
+        held: &[(usize, usize)],
+        sum: &mut Option<E>,
+        (out, add): (Option<&mut [E]>, bool),
+    ) {
+        self.forward(held.len(), out.is_some());
+        let mut dz = std::mem::take(&mut self.slope);
+        for (row, &(p, n)) in held.iter().enumerate() {
+            let (batch, factor) = &parts[p];
+            let (z, targets) = (self.outputs_of(row), batch.targets);
+            match sum {
+                Some(sum) => *sum += *factor * batch.loss.sample(z, targets, n, &mut dz),
+                None => batch.loss.slope(z, targets, n, &mut dz),
+            }
+            if out.is_some() {
+                if *factor != E::one() {
+                    dz.iter_mut().for_each(|d| *d = *d * *factor);
+                }
+                self.slope_at(row, &dz);
+            }
+        }
+        self.slope = dz;
+        if let Some(out) = out {
+            self.back(held.len(), (out, add));
+        }
+    }
+
+    /// Sets the derivative by the outputs of a sample of the block.
+    fn slope_at(&mut self, row: usize, dz: &[E]) {
+        if let Some(stage) = self.stages.last_mut() {
+            let len = stage.output.len();
+            let to = &mut stage.dout[row * len..(row + 1) * len];
+            to.fill(E::zero());
+            to[..dz.len()].copy_from_slice(dz);
+        }
     }
 
     /// The weights of the stages that sum derivatives up in a layout of their own.
@@ -239,21 +307,17 @@ impl<E: Real> Evaluator<E> {
         }
     }
 
-    /// Takes the derivative by the outputs of the last sample back to the weights, where it is added, or written to `flat` (or added there).
-    fn back(&mut self, dz: &[E], (flat, add): (&mut [E], bool)) {
+    /// Takes the derivatives by the outputs of `count` samples back to the weights, where they are added, or written to `flat` (or added there).
+    fn back(&mut self, count: usize, (flat, add): (&mut [E], bool)) {
         // A stage passes its derivative on only if some stage before it has weights.
         let first = self.stages.iter_mut().position(|s| s.weights().is_some()).unwrap_or(0);
-        if let Some(stage) = self.stages.last_mut() {
-            stage.dout.fill(E::zero());
-            stage.dout[..dz.len()].copy_from_slice(dz);
-        }
         for s in (first..self.stages.len()).rev() {
             let (before, rest) = self.stages.split_at_mut(s);
             let (x, dx) = match before.last_mut() {
                 Some(stage) => (&stage.out[..], (s > first).then_some(&mut stage.dout[..])),
                 None => (&self.input[..], None),
             };
-            rest[0].backward(self.level, x, dx, (&mut *flat, add));
+            rest[0].backward(self.level, count, x, dx, (&mut *flat, add));
         }
     }
 
@@ -263,12 +327,14 @@ impl<E: Real> Evaluator<E> {
         let mut dz = std::mem::take(&mut self.slope);
         for (o, row) in jacobian.chunks_exact_mut(weights.len().max(1)).enumerate() {
             // Activations are overwritten on the way back, so each output goes forward anew.
-            self.sample(sample, true);
-            out.copy_from_slice(self.last());
+            self.take(0, sample);
+            self.forward(1, true);
+            out.copy_from_slice(self.outputs_of(0));
             self.sums().for_each(|p| p.clear());
             dz.fill(E::zero());
             dz[o] = E::one();
-            self.back(&dz, (&mut *row, false));
+            self.slope_at(0, &dz);
+            self.back(1, (&mut *row, false));
             self.finish(E::one(), row);
         }
         self.slope = dz;

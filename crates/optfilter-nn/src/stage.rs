@@ -1,8 +1,9 @@
 //! The steps in which a network is evaluated: layers joined where one kernel does several, with their working memory.
 
 use crate::kernel::{
-    Aligned, AnyConv, AnyPool, ConvScratch, ConvShape, Level, Real, conv_backward, conv_forward,
-    conv_pool_forward, dense_backward, dense_forward, outer, pool_backward, pool_forward, round_up,
+    Aligned, AnyConv, AnyPool, BLOCK, ConvScratch, ConvShape, Level, Real, Strided, conv_backward,
+    conv_forward, conv_pool_forward, dense_backward, dense_forward, outer, pool_backward,
+    pool_forward, round_up, turn,
 };
 use crate::layer::{Layer, Shape};
 use crate::network::Network;
@@ -165,7 +166,7 @@ impl<E: Real> Packed<E> {
     }
 
     /// Copies the weights in; the transpose only where the way back will need it.
-    pub fn load(&mut self, flat: &[E], transpose: bool) {
+    pub fn load(&mut self, level: Level, flat: &[E], transpose: bool) {
         self.bias[..self.outputs.0].copy_from_slice(&flat[self.bias_at..][..self.outputs.0]);
         let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
         let ((n, padded), (m, width)) = (self.inputs, self.outputs);
@@ -186,14 +187,9 @@ impl<E: Real> Packed<E> {
         if !transpose {
             return;
         }
-        // Rows of the transpose one after the other: reads may jump, writes had better not.
-        for (k, window) in kernel.chunks_exact(self.inputs.0 * self.outputs.0).enumerate() {
-            for o in 0..self.outputs.0 {
-                let at = (o * self.taps + k) * self.inputs.1;
-                let column = window[o..].iter().step_by(self.outputs.0);
-                let to = &mut self.wt[at..at + self.inputs.0];
-                to.iter_mut().zip(column).for_each(|(to, v)| *to = *v);
-            }
+        let (rows, stride) = (kernel.chunks_exact(n * m), self.taps * padded);
+        for (k, window) in rows.enumerate() {
+            turn(level, window, m, &mut self.wt[k * padded..], stride);
         }
     }
 
@@ -202,17 +198,29 @@ impl<E: Real> Packed<E> {
         self.dbias.fill(E::zero());
     }
 
-    /// Writes the derivative of a sample, or adds it, to its places in the flat vector: of a dense layer with the input `x` and the derivative
-    /// `g` by its output.
-    fn put(&self, level: Level, x: &[E], g: &[E], (flat, add): (&mut [E], bool)) {
-        let g = &g[..self.outputs.0];
-        let bias = &mut flat[self.bias_at..][..g.len()];
+    /// Writes the derivative of `count` samples, or adds it, to its places in the flat vector: of a dense layer with the inputs `x` and the
+    /// derivatives `g` by its outputs.
+    fn put(&self, level: Level, count: usize, x: &[E], g: &[E], (flat, add): (&mut [E], bool)) {
+        let g = self.back_rows(g);
+        let bias = &mut flat[self.bias_at..][..g.used];
         if !add {
             bias.fill(E::zero());
         }
-        bias.iter_mut().zip(g).for_each(|(to, g)| *to += *g);
+        for row in g.rows.chunks_exact(g.stride).take(count) {
+            bias.iter_mut().zip(row).for_each(|(to, g)| *to += *g);
+        }
         let kernel = &mut flat[self.kernel_at..][..self.inputs.0 * self.outputs.0];
-        outer(level, x, g, kernel, add);
+        outer(level, count, self.rows(x), g, kernel, add);
+    }
+
+    /// Inputs of a dense layer, sample by sample.
+    fn rows<'a>(&self, rows: &'a [E]) -> Strided<'a, E> {
+        Strided { rows, stride: self.inputs.1, used: self.inputs.0 }
+    }
+
+    /// Derivatives by its outputs.
+    fn back_rows<'a>(&self, rows: &'a [E]) -> Strided<'a, E> {
+        Strided { rows, stride: self.outputs.1, used: self.outputs.0 }
     }
 
     /// Multiplies what was put.
@@ -250,7 +258,7 @@ pub(crate) enum Work<E: Real> {
     Copy,
 }
 
-/// One step of the evaluation with its output and the derivative by it.
+/// One step of the evaluation with its output and the derivative by it: of one sample, or of a block of them where all stages are dense.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage<E: Real> {
     pub work: Work<E>,
@@ -370,12 +378,19 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
         });
         form = output;
     }
+    if stages.iter().all(|stage| stage.puts()) {
+        for stage in &mut stages {
+            let len = BLOCK * stage.output.len();
+            (stage.out, stage.dout) = (Aligned::zeros(len), Aligned::zeros(len));
+        }
+    }
     (input, stages)
 }
 
 impl<E: Real> Stage<E> {
-    /// Computes `out` from `x`; remembers what the way back needs when `keep` is set.
-    pub fn forward(&mut self, level: Level, x: &[E], keep: bool) {
+    /// Computes `out` from `x`, for `count` samples (more than one where all stages are dense); remembers what the way back needs when `keep`
+    /// is set.
+    pub fn forward(&mut self, level: Level, count: usize, x: &[E], keep: bool) {
         let relu = self.activation == Activation::Relu;
         match &mut self.work {
             Work::Conv { shape, pool: true, weights: p, .. } => {
@@ -396,8 +411,9 @@ impl<E: Real> Stage<E> {
             }
             Work::AnyPool(pool) => pool.forward(x, &mut self.out, &mut self.which),
             Work::Dense { weights: p } => {
-                dense_forward(level, x, &p.w, &p.bias, &mut self.out);
-                self.activation.forward(&mut self.out);
+                let out = &mut self.out[..count * p.outputs.1];
+                dense_forward(level, count, p.rows(x), &p.w, &p.bias, out);
+                self.activation.forward(out);
             }
             Work::Pool => {
                 if let Shape::Image { height, width, .. } = self.input.shape {
@@ -432,12 +448,14 @@ impl<E: Real> Stage<E> {
     pub fn backward(
         &mut self,
         level: Level,
+        count: usize,
         x: &[E],
         mut dx: Option<&mut [E]>,
         flat: (&mut [E], bool),
     ) {
-        self.activation.backward(&self.out, &mut self.dout);
-        if let Some(dx) = dx.as_deref_mut() {
+        let all = count * self.output.len();
+        self.activation.backward(&self.out[..all], &mut self.dout[..all]);
+        if let (Some(dx), false) = (dx.as_deref_mut(), self.puts()) {
             dx.fill(E::zero());
         }
         match &mut self.work {
@@ -456,9 +474,10 @@ impl<E: Real> Stage<E> {
                 }
             }
             Work::Dense { weights: p } => {
-                p.put(level, x, &self.dout, flat);
+                p.put(level, count, x, &self.dout, flat);
                 if let Some(dx) = dx {
-                    dense_backward(level, &p.wt, &self.dout, dx);
+                    let g = p.back_rows(&self.dout);
+                    dense_backward(level, count, &p.wt, g, (dx, p.inputs.1));
                 }
             }
             Work::Pool => {

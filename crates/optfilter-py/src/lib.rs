@@ -30,7 +30,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<filter::CoreFilter>()?;
     module.add_class::<explore::CorePage>()?;
     module.add_class::<nn::CoreFollower>()?;
-    module.add_class::<nn::bank::CoreBank>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
     module.add_function(wrap_pyfunction!(problem::fit_spec, module)?)?;

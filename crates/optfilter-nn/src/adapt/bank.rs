@@ -46,11 +46,15 @@ pub struct BankOptions {
     pub patience: u64,
     /// Rate at which temperatures are learnt.
     pub temper: f64,
+    /// Members of the network asked for that are never dropped for being behind.
+    pub anchors: usize,
+    /// Linear members beside those of another network, two of which are never dropped.
+    pub linear: usize,
 }
 
 impl Default for BankOptions {
     fn default() -> Self {
-        Self { forget: 0.995, size: 5, patience: 300, temper: 0.003 }
+        Self { forget: 0.995, size: 5, patience: 300, temper: 0.003, anchors: 3, linear: 3 }
     }
 }
 
@@ -152,10 +156,6 @@ impl Member {
 /// What a member knows: its filter, evidence, variance, sharpness with its slope, and age.
 type Aside = (Vec<u8>, f64, f64, (f64, f64), u64);
 
-/// Members of the network asked for that are never dropped for being behind.
-const ANCHORS: usize = 3;
-/// Linear members beside those of another network.
-const LINEAR: usize = 3;
 /// How far blank linear members begin behind a network that came with weights: a thousandth of the trust.
 const BEHIND: f64 = 6.9;
 
@@ -169,6 +169,8 @@ pub(super) struct Bank {
     outputs: usize,
     /// Samples that `outputs` of the members belong to.
     predicted: Vec<f32>,
+    /// Kept for their memory: shares, a row of probabilities, and two of outputs.
+    scratch: (Vec<f64>, Vec<f64>, Vec<f32>, Vec<f32>),
     /// Samples learnt from, and those at the last trial.
     seen: u64,
     tried: u64,
@@ -190,11 +192,11 @@ impl Bank {
             first(options.size, alone).into_iter().map(|setting| (0, setting)).collect();
         let mut evaluators = vec![Evaluator::new(network)];
         if !alone {
-            plan.extend(first(LINEAR, true).into_iter().map(|setting| (1, setting)));
+            plan.extend(first(options.linear, true).into_iter().map(|setting| (1, setting)));
             evaluators.push(Evaluator::new(&linear));
         }
         let mut members = Vec::new();
-        let mut anchors = [ANCHORS, 2];
+        let mut anchors = [options.anchors, 2];
         for (net, setting) in plan {
             let start = if net == 0 { start.to_vec() } else { vec![0.0; linear.len()] };
             let filter = setting.setup(base).filter(start)?;
@@ -209,6 +211,7 @@ impl Bank {
             evaluators,
             outputs: network.outputs(),
             predicted: Vec::new(),
+            scratch: Default::default(),
             seen: 0,
             tried: 0,
         })
@@ -229,17 +232,19 @@ impl Bank {
 
     /// Settings and their shares in the mixture, the largest first.
     pub fn shares(&self) -> Vec<(Setting, f64)> {
-        let shares = self.mixture();
+        let mut shares = Vec::new();
+        self.mixture(&mut shares);
         let mut all: Vec<_> = self.members.iter().map(|m| m.setting.clone()).zip(shares).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1));
         all
     }
 
-    fn mixture(&self) -> Vec<f64> {
+    fn mixture(&self, shares: &mut Vec<f64>) {
         let top = self.members[self.best()].evidence;
-        let raw: Vec<f64> = self.members.iter().map(|m| (m.evidence - top).exp()).collect();
-        let sum: f64 = raw.iter().sum();
-        raw.iter().map(|v| v / sum).collect()
+        shares.clear();
+        shares.extend(self.members.iter().map(|m| (m.evidence - top).exp()));
+        let sum: f64 = shares.iter().sum();
+        shares.iter_mut().for_each(|v| *v /= sum);
     }
 
     fn run(&mut self, x: &[f32], n: usize) {
@@ -256,9 +261,12 @@ impl Bank {
         self.run(x, n);
         out.clear();
         out.resize(n * classes.max(1), 0.0);
-        let mut row = vec![0.0; classes.max(1)];
-        for (share, member) in self.mixture().into_iter().zip(&self.members) {
-            if share < 1e-9 {
+        let mut shares = std::mem::take(&mut self.scratch.0);
+        let mut row = std::mem::take(&mut self.scratch.1);
+        self.mixture(&mut shares);
+        row.resize(classes.max(1), 0.0);
+        for (share, member) in shares.iter().zip(&self.members) {
+            if *share < 1e-9 {
                 continue;
             }
             for (z, out) in
@@ -268,6 +276,7 @@ impl Bank {
                 out.iter_mut().zip(&row).for_each(|(o, p)| *o += share * p);
             }
         }
+        (self.scratch.0, self.scratch.1) = (shares, row);
     }
 
     /// Time passes without labels: windows move on.
@@ -286,8 +295,11 @@ impl Bank {
         if self.predicted != batch.samples {
             self.run(batch.samples, n);
         }
-        let keep = self.options.forget.powf(n as f64);
-        let (mut scaled, mut slopes) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
+        let forget = self.options.forget;
+        let keep = if n == 1 { forget } else { forget.powf(n as f64) };
+        let (_, _, scaled, slopes) = &mut self.scratch;
+        scaled.resize(self.outputs, 0.0);
+        slopes.resize(self.outputs, 0.0);
         // Members are put aside until one has come through. Linear ones go first: they are small.
         let mut aside: Vec<(usize, Aside)> = Vec::new();
         let mut sound = false;
@@ -297,7 +309,7 @@ impl Bank {
             }
             let mut gained = 0.0;
             for i in 0..n {
-                gained += m.judge(batch, i, self.options.temper, (&mut scaled, &mut slopes));
+                gained += m.judge(batch, i, self.options.temper, (&mut *scaled, &mut *slopes));
             }
             m.evidence = m.evidence * keep + gained;
             m.age += n as u64;
@@ -446,10 +458,10 @@ impl Bank {
     }
 }
 
-/// Probabilities of all classes from a network's outputs times `sharpness`; a number as it is.
+/// Probabilities of all classes from a network's outputs times `sharpness`; numbers as they are.
 pub(super) fn probabilities(z: &[f32], sharpness: f64, classes: usize, out: &mut [f64]) {
     match classes {
-        0 => out[0] = f64::from(z[0]),
+        0 => out.iter_mut().zip(z).for_each(|(o, z)| *o = f64::from(*z)),
         2 => {
             let p = 1.0 / (1.0 + (-sharpness * f64::from(z[0])).exp());
             (out[0], out[1]) = (1.0 - p, p);

@@ -12,7 +12,7 @@ use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::filter::{Resumable, fit_until};
-use crate::kernel::{Loss, Reduction, Targets};
+use crate::kernel::{Lane, Level, Loss, Op, Real, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
 use optfilter::checkpoint;
@@ -80,7 +80,7 @@ fn scaling_by(stream: &Stream, samples: Range<usize>) -> Scaling {
         Labels::Values(v) => mean_and_factor(v[samples].iter().copied()),
         Labels::Classes { .. } => (0.0, 1.0),
     };
-    Scaling { features, target }
+    Scaling { features, targets: vec![target] }
 }
 
 impl Follower {
@@ -102,7 +102,7 @@ impl Follower {
             )));
         }
         let early = stream.range(0..setup.pretrain.max(1));
-        let mut set = setup.clone();
+        let mut set = Setup { numbers: 1, ..setup.clone() };
         if set.scaling.is_none() && !set.running_scale {
             set.scaling = Some(scaling_by(stream, early.clone()));
         }
@@ -164,14 +164,18 @@ impl Follower {
                 let mut start = filter.weights().to_vec();
                 let adam = Adam::new(3e-3)?;
                 let evaluator = &mut self.evaluator;
-                fit_until(&adam, evaluator, &batch, &mut start, budget, stop).ok_or(diverged)?;
+                let fitted = fit_until(&adam, evaluator, &batch, &mut start, budget, stop);
+                let fitted = fitted.ok_or(AdaptError::Stopped)?;
+                if !(budget.0 == 0 || fitted.loss.is_finite()) || !all_finite(&start) {
+                    return Err(diverged);
+                }
                 self.engine = engine(&self.network, &self.setup, start)?;
                 Ok(())
             }
         }
     }
 
-    /// A follower of samples of that shape and of so many classes (0: the label is a number), which has seen nothing yet: the
+    /// A follower of samples of that shape and of so many classes (0: labels are numbers, as many as `setup` says), which has seen nothing yet: the
     /// weights given, or drawn ones; the scaling of `setup`, or one that follows the stream. For those who have no
     /// [`Stream`] but samples that come one after the other.
     pub fn begin(
@@ -180,16 +184,25 @@ impl Follower {
         setup: &Setup,
         weights: Option<Vec<f32>>,
     ) -> Result<Self, AdaptError> {
-        let network = network_of(&setup.network, shape, classes)?;
+        let numbers = setup.numbers.max(1);
+        if numbers > 1 && setup.method == WeightMethod::Auto {
+            let reason = "a bank predicts one number of each sample; choose a filter for several";
+            return Err(AdaptError::Setting(reason.into()));
+        }
+        let network = network_of(&setup.network, shape, classes, numbers)?;
         let scaler = match &setup.scaling {
             Some(given) => Scaler::fixed(given.clone()),
-            None => Scaler::running(shape),
+            None => Scaler::running(shape, numbers),
         };
         if scaler.width() != shape.len() {
             let (found, width) = (scaler.width(), shape.len());
             return Err(AdaptError::Data(format!(
                 "the weights are for samples of {found} numbers; the data have {width}"
             )));
+        }
+        if scaler.numbers() != numbers {
+            let found = scaler.numbers();
+            return Err(AdaptError::Data(format!("a scaling of {found} labels for {numbers}")));
         }
         let given = weights.is_some();
         let start = match weights {
@@ -221,8 +234,8 @@ impl Follower {
         })
     }
 
-    /// A time step that takes every member of a bank out of the finite numbers leaves the bank as it was, which costs a few percent of a small
-    /// one. Else, after such an error, the follower must not be used on.
+    /// A time step that leads out of the finite numbers (of a bank: every member) leaves everything as it was, which costs a few percent of a small
+    /// bank, and of a single filter a copy of what it knows at every time step. Else, after such an error, the follower must not be used on.
     pub fn carefully(mut self) -> Self {
         self.careful = true;
         self
@@ -250,10 +263,12 @@ impl Follower {
     }
     /// Another scaling, worth that of so many samples where it follows the stream.
     pub fn set_scaling(&mut self, scaling: Scaling, samples: f64) -> Result<(), AdaptError> {
-        if scaling.features.len() != self.scaler.width() {
-            let (found, width) = (scaling.features.len(), self.scaler.width());
+        let found = (scaling.features.len(), scaling.targets.len());
+        if found != (self.scaler.width(), self.scaler.numbers()) {
+            let (width, numbers) = (self.scaler.width(), self.scaler.numbers());
             return Err(AdaptError::Data(format!(
-                "a scaling of {found} features; samples have {width} numbers"
+                "a scaling of {} features and {} labels; {width} and {numbers} are needed",
+                found.0, found.1
             )));
         }
         self.scaler.set(scaling, samples);
@@ -304,16 +319,32 @@ impl Follower {
         labels: &Labels,
         predicted: &mut Vec<f64>,
     ) -> Result<Score, AdaptError> {
+        self.step_until(time, x, labels, predicted, &|| false)
+    }
+
+    /// [`Follower::step`], which `stop` ends between two optimizer steps of a single filter.
+    pub fn step_until(
+        &mut self,
+        time: f64,
+        x: &[f64],
+        labels: &Labels,
+        predicted: &mut Vec<f64>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Score, AdaptError> {
+        let aside = self.careful.then(|| self.scaler.clone());
         self.forecast(x, predicted)?;
         let score = match self.is_judged() {
-            true => judge(time, predicted, labels, self.classes, self.label_factor(labels)),
+            true => judge(time, predicted, labels, self.classes, &self.label_factors(labels)),
             false => Score { time, n: 0, right: 0, squared_error: 0.0, loss: 0.0 },
         };
-        if !score.loss.is_finite() {
-            return Err(AdaptError::Diverged { time });
+        let learnt = match score.loss.is_finite() {
+            true => self.learn_until(x, labels, stop).map_err(|e| e.at(time)),
+            false => Err(AdaptError::Diverged { time }),
+        };
+        if let (Err(_), Some(aside)) = (&learnt, aside) {
+            self.scaler = aside;
         }
-        self.learn_from(x, labels).map_err(|e| e.at(time))?;
-        Ok(score)
+        learnt.map(|()| score)
     }
 
     /// What is predicted of a time step that has come: a scaling that follows the stream has seen it.
@@ -337,16 +368,31 @@ impl Follower {
                 if self.classes > 0 && filter.variance_along(&[]).is_some() {
                     moderate(&**filter, &mut self.evaluator, &self.x, &mut self.outputs);
                 }
-                let each = self.classes.max(1);
+                let each = if self.classes == 0 { outputs } else { self.classes };
                 out.resize(n * each, 0.0);
                 let rows = self.outputs.chunks_exact(outputs).zip(out.chunks_exact_mut(each));
                 rows.for_each(|(z, row)| probabilities(z, 1.0, self.classes, row));
             }
         }
         if self.classes == 0 {
-            out.iter_mut().for_each(|v| *v = self.scaler.value(*v as f32));
+            self.scaler.values(out);
         }
         Ok(())
+    }
+
+    /// What the network of a single filter says itself: log-odds or logits of classes; else as [`Follower::look`] has it. Rows of as many as are
+    /// returned.
+    pub fn outputs(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<usize, AdaptError> {
+        self.look(x, out)?;
+        Ok(match (&self.engine, self.classes) {
+            (Engine::Single(_), 1..) => {
+                out.clear();
+                out.extend(self.outputs.iter().map(|z| f64::from(*z)));
+                self.network.outputs()
+            }
+            (_, 0) => self.network.outputs(),
+            (Engine::Bank(_), classes) => classes,
+        })
     }
 
     /// Predicts samples given in the stream's units. Samples that do not fit are predicted as nothing.
@@ -372,7 +418,8 @@ impl Follower {
     /// Checks samples with their labels.
     fn check_labels(&self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
         let n = self.check(x)?;
-        if labels.len() != n {
+        let each = if self.classes == 0 { self.scaler.numbers() } else { 1 };
+        if labels.len() != n * each {
             return Err(AdaptError::Data(format!("{} labels for {n} samples", labels.len())));
         }
         match (labels, self.classes) {
@@ -409,19 +456,17 @@ impl Follower {
         self.labels.1.clear();
         match labels {
             Labels::Classes { of, .. } => self.labels.0.extend_from_slice(of),
-            Labels::Values(values) => {
-                self.labels.1.extend(values.iter().map(|v| self.scaler.label(*v)));
-            }
+            Labels::Values(values) => self.scaler.labels(values, &mut self.labels.1),
         }
         self.scaler.scale(x, &mut self.x);
     }
 
     /// One over the deviation of labels, these included: after few labels, or many that are all but equal, the first that is different
     /// would else be thousands of deviations off.
-    pub(super) fn label_factor(&self, labels: &Labels) -> f64 {
+    pub(super) fn label_factors(&self, labels: &Labels) -> Vec<f64> {
         match labels {
-            Labels::Values(values) => self.scaler.factor_with(values),
-            Labels::Classes { .. } => 1.0,
+            Labels::Values(values) => self.scaler.factors_with(values),
+            Labels::Classes { .. } => Vec::new(),
         }
     }
 
@@ -439,12 +484,18 @@ impl Follower {
     }
 
     /// Time passes, and samples that were not predicted come with their labels: the members of a bank are judged by them, and all
-    /// learn. On an error a bank is as it was, if it is kept [carefully](Follower::carefully).
-    pub fn observe(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+    /// learn. On an error everything is as it was, if it is kept [carefully](Follower::carefully). `stop` ends it between two optimizer steps of a
+    /// single filter.
+    pub fn observe(
+        &mut self,
+        x: &[f64],
+        labels: &Labels,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), AdaptError> {
         self.check(x)?;
         let aside = self.scaler.clone();
         self.scaler.see(x);
-        let learnt = self.learn_from(x, labels);
+        let learnt = self.learn_until(x, labels, stop);
         if learnt.is_err() {
             self.scaler = aside;
         }
@@ -454,6 +505,15 @@ impl Follower {
     /// Time passes, and the samples in the stream's units get their labels. The first numbers only say where they are: they are
     /// learnt from once two of them differ.
     pub fn learn_from(&mut self, x: &[f64], labels: &Labels) -> Result<(), AdaptError> {
+        self.learn_until(x, labels, &|| false)
+    }
+
+    fn learn_until(
+        &mut self,
+        x: &[f64],
+        labels: &Labels,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), AdaptError> {
         self.check_labels(x, labels)?;
         if let Labels::Values(values) = labels {
             self.scaler.see_labels(values);
@@ -467,9 +527,17 @@ impl Follower {
         let sound = match &mut self.engine {
             Engine::Bank(bank) => bank.learn(&batch, self.careful)?,
             Engine::Single(filter) => {
+                let aside = if self.careful { Some(filter.save()?) } else { None };
                 filter.predict();
-                filter.update(&mut self.evaluator, &batch);
-                all_finite(filter.weights())
+                let done = filter.update_until(&mut self.evaluator, &batch, stop);
+                let sound = done && all_finite(filter.weights());
+                if let (false, Some(aside)) = (sound, aside) {
+                    filter.load(&aside)?;
+                }
+                if !done {
+                    return Err(AdaptError::Stopped);
+                }
+                sound
             }
         };
         if sound { Ok(()) } else { Err(AdaptError::Diverged { time: f64::NAN }) }
@@ -481,7 +549,7 @@ impl Follower {
         if self.classes == 0 || classes <= self.classes {
             return Ok(());
         }
-        let network = network_of(&self.setup.network, self.shape, classes)?;
+        let network = network_of(&self.setup.network, self.shape, classes, 1)?;
         let weights = grown(&self.network, &network, self.weights());
         self.evaluator = Evaluator::new(&network);
         self.engine = engine(&network, &self.setup, weights)?;
@@ -496,15 +564,15 @@ impl Follower {
             Engine::Single(filter) => filter.save()?,
             Engine::Bank(bank) => bank.save()?,
         };
-        Ok(checkpoint::save("follower", &(self.classes, &self.scaler, engine))?)
+        Ok(checkpoint::save("follower/2", &(self.classes, &self.scaler, engine))?)
     }
 
     /// Takes up what was saved by a follower of the same settings, bit for bit. After an error the follower must not be used on.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), AdaptError> {
         let (classes, scaler, state): (usize, Scaler, Vec<u8>) =
-            checkpoint::load("follower", bytes)?;
-        if scaler.width() != self.scaler.width() {
-            let reason = "the checkpoint is of samples of another size";
+            checkpoint::load("follower/2", bytes)?;
+        if (scaler.width(), scaler.numbers()) != (self.scaler.width(), self.scaler.numbers()) {
+            let reason = "the checkpoint is of samples or labels of another size";
             return Err(AdaptError::Data(reason.into()));
         }
         self.grow(classes)?;
@@ -519,8 +587,16 @@ impl Follower {
 
 /// Whether all weights are finite: an exponent of ones, and nothing else, carries into the sign's place.
 pub(super) fn all_finite(weights: &[f32]) -> bool {
-    let carried = |w: &f32| (w.to_bits() & 0x7f80_0000) + 0x0080_0000;
-    weights.iter().fold(0, |all, w| all | carried(w)) & 0x8000_0000 == 0
+    struct Carried<'a>(&'a [f32]);
+    impl Op<f32> for Carried<'_> {
+        type Out = u32;
+        #[inline(always)]
+        unsafe fn run<V: Lane<E = f32>>(self) -> u32 {
+            let carried = |w: &f32| (w.to_bits() & 0x7f80_0000) + 0x0080_0000;
+            self.0.iter().fold(0, |all, w| all | carried(w))
+        }
+    }
+    f32::dispatch(Level::detect(), Carried(weights)) & 0x8000_0000 == 0
 }
 
 /// Averages probabilities over the belief: an output z with variance s, by the linearised network, becomes z/sqrt(1 + pi s/8),

@@ -31,7 +31,7 @@ pub struct Live {
 type Kept = (Vec<(String, String)>, Vec<u8>, Vec<Step>, Tally, u64, Vec<String>);
 
 /// The name of checkpoints of this form.
-const KIND: &str = "adapt/live/2";
+const KIND: &str = "adapt/live/3";
 
 impl Live {
     /// Begins with drawn weights or given ones, and a scaling that follows the stream unless the settings bring one. Labels of a time
@@ -45,7 +45,7 @@ impl Live {
         delay: usize,
     ) -> Result<Self, AdaptError> {
         let classes = if regress { 0 } else { names.len().max(2) };
-        let setup = Setup { pretrain: 0, running_scale: true, ..setup.clone() };
+        let setup = Setup { pretrain: 0, numbers: 1, running_scale: true, ..setup.clone() };
         let mut settings = Saved::settings(&setup);
         let task = if regress { "regress" } else { "classify" };
         settings.push(("task".into(), task.into()));
@@ -120,8 +120,8 @@ impl Live {
             kept.filter(|(v, _)| !v.is_nan()).flat_map(|(_, row)| row.iter().copied()).collect();
         self.tally.unlabelled += (step.labels.len() - labels.len()) as u64;
         let score = (!labels.is_empty() && self.follower.is_judged()).then(|| {
-            let factor = self.follower.label_factor(&labels);
-            let score = judge(step.time, &judged, &labels, classes, factor);
+            let factors = self.follower.label_factors(&labels);
+            let score = judge(step.time, &judged, &labels, classes, &factors);
             self.tally.add(&score, &judged, &labels, classes);
             score
         });

@@ -96,6 +96,9 @@ pub enum AdaptError {
         /// What is wrong.
         String,
     ),
+    /// Somebody asked for it.
+    #[error("learning was stopped")]
+    Stopped,
     /// The loss left the finite numbers.
     #[error(
         "the weights left the finite numbers at time {time}; use a smaller learning rate or fewer steps"

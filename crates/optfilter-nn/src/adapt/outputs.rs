@@ -4,26 +4,35 @@ use super::AdaptError;
 use crate::layer::Shape;
 use crate::network::Network;
 
-/// Outputs of a network for so many classes (0: a number).
-fn outputs_of(classes: usize) -> usize {
-    if classes <= 2 { 1 } else { classes }
+/// Outputs of a network for so many classes (0: numbers).
+fn outputs_of(classes: usize, numbers: usize) -> usize {
+    match classes {
+        0 => numbers,
+        1 | 2 => 1,
+        more => more,
+    }
 }
 
-/// The network of a description for so many classes (0: a number), unless it is larger than any machine would bear.
-pub(super) fn network_of(text: &str, shape: Shape, classes: usize) -> Result<Network, AdaptError> {
+/// The network of a description for so many classes (0: numbers), unless it is larger than any machine would bear.
+pub(super) fn network_of(
+    text: &str,
+    shape: Shape,
+    classes: usize,
+    numbers: usize,
+) -> Result<Network, AdaptError> {
     /// Units of a layer: the weights between two such layers are still counted by 64 bits.
     const WIDEST: u64 = 1_000_000;
     /// Weights: with an optimizer's memory and a bank of them, some gigabytes.
     const MOST: usize = 100_000_000;
-    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
-    for number in numbers {
+    let sizes = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+    for number in sizes {
         if number.parse::<u64>().map_or(true, |n| n > WIDEST) {
             return Err(AdaptError::Setting(format!(
                 "network {text:?}: a layer of {number} units is too wide; at most {WIDEST}"
             )));
         }
     }
-    let network = Network::from_description(text, shape, outputs_of(classes))?;
+    let network = Network::from_description(text, shape, outputs_of(classes, numbers))?;
     if network.len() > MOST {
         let found = network.len();
         return Err(AdaptError::Setting(format!(

@@ -69,11 +69,13 @@ impl Saved {
         );
         let _ = self.setup.likelihood.robust.map(|c| writeln!(out, "robust {c}"));
         let _ = count.map(|count| writeln!(out, "particles {count}"));
-        if let Some(Scaling { features, target }) = scaling {
+        if let Some(Scaling { features, targets }) = scaling {
             for (mean, factor) in features {
                 let _ = writeln!(out, "feature {mean} {factor}");
             }
-            let _ = writeln!(out, "target {} {}", target.0, target.1);
+            for (mean, factor) in targets {
+                let _ = writeln!(out, "target {mean} {factor}");
+            }
         }
         for class in self.classes.iter().flatten() {
             let _ = writeln!(out, "class {}", class.replace(['\n', '\r'], " "));
@@ -85,7 +87,7 @@ impl Saved {
     fn parse(text: &str) -> Result<Self, &str> {
         let mut setup = Setup { pretrain: 0, ..Setup::default() };
         let (mut method, mut steps, mut var, mut count) = ("imap", None, None, None);
-        let mut scaling = Scaling { features: Vec::new(), target: (0.0, 1.0) };
+        let mut scaling = Scaling::plain(0, 0);
         let mut classes = Vec::new();
         for line in text.lines() {
             let (key, value) = line.split_once(' ').ok_or(line)?;
@@ -114,12 +116,15 @@ impl Saved {
                 "sigma2" => var = Some(finite(value)?),
                 "particles" => count = Some(value.parse().map_err(|_| line)?),
                 "feature" => scaling.features.push(pair()?),
-                "target" => scaling.target = pair()?,
+                "target" => scaling.targets.push(pair()?),
                 "class" => classes.push(super::class_name(value)),
                 _ => {} // of a later version
             }
         }
         setup.method = WeightMethod::of_parts(method, steps, var, count).ok_or(method)?;
+        if scaling.targets.is_empty() {
+            scaling.targets.push((0.0, 1.0));
+        }
         setup.scaling = Some(scaling);
         Ok(Self { setup, classes: Some(classes).filter(|c| !c.is_empty()) })
     }
@@ -141,8 +146,10 @@ mod tests {
             WeightMethod::LoFi { rank: 4, drift_var: 1e-6 },
             WeightMethod::Ivon { steps: 2 },
         ] {
-            let scaling =
-                Scaling { features: vec![(0.1, 1.0 / 3.0), (-1e10, 1e-5)], target: (5.0, 0.2) };
+            let scaling = Scaling {
+                features: vec![(0.1, 1.0 / 3.0), (-1e10, 1e-5)],
+                targets: vec![(5.0, 0.2)],
+            };
             let setup = Setup {
                 method,
                 lr: 0.3,

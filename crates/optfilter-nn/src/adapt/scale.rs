@@ -18,8 +18,15 @@ pub const LARGEST: f64 = 8.0;
 pub struct Scaling {
     /// Mean and factor of each feature.
     pub features: Vec<(f64, f64)>,
-    /// Mean and factor of the label, when it is a number.
-    pub target: (f64, f64),
+    /// Mean and factor of each label that is a number; `(0, 1)` where labels are classes.
+    pub targets: Vec<(f64, f64)>,
+}
+
+impl Scaling {
+    /// Numbers stay as they are.
+    pub fn plain(features: usize, numbers: usize) -> Self {
+        Self { features: vec![(0.0, 1.0); features], targets: vec![(0.0, 1.0); numbers] }
+    }
 }
 
 /// Running mean and sum of squared differences (Welford).
@@ -67,8 +74,8 @@ impl Moments {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Scaler {
     now: Scaling,
-    /// Moments of the features, where the scaling follows the stream; then of the label.
-    running: Option<(Vec<Moments>, Moments)>,
+    /// Moments of the features, where the scaling follows the stream; then of the labels.
+    running: Option<(Vec<Moments>, Vec<Moments>)>,
 }
 
 impl Scaler {
@@ -76,15 +83,15 @@ impl Scaler {
         Self { now: scaling, running: None }
     }
 
-    /// Follows the stream; images stay as they are.
-    pub fn running(shape: Shape) -> Self {
+    /// Follows the stream, with so many numbers to each label; images stay as they are.
+    pub fn running(shape: Shape, numbers: usize) -> Self {
         let n = shape.len();
-        let now = Scaling { features: vec![(0.0, 1.0); n], target: (0.0, 1.0) };
         let moments = match shape {
             Shape::Vector(_) => vec![Moments::default(); n],
             Shape::Image { .. } => Vec::new(),
         };
-        Self { now, running: Some((moments, Moments::default())) }
+        let running = Some((moments, vec![Moments::default(); numbers]));
+        Self { now: Scaling::plain(n, numbers), running }
     }
 
     /// The scaling as it is.
@@ -97,15 +104,18 @@ impl Scaler {
         self.now.features.len()
     }
 
+    /// Numbers of a label.
+    pub fn numbers(&self) -> usize {
+        self.now.targets.len()
+    }
+
     /// Features of samples that are about to be judged.
     pub fn see(&mut self, x: &[f64]) {
         let Some((features, _)) = &mut self.running else { return };
         if features.is_empty() {
             return;
         }
-        for row in x.chunks_exact(features.len()) {
-            features.iter_mut().zip(row).for_each(|(m, v)| m.add(*v));
-        }
+        add_rows(features, x);
         for (to, m) in self.now.features.iter_mut().zip(features) {
             *to = (m.mean, m.factor());
         }
@@ -113,35 +123,39 @@ impl Scaler {
 
     /// Labels that have been judged.
     pub fn see_labels(&mut self, values: &[f64]) {
-        if let Some((_, target)) = &mut self.running {
-            values.iter().for_each(|v| target.add(*v));
-            self.now.target = (target.mean, target.known_factor().unwrap_or(1.0));
+        if let Some((_, targets)) = &mut self.running {
+            add_rows(targets, values);
+            for (to, m) in self.now.targets.iter_mut().zip(targets) {
+                *to = (m.mean, m.known_factor().unwrap_or(1.0));
+            }
         }
     }
 
     /// Another scaling; one that follows the stream goes on as if it were that of so many samples.
     pub fn set(&mut self, scaling: Scaling, samples: f64) {
-        if let Some((features, target)) = &mut self.running {
+        if let Some((features, targets)) = &mut self.running {
             let moments = |&(mean, factor): &(f64, f64)| Moments::of(mean, factor, samples);
             if !features.is_empty() {
                 *features = scaling.features.iter().map(moments).collect();
             }
-            *target = moments(&scaling.target);
+            *targets = scaling.targets.iter().map(moments).collect();
         }
         self.now = scaling;
     }
 
     /// One over the deviation of labels with these among them; a fixed one stays.
-    pub fn factor_with(&self, values: &[f64]) -> f64 {
-        let Some((_, target)) = &self.running else { return self.now.target.1 };
-        let mut target = *target;
-        values.iter().for_each(|v| target.add(*v));
-        target.known_factor().unwrap_or(self.now.target.1)
+    pub fn factors_with(&self, values: &[f64]) -> Vec<f64> {
+        let now = self.now.targets.iter().map(|t| t.1);
+        let Some((_, targets)) = &self.running else { return now.collect() };
+        let mut targets = targets.clone();
+        add_rows(&mut targets, values);
+        targets.iter().zip(now).map(|(m, now)| m.known_factor().unwrap_or(now)).collect()
     }
 
-    /// Whether labels that are numbers have a scale yet.
+    /// Whether labels that are numbers have a scale yet; of several, whether one has.
     pub fn knows_labels(&self) -> bool {
-        self.running.as_ref().is_none_or(|(_, target)| target.known_factor().is_some())
+        let known = |targets: &[Moments]| targets.iter().any(|m| m.known_factor().is_some());
+        self.running.as_ref().is_none_or(|(_, targets)| known(targets))
     }
 
     /// Samples in the network's units, into `out`.
@@ -154,17 +168,27 @@ impl Scaler {
         }
     }
 
-    /// A label in the network's units.
-    pub fn label(&self, v: f64) -> f32 {
-        ((v - self.now.target.0) * self.now.target.1) as f32
+    /// Labels in the network's units, added to `out`.
+    pub fn labels(&self, values: &[f64], out: &mut Vec<f32>) {
+        let targets = self.now.targets.iter().cycle();
+        out.extend(
+            values.iter().zip(targets).map(|(v, (mean, factor))| ((v - mean) * factor) as f32),
+        );
     }
 
-    /// And back; the mean while there is no scale.
-    pub fn value(&self, z: f32) -> f64 {
-        match self.knows_labels() {
-            true => f64::from(z) / self.now.target.1 + self.now.target.0,
-            false => self.now.target.0,
+    /// And back, in place; the mean while there is no scale.
+    pub fn values(&self, out: &mut [f64]) {
+        let known = self.knows_labels();
+        for (v, (mean, factor)) in out.iter_mut().zip(self.now.targets.iter().cycle()) {
+            *v = if known { f64::from(*v as f32) / factor + mean } else { *mean };
         }
+    }
+}
+
+/// Rows of one number for each of the moments.
+fn add_rows(moments: &mut [Moments], values: &[f64]) {
+    for row in values.chunks_exact(moments.len().max(1)) {
+        moments.iter_mut().zip(row).for_each(|(m, v)| m.add(*v));
     }
 }
 
@@ -184,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_running_scaling_is_that_of_all_samples_so_far() {
-        let mut scaler = Scaler::running(Shape::Vector(2));
+        let mut scaler = Scaler::running(Shape::Vector(2), 1);
         let x = [1.0, 5.0, 3.0, 5.0, 8.0, 5.0];
         scaler.see(&x[..4]);
         scaler.see(&x[4..]);

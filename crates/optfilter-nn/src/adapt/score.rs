@@ -54,10 +54,17 @@ pub fn prequential_into(
     Ok(scores)
 }
 
-/// The score of predictions: rows of probabilities, or numbers (then the loss is half the squared error after `factor`, one over the
-/// label's deviation).
-pub fn judge(time: f64, predicted: &[f64], labels: &Labels, classes: usize, factor: f64) -> Score {
-    let n = labels.len();
+/// The score of predictions: rows of probabilities, or numbers (then the loss is half the squared error after `factors`, one over the
+/// deviation of each number of a label).
+pub fn judge(
+    time: f64,
+    predicted: &[f64],
+    labels: &Labels,
+    classes: usize,
+    factors: &[f64],
+) -> Score {
+    let each = if classes == 0 { factors.len().max(1) } else { 1 };
+    let n = labels.len() / each;
     let (mut right, mut squared_error, mut loss) = (0, 0.0, 0.0);
     match labels {
         Labels::Classes { of, .. } => {
@@ -68,8 +75,12 @@ pub fn judge(time: f64, predicted: &[f64], labels: &Labels, classes: usize, fact
             }
         }
         Labels::Values(values) => {
-            squared_error = predicted.iter().zip(values).map(|(a, b)| (a - b) * (a - b)).sum();
-            loss = 0.5 * squared_error * factor * factor;
+            for (i, factor) in factors.iter().enumerate() {
+                let pairs = predicted.iter().zip(values).skip(i).step_by(each);
+                let square: f64 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
+                squared_error += square;
+                loss += 0.5 * square * factor * factor;
+            }
         }
     }
     // A row that is not a number is not infinitely wrong, it is no answer.

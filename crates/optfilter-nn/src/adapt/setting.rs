@@ -31,6 +31,7 @@ impl Setting {
         Setup {
             method: WeightMethod::ImplicitMap { steps: self.steps },
             optimizer: self.optimizer.clone(),
+            rule: None,
             lr: self.lr,
             memory: if self.carry { Memory::Carry } else { Memory::Restart },
             window: self.window,

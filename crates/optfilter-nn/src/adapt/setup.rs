@@ -126,6 +126,8 @@ pub struct Setup {
     pub method: WeightMethod,
     /// Name of the optimizer.
     pub optimizer: String,
+    /// The optimizer itself, where a name and a rate do not say all of it: it comes before them.
+    pub rule: Option<AnyOptimizer>,
     /// Learning rate, which acts on the loss *summed* over a time step's samples.
     pub lr: f64,
     /// Whether the optimizer's memory is carried from one time step to the next.
@@ -134,6 +136,8 @@ pub struct Setup {
     pub window: Window,
     /// Share of the way back to the initial weights per time step (0: none).
     pub decay: f64,
+    /// Numbers that are predicted of each sample, where labels are numbers; a bank predicts one.
+    pub numbers: usize,
     /// Time steps at the beginning to which the network is fitted before it is judged.
     pub pretrain: usize,
     /// For the initial weights and the particles.
@@ -156,10 +160,12 @@ impl Default for Setup {
             network: "mlp:64,64".into(),
             method: WeightMethod::ImplicitMap { steps: 50 },
             optimizer: "adam".into(),
+            rule: None,
             lr: 1e-3,
             memory: Memory::Restart,
             window: Window::default(),
             decay: 0.0,
+            numbers: 1,
             pretrain: 1,
             seed: 0,
             scaling: None,
@@ -214,7 +220,10 @@ impl Setup {
         &self,
         start: Vec<f32>,
     ) -> Result<Box<dyn Resumable<f32> + Send>, AdaptError> {
-        let optimizer = AnyOptimizer::from_name(&self.optimizer, self.lr, None)?;
+        let optimizer = match self.rule {
+            Some(rule) => rule,
+            None => AnyOptimizer::from_name(&self.optimizer, self.lr, None)?,
+        };
         if !(0.0..=1.0).contains(&self.decay) {
             return Err(AdaptError::Setting(format!(
                 "the decay must be between 0 and 1, not {}",

@@ -21,7 +21,7 @@ use super::{
 use crate::evaluate::{Evaluator, Minibatch};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::Memory;
-use optfilter::optim::{Optimizer, descend};
+use optfilter::optim::Optimizer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -93,6 +93,42 @@ impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
     }
 }
 
+impl<E: Weight, O: Optimizer<E>> ImplicitMap<E, O> {
+    /// K steps: at once, or one by one where somebody may stop them or an average looks at each.
+    fn run(
+        &mut self,
+        evaluator: &mut Evaluator<E>,
+        batch: &Minibatch<'_, E>,
+        stop: Option<&dyn Fn() -> bool>,
+    ) -> bool {
+        if self.memory == Memory::Restart {
+            self.state = self.optimizer.init(&self.weights);
+        }
+        self.past.put(batch);
+        // Without a window nothing is allocated for the one part.
+        let (one, many) = ([(*batch, E::one())], self.past.earlier(batch));
+        let parts = many.as_deref().unwrap_or(&one);
+        let level = evaluator.level();
+        let mut objective = WindowObjective::new(evaluator, parts).with_floor(self.floor);
+        let apart = stop.is_some() || self.average.is_some();
+        let (times, each) = if apart { (self.steps, 1) } else { (1, self.steps) };
+        for _ in 0..times {
+            if stop.is_some_and(|stop| stop()) {
+                return false;
+            }
+            let at = (&mut self.weights, &mut self.state);
+            descend_at(level, &self.optimizer, &mut objective, at, each);
+            if let Some((decay, average)) = &mut self.average {
+                let share = E::of(1.0 - *decay);
+                for (a, w) in average.iter_mut().zip(&self.weights) {
+                    *a = *a + share * (*w - *a);
+                }
+            }
+        }
+        true
+    }
+}
+
 impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
     fn predict(&mut self) {
         self.transition.apply(&mut self.weights);
@@ -103,30 +139,16 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
     }
 
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
-        if self.memory == Memory::Restart {
-            self.state = self.optimizer.init(&self.weights);
-        }
-        self.past.put(batch);
-        let parts = self.past.parts(batch);
-        let level = evaluator.level();
-        let mut objective = WindowObjective::new(evaluator, &parts).with_floor(self.floor);
-        let Some((decay, average)) = &mut self.average else {
-            let (weights, state) = (&mut self.weights, &mut self.state);
-            return descend_at(
-                level,
-                &self.optimizer,
-                &mut objective,
-                (weights, state),
-                self.steps,
-            );
-        };
-        let share = E::of(1.0 - *decay);
-        for _ in 0..self.steps {
-            descend(&self.optimizer, &mut objective, &mut self.weights, &mut self.state, 1);
-            for (a, w) in average.iter_mut().zip(&self.weights) {
-                *a = *a + share * (*w - *a);
-            }
-        }
+        self.run(evaluator, batch, None);
+    }
+
+    fn update_until(
+        &mut self,
+        evaluator: &mut Evaluator<E>,
+        batch: &Minibatch<'_, E>,
+        stop: &dyn Fn() -> bool,
+    ) -> bool {
+        self.run(evaluator, batch, Some(stop))
     }
 
     fn weights(&self) -> &[E] {

@@ -58,6 +58,16 @@ pub trait WeightFilter<E: Weight> {
     fn predict(&mut self);
     /// Labels arrive.
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>);
+    /// Labels arrive, and somebody may lose patience: false if `stop` ended it before the last step. A filter without steps does not ask.
+    fn update_until(
+        &mut self,
+        evaluator: &mut Evaluator<E>,
+        batch: &Minibatch<'_, E>,
+        _stop: &dyn Fn() -> bool,
+    ) -> bool {
+        self.update(evaluator, batch);
+        true
+    }
     /// The estimate.
     fn weights(&self) -> &[E];
     /// The variance of `h' w` under the belief, for a filter that has one: with a row of the network's Jacobian, how uncertain that

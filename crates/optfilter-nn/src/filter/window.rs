@@ -120,12 +120,16 @@ impl<E: Weight> Row<E> {
 pub struct Past<E> {
     window: Window,
     rows: VecDeque<Row<E>>,
+    /// `g^age` of the ages that were met so far.
+    #[serde(skip)]
+    factors: Vec<f64>,
 }
 
 impl<E: Weight> Past<E> {
     /// Nothing yet.
     pub fn new(window: Window) -> Self {
-        Self { window, rows: VecDeque::with_capacity(window.length.min(1 << 16) + 1) }
+        let rows = VecDeque::with_capacity(window.length.min(1 << 16) + 1);
+        Self { window, rows, factors: Vec::new() }
     }
 
     /// The window.
@@ -157,19 +161,31 @@ impl<E: Weight> Past<E> {
         if let Some(row) = self.rows.back_mut() {
             row.add(batch);
         }
+        for age in self.factors.len()..self.rows.len() {
+            self.factors.push(self.window.discount.powf(age as f64));
+        }
     }
 
     /// Every time step with labels and its factor `g^age`, the newest first; without a window, `newest` alone.
     pub fn parts<'a>(&'a self, newest: &Minibatch<'a, E>) -> Vec<(Minibatch<'a, E>, E)> {
+        self.earlier(newest).unwrap_or_else(|| vec![(*newest, E::one())])
+    }
+
+    /// [`Past::parts`] of a window; nothing, where there is none.
+    pub(super) fn earlier<'a>(
+        &'a self,
+        newest: &Minibatch<'a, E>,
+    ) -> Option<Vec<(Minibatch<'a, E>, E)>> {
         if self.window.length == 0 {
-            return vec![(*newest, E::one())];
+            return None;
         }
         let rows = self.rows.iter().rev().enumerate().filter(|(_, row)| !row.samples.is_empty());
-        rows.map(|(age, row)| {
-            let factor = self.window.discount.powf(age as f64);
+        let rows = rows.map(|(age, row)| {
+            let known = self.factors.get(age).copied();
+            let factor = known.unwrap_or_else(|| self.window.discount.powf(age as f64));
             (row.batch(newest.loss, newest.reduction), E::of(factor))
-        })
-        .collect()
+        });
+        Some(rows.collect())
     }
 
     /// Forgets everything measured.
@@ -209,8 +225,10 @@ impl<E: Weight> Objective<E> for WindowObjective<'_, E> {
     fn value(&mut self, x: &[E]) -> E {
         self.evaluator.loss_over(x, self.parts)
     }
+    // Inlined into what is compiled for the machine's registers (`descend_at`): the floor is a pass over all weights.
+    #[inline(always)]
     fn gradient(&mut self, x: &[E], out: &mut [E]) {
-        self.evaluator.gradient_over(x, self.parts, out);
+        self.evaluator.slope_over(x, self.parts, out);
         if let Some(floor) = self.floor {
             let least = E::of(LEAST);
             out.iter_mut()

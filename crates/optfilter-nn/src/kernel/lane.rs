@@ -79,6 +79,11 @@ pub unsafe trait Lane: Copy {
     unsafe fn select_gt(a: Self, b: Self, x: Self, y: Self) -> Self;
     /// `if a == b { x } else { y }`, element by element.
     unsafe fn select_eq(a: Self, b: Self, x: Self, y: Self) -> Self;
+    /// Side of the squares that [`Lane::turn`] turns.
+    const SIDE: usize;
+    /// Writes a square as its transpose; rows begin every `m` elements, and every `stride` in the result. All of it must be valid to read and
+    /// to write.
+    unsafe fn turn(from: *const Self::E, m: usize, to: *mut Self::E, stride: usize);
 }
 
 /// A kernel: code over any lane.
@@ -154,6 +159,16 @@ unsafe impl<E: Real> Lane for Plain<E> {
     unsafe fn select_eq(a: Self, b: Self, x: Self, y: Self) -> Self {
         Self(std::array::from_fn(|i| if a.0[i] == b.0[i] { x.0[i] } else { y.0[i] }))
     }
+    const SIDE: usize = 4;
+    #[inline(always)]
+    unsafe fn turn(from: *const E, m: usize, to: *mut E, stride: usize) {
+        for row in 0..4 {
+            for column in 0..4 {
+                // SAFETY: the caller vouches for both squares.
+                unsafe { *to.add(column * stride + row) = *from.add(row * m + column) };
+            }
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -213,6 +228,12 @@ mod x86 {
                 _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a.0, b.0), y.0, x.0)
             })
         }
+        const SIDE: usize = 8;
+        #[inline(always)]
+        unsafe fn turn(from: *const f32, m: usize, to: *mut f32, stride: usize) {
+            // SAFETY: AVX and both squares by contract.
+            unsafe { turn_8(from, m, to, stride) }
+        }
     }
 
     /// Eight numbers in a ymm register.
@@ -262,6 +283,42 @@ mod x86 {
         unsafe fn select_eq(a: Self, b: Self, x: Self, y: Self) -> Self {
             // SAFETY: AVX by contract.
             Self(unsafe { _mm256_blendv_ps(y.0, x.0, _mm256_cmp_ps::<_CMP_EQ_OQ>(a.0, b.0)) })
+        }
+        const SIDE: usize = 8;
+        #[inline(always)]
+        unsafe fn turn(from: *const f32, m: usize, to: *mut f32, stride: usize) {
+            // SAFETY: AVX and both squares by contract.
+            unsafe { turn_8(from, m, to, stride) }
+        }
+    }
+
+    /// The transpose of 8 x 8 numbers: halves of rows 4 apart are loaded side by side, so that what is left happens within halves.
+    ///
+    /// # Safety
+    /// The machine has AVX; both squares are valid.
+    #[inline(always)]
+    unsafe fn turn_8(from: *const f32, m: usize, to: *mut f32, stride: usize) {
+        // SAFETY: AVX, and places inside the squares, by contract.
+        unsafe {
+            for half in 0..2 {
+                let pair = |row: usize| {
+                    let at = from.add(row * m + 4 * half);
+                    let low = _mm256_castps128_ps256(_mm_loadu_ps(at));
+                    _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(at.add(4 * m)))
+                };
+                let (a, b, c, d) = (pair(0), pair(1), pair(2), pair(3));
+                let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+                let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+                let columns = [
+                    _mm256_shuffle_ps::<0x44>(ab0, cd0),
+                    _mm256_shuffle_ps::<0xee>(ab0, cd0),
+                    _mm256_shuffle_ps::<0x44>(ab1, cd1),
+                    _mm256_shuffle_ps::<0xee>(ab1, cd1),
+                ];
+                for (k, column) in columns.into_iter().enumerate() {
+                    _mm256_storeu_ps(to.add((4 * half + k) * stride), column);
+                }
+            }
         }
     }
 

@@ -48,6 +48,24 @@ impl Loss {
     /// The loss of sample `n` at the outputs `z`; its derivative goes to `dz`. Whether labels fit the loss was checked
     /// when the batch was made; a label that does not fit gives NaN here, never a panic.
     pub fn sample<E: Real>(self, z: &[E], targets: Targets<'_, E>, n: usize, dz: &mut [E]) -> E {
+        self.at(z, targets, n, dz, true)
+    }
+
+    /// Its derivative alone, without the logarithm that nobody asks for.
+    pub fn slope<E: Real>(self, z: &[E], targets: Targets<'_, E>, n: usize, dz: &mut [E]) {
+        self.at(z, targets, n, dz, false);
+    }
+
+    /// The loss, if it is asked for, and its derivative.
+    #[inline(always)]
+    fn at<E: Real>(
+        self,
+        z: &[E],
+        targets: Targets<'_, E>,
+        n: usize,
+        dz: &mut [E],
+        value: bool,
+    ) -> E {
         match (self, targets) {
             (Self::BinaryCrossEntropy, Targets::Classes(y)) => {
                 let y = if y[n] == 0 { E::zero() } else { E::one() };
@@ -60,6 +78,9 @@ impl Loss {
                     small / (E::one() + small)
                 };
                 dz[0] = sigmoid - y;
+                if !value {
+                    return E::zero();
+                }
                 z0.max(E::zero()) + small.ln_1p() - y * z0
             }
             (Self::SoftmaxCrossEntropy, Targets::Classes(y)) if (y[n] as usize) < z.len() => {
@@ -74,6 +95,9 @@ impl Loss {
                 }
                 let y = y[n] as usize;
                 dz[y] = dz[y] - E::one();
+                if !value {
+                    return E::zero();
+                }
                 sum.ln() + top - z[y]
             }
             (Self::SquaredError, Targets::Values(y)) => {

@@ -21,7 +21,7 @@ pub use buffer::Aligned;
 pub use conv::{ConvShape, conv_forward, conv_pool_forward};
 pub use conv_any::{AnyConv, AnyPool};
 pub use conv_back::{ConvScratch, conv_backward};
-pub use dense::{dense_backward, dense_forward, outer};
+pub use dense::{BLOCK, Strided, dense_backward, dense_forward, outer, turn};
 pub use lane::{Lane, Level, Op, Real};
 pub use loss::{Loss, Reduction, Targets};
 pub use pool::{pool_backward, pool_forward};

@@ -1,11 +1,10 @@
 //! Samples and labels as Python gives them, and scores as it gets them.
 
-use super::learn::Labels;
 use crate::convert::{array, as_array, slice};
 use crate::errors::bad;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn};
-use optfilter_nn::adapt::{self, Score};
-use optfilter_nn::{Loss, Shape};
+use optfilter_nn::adapt::{Labels, Score};
+use optfilter_nn::{Network, Shape, safetensors};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -47,22 +46,16 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// Classes as whole numbers, or numbers, as the loss needs them.
-    pub fn labels(&self, loss: Loss) -> PyResult<Labels<'_>> {
-        match (loss, &self.classes, &self.values) {
-            (Loss::SquaredError, None, Some(values)) => Ok(Labels::Values(slice("y", values)?)),
-            (Loss::SquaredError, _, _) => Err(bad("y", "numbers are needed, not classes")),
-            (_, Some(classes), None) => Ok(Labels::Classes(classes.as_slice()?)),
+    /// Classes as whole numbers, or numbers (of which `classes` is 0).
+    pub fn labels(&self, classes: usize) -> PyResult<Labels> {
+        match (classes, &self.classes, &self.values) {
+            (0, None, Some(values)) => Ok(Labels::Values(slice("y", values)?.to_vec())),
+            (0, _, _) => Err(bad("y", "numbers are needed, not classes")),
+            (_, Some(of), None) => {
+                Ok(Labels::Classes { of: of.as_slice()?.to_vec(), names: Vec::new() })
+            }
             _ => Err(bad("y", "classes are needed, not numbers")),
         }
-    }
-}
-
-/// Labels of a bank.
-pub(super) fn owned(labels: Labels<'_>) -> adapt::Labels {
-    match labels {
-        Labels::Classes(of) => adapt::Labels::Classes { of: of.to_vec(), names: Vec::new() },
-        Labels::Values(values) => adapt::Labels::Values(values.to_vec()),
     }
 }
 
@@ -119,6 +112,16 @@ pub(super) fn checked_weights(
         return Err(bad("weights", "one of them is not a finite number"));
     }
     Ok(weights.to_vec())
+}
+
+/// The weights of a safetensors file, all of them finite.
+pub(super) fn finite_weights(network: &Network, bytes: &[u8]) -> PyResult<Vec<f32>> {
+    let weights: Vec<f32> =
+        safetensors::from_bytes(network, bytes).map_err(|e| bad("weights", e.to_string()))?;
+    match weights.iter().all(|w| w.is_finite()) {
+        true => Ok(weights),
+        false => Err(bad("weights", "one of them is not a finite number")),
+    }
 }
 
 /// Bytes for Python, or why there are none.
