@@ -2,7 +2,7 @@ use super::*;
 use crate::drive::drive;
 use crate::filter::{Belief, WindowBelief};
 use crate::model::likelihood::{Gaussian, Link, Poisson};
-use crate::model::{Growth, Lorenz63};
+use crate::model::{Lorenz63, RandomWalk};
 use crate::optim::{AnyOptimizer, Bounds};
 use crate::rng::Stream;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -103,7 +103,8 @@ fn counts_run_in_lanes_too() {
         measured(20, 1, 3.0).iter().map(|y| y.iter().map(|v| v.abs().round()).collect()).collect();
     let rule = AnyOptimizer::from_name("gd", 0.01, None).unwrap();
     let likelihood = Poisson { link: Link::Canonical };
-    let filter = Window::new(Growth, likelihood, rule, 2, 3).unwrap();
+    let filter =
+        Window::new(RandomWalk::new(nalgebra::Const::<1>), likelihood, rule, 2, 3).unwrap();
     compare(&filter, &ys, false, "counts");
 }
 
