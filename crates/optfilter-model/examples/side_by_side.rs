@@ -5,7 +5,7 @@
 use optfilter::Series;
 use optfilter_model::run::build_text;
 use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Results, Runner, Watch};
+use optfilter_run::{Results, Watch};
 use std::error::Error;
 use std::time::Instant;
 
