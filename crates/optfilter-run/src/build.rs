@@ -247,7 +247,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                     .stopping_at(stop.clone());
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if with_lanes {
-                    engine.together = self.together(&stop)?;
+                    engine.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
             }
@@ -258,7 +258,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let stop = Arc::new(AtomicBool::new(false));
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if with_lanes {
-                    engine.together = self.together(&stop)?;
+                    engine.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
             }
@@ -330,7 +330,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             let stop = Arc::new(AtomicBool::new(false));
             let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
             if with_lanes {
-                engine.together = self.together(&stop)?;
+                engine.together = self.together::<M>(&stop)?;
             }
             return Ok(Arc::new(Shared(Arc::new(engine))));
         }
@@ -365,8 +365,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
         Ok(Arc::new(Shared(Arc::new(engine))))
     }
 
-    /// Many series at once.
-    fn together(&self, stop: &Arc<AtomicBool>) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+    /// Many series at once, unless each is faster alone: sizes that the compiler knows leave vectors little to gain but where
+    /// covariances are shared.
+    fn together<M: Model>(
+        &self,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+        let shares =
+            self.problem.model.is_linear() && matches!(self.method, Method::Kf | Method::Ekf);
+        if M::State::try_to_usize().is_some() && !shares {
+            return Ok(None);
+        }
         let model = Flexible(self.problem.model.clone());
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = self.noise(n, m, self.problem.measurement.as_ref())?;

@@ -191,7 +191,17 @@ impl Stencil {
         if const { size_of::<S>() == size_of::<f64>() } {
             optfilter::simd::dispatch(
                 #[inline(always)]
-                || self.sweep_blocks(program, x, r, &plain, &mut store),
+                || {
+                    self.sweep_blocks(
+                        program,
+                        x,
+                        r,
+                        &plain,
+                        // Not by reference, which would be called as code for any processor.
+                        #[inline(always)]
+                        |block, slot, values| store(block, slot, values),
+                    );
+                },
             );
         } else if const { size_of::<S>() <= 2 * size_of::<f64>() } {
             self.sweep_blocks(program, x, r, &plain, store);
