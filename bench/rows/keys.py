@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=20_000, help="series")
     parser.add_argument("--rows", type=int, default=100, help="rows of each series")
     parser.add_argument("--only-killed", action="store_true", help="leave out the run with a checkpoint that is not killed")
+    parser.add_argument("--data", help="the table, if it was made before; else it is made, and removed at the end")
     parser.add_argument("--optfilter", default=os.path.join(ROOT, "target", "release", "optfilter"))
     args = parser.parse_args()
     rows = args.keys * args.rows
@@ -91,7 +92,9 @@ def main() -> None:
         if free < needed:
             sys.exit(f"{folder} has {free / 1e9:.0f} GB free; this takes {needed / 1e9:.0f} GB")
         data, out, saved = (os.path.join(folder, name) for name in ("data.csv", "out.csv", "saved.ckpt"))
-        make(data, args.keys, args.rows)
+        if args.data is None:
+            make(data, args.keys, args.rows)
+        data = args.data or data
         print(f"{args.keys} series of {args.rows} rows: {rows} rows, {os.path.getsize(data) / 1e9:.2f} GB", flush=True)
         command = [args.optfilter, "filter", "local-level", data, "--by", "key", "--quiet", "--out", out]
 

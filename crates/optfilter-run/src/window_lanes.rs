@@ -15,7 +15,6 @@ use optfilter::model::likelihood::AnyLikelihood;
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::optim::AnyOptimizer;
 use optfilter::scalar::{Lanes, Scalar};
-use optfilter::simd::{Kernel, dispatch};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -78,38 +77,21 @@ impl<T: RunModel> RunTogether for Windows<T> {
                 let these = first..group.end.min(first + WIDTH);
                 let starts: Vec<&[f64]> =
                     starts[these.clone()].iter().map(|start| &start.mean[..]).collect();
-                let run = Abreast {
-                    filter: &self.filter,
-                    starts: &starts,
-                    series: &series[these.clone()],
-                    scribe: Scribe::new(self, &mut rows[these.clone()]),
-                };
-                if dispatch(run) {
+                let mut scribe = Scribe::new(self, &mut rows[these.clone()]);
+                let series = &series[these.clone()];
+                // Not as code for the vector unit at hand: models of text choose that themselves, and a copy for each unit of the loop of every
+                // rule takes longer to compile than all else here.
+                let path =
+                    self.filter.side_by_side::<WIDTH>(&starts, series, &mut |k, step, row| {
+                        scribe.write(k, step, row, series);
+                    });
+                if let Some(path) = path {
+                    scribe.finish(&path);
                     done[these].fill(true);
                 }
             }
         }
         done
-    }
-}
-
-/// As many series as a vector has lanes, on their way.
-struct Abreast<'g, 'r, T: RunModel> {
-    filter: &'g Filter<T>,
-    starts: &'g [&'g [f64]],
-    series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, T>,
-}
-
-impl<T: RunModel> Kernel for Abreast<'_, '_, T> {
-    type Output = bool;
-    #[inline(always)]
-    fn run(self) -> bool {
-        let Self { filter, starts, series, mut scribe } = self;
-        let path = filter.side_by_side::<WIDTH>(starts, series, &mut |k, step, row| {
-            scribe.write(k, step, row, series);
-        });
-        path.map(|path| scribe.finish(&path)).is_some()
     }
 }
 

@@ -52,7 +52,6 @@ where
 {
     /// Runs up to `W` series with one clock and the same gaps, each from its own mean, and hands out their rows; then the smoothed estimates
     /// along the last window. `None` if they cannot run together.
-    #[inline(always)] // so that it can be part of a kernel for the vector unit at hand
     pub fn side_by_side<const W: usize>(
         &self,
         starts: &[&[f64]],
@@ -129,7 +128,6 @@ where
     }
 
     /// What a row with a measurement makes of all lanes; the innovations.
-    #[inline(always)]
     fn learn_lanes<const W: usize>(
         &self,
         all: &mut Beliefs<Remembered<R, W>, W>,
