@@ -112,9 +112,9 @@ def test_nonlinear_series_side_by_side_are_those_alone(system, method):
     ys[:, 20] = np.nan
     ys[7, 12, -1] = np.nan
     ys[10] = ys[10] * 1e3  # one that goes astray
-    together = model.filter(ys, method=method)
+    together = model.filter(ys, method=method, errors="nan")
     for b in range(11):
-        alone = model.filter(ys[b], method=method)
+        alone = model.filter(ys[b], method=method, errors="nan")
         for name in ("means", "covariances", "innovations", "innovation_covariances", "log_likelihoods", "nis"):
             assert np.array_equal(getattr(together, name)[b], getattr(alone, name), equal_nan=True), (name, b)
 

@@ -13,7 +13,6 @@ use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
 use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
 use crate::together::{self, RunTogether};
-use crate::window_lanes::Windows;
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -61,7 +60,7 @@ pub fn build_with<T: RunModel>(
     let choice = Choice::new(&named, problem, rule)?;
     if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
-        return choice.windowed(Flexible(problem.model.clone()), with_lanes);
+        return choice.windowed(Flexible(problem.model.clone()));
     }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
@@ -401,25 +400,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// Implicit MAP over a window.
-    fn windowed(&self, model: Flexible<T>, with_lanes: bool) -> Result<Arc<dyn Runner>, SpecError> {
+    fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
             let stop = Arc::new(AtomicBool::new(false));
             let rule = ConjugateGradients::default()
                 .stopping_at(stop.clone())
                 .with_probes(self.spec.probes());
-            return self.window_of(model, rule, stop, None);
+            return self.window_of(model, rule, stop);
         }
         let rule = self.rule(model.state_dim())?;
         let stop = rule.stop.clone();
-        let abreast = with_lanes && self.rule.is_none() && !self.error_bars && !self.spec.is_weak();
-        let together = match abreast {
-            true => {
-                let windows = Windows::new(self.spec, self.problem, self.squared, &stop)?;
-                Some(Box::new(windows) as Box<dyn RunTogether>)
-            }
-            false => None,
-        };
-        self.window_of(model, rule, stop, together)
+        self.window_of(model, rule, stop)
     }
 
     fn window_of<R>(
@@ -427,7 +418,6 @@ impl<'a, T: RunModel> Choice<'a, T> {
         model: Flexible<T>,
         rule: R,
         stop: Arc<AtomicBool>,
-        together: Option<Box<dyn RunTogether>>,
     ) -> Result<Arc<dyn Runner>, SpecError>
     where
         R: Responsive + Send + Sync + 'static,
@@ -451,8 +441,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter = filter.weak(self.process_factors(n.value())?, initial).map_err(wrong)?;
         }
         if !self.error_bars {
-            let engine = Engine { together, ..self.engine(filter, (), stop)? };
-            return Ok(Arc::new(Shared(Arc::new(engine))));
+            return Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))));
         }
         let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
         let mut filter = WindowBars::new(filter, noise).map_err(wrong)?;

@@ -56,7 +56,6 @@ mod simulate;
 pub mod smooth;
 pub mod spec;
 mod together;
-mod window_lanes;
 
 pub use build::{build, build_with};
 pub use default::unmoved;

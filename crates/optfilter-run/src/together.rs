@@ -75,23 +75,23 @@ pub(crate) fn together<T: RunModel>(
 }
 
 /// What rows are judged and written by.
-pub(crate) struct Page<T: RunModel> {
-    pub(crate) model: Flexible<T>,
+struct Page<T: RunModel> {
+    model: Flexible<T>,
     /// Whether irregular times are an error.
-    pub(crate) even: bool,
-    pub(crate) gauge: Gauge,
+    even: bool,
+    gauge: Gauge,
 }
 
 impl<T: RunModel> Page<T> {
     /// Whether the clock is one that the filter takes.
-    pub(crate) fn is_even(&self, clock: &Series<'_>) -> bool {
+    fn is_even(&self, clock: &Series<'_>) -> bool {
         let mut rhythm = Rhythm::default();
         !self.even || (1..clock.len()).all(|k| rhythm.check(&clock.step(k)).is_ok())
     }
 }
 
 /// Groups of neighbours that are alike, enough of them to be worth it; each with the range of its members.
-pub(crate) fn groups(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Range<usize>> {
+fn groups(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut first = 0;
     while first < count {
