@@ -129,9 +129,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Option<LaneBelief<M::State, W>> {
-        let q = process_cov(&self.model, &self.noise, u, step);
-        check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index).ok()?;
-        Some(propagate_linearized_lanes(&self.model, &q, belief, u, step))
+        propagate_linearized_lanes(&self.model, &self.noise, belief, u, step)
     }
 
     #[inline(always)]
@@ -152,20 +150,24 @@ where
     }
 }
 
-/// [`propagate_linearized`] of every lane.
+/// [`propagate_linearized`] of every lane; `None` if Q is not a covariance.
 #[inline(always)]
-pub(super) fn propagate_linearized_lanes<D: Dynamics, const W: usize>(
-    dynamics: &D,
-    process_cov: &OMatrix<f64, D::State, D::State>,
-    belief: &LaneBelief<D::State, W>,
+pub(super) fn propagate_linearized_lanes<M, Q, const W: usize>(
+    model: &M,
+    noise: &Q,
+    belief: &LaneBelief<M::State, W>,
     u: &[f64],
     step: &Step,
-) -> LaneBelief<D::State, W>
+) -> Option<LaneBelief<M::State, W>>
 where
-    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+    M: Model,
+    Q: Noise<M::State, M::Output>,
+    DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    let (mean, f) = linearize_transition_lanes(dynamics, belief.mean.as_slice(), u, step);
-    LaneBelief { mean, cov: propagated(&belief.cov, &f, lifted(process_cov)) }
+    let q = process_cov(model, noise, u, step);
+    check_process_cov(noise, &q, model.state_dim().value(), step.index).ok()?;
+    let (mean, f) = linearize_transition_lanes(model, belief.mean.as_slice(), u, step);
+    Some(LaneBelief { mean, cov: propagated(&belief.cov, &f, lifted(&q)) })
 }
 
 /// What was linearised for the prediction, kept for a smoother.

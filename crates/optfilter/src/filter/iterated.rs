@@ -147,9 +147,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Option<LaneBelief<M::State, W>> {
-        let q = process_cov(&self.model, &self.noise, u, step);
-        check_process_cov(&self.noise, &q, self.model.state_dim().value(), step.index).ok()?;
-        Some(propagate_linearized_lanes(&self.model, &q, belief, u, step))
+        propagate_linearized_lanes(&self.model, &self.noise, belief, u, step)
     }
 
     #[inline(always)]

@@ -91,16 +91,9 @@ where
     DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
 {
     let n = dynamics.state_dim();
-    let by_hand =
-        |x: &[f64], out: &mut JacobianMut<'_>| dynamics.transition_jacobian(x, u, step, out);
-    match lane_by_lane((n, n), x, by_hand) {
-        Some(matrix) => {
-            let mut value = OVector::from_element_generic(n, U1, Lanes([0.0; W]));
-            dynamics.transition(x, u, step, value.as_mut_slice());
-            (value, matrix)
-        }
-        None => derivative::jacobian(&TransitionAt { dynamics, u, step }, x, n, n),
-    }
+    linearize_lanes((n, n), x, &TransitionAt { dynamics, u, step }, |x, out| {
+        dynamics.transition_jacobian(x, u, step, out)
+    })
 }
 
 /// [`linearize_observation`] of every lane.
@@ -116,39 +109,35 @@ where
     DefaultAllocator: Allocator<N> + Allocator<O::Output> + Allocator<O::Output, N>,
 {
     let m = observation.output_dim();
-    let by_hand =
-        |x: &[f64], out: &mut JacobianMut<'_>| observation.observation_jacobian(x, u, step, out);
-    match lane_by_lane((m, n), x, by_hand) {
-        Some(matrix) => {
-            let mut value = OVector::from_element_generic(m, U1, Lanes([0.0; W]));
-            observation.observe(x, u, step, value.as_mut_slice());
-            (value, matrix)
-        }
-        None => derivative::jacobian(&ObservationAt { observation, u, step }, x, n, m),
-    }
+    linearize_lanes((m, n), x, &ObservationAt { observation, u, step }, |x, out| {
+        observation.observation_jacobian(x, u, step, out)
+    })
 }
 
-/// Jacobians that are written for plain numbers, as lanes; `None` if there are none.
+/// The value and the Jacobian of every lane; `by_hand` writes one of plain numbers, where somebody wrote it.
 #[inline(always)]
-fn lane_by_lane<R: Dim, C: Dim, const W: usize>(
+fn linearize_lanes<F: VectorFunction, R: Dim, C: Dim, const W: usize>(
     (rows, columns): (R, C),
     x: &[Lanes<W>],
-    write: impl Fn(&[f64], &mut JacobianMut<'_>) -> bool,
-) -> Option<OMatrix<Lanes<W>, R, C>>
+    f: &F,
+    by_hand: impl Fn(&[f64], &mut JacobianMut<'_>) -> bool,
+) -> (OVector<Lanes<W>, R>, OMatrix<Lanes<W>, R, C>)
 where
-    DefaultAllocator: Allocator<R, C>,
+    DefaultAllocator: Allocator<R> + Allocator<C> + Allocator<R, C>,
 {
-    let mut out = OMatrix::from_element_generic(rows, columns, Lanes([0.0; W]));
+    let mut lanes = OMatrix::from_element_generic(rows, columns, Lanes([0.0; W]));
     let mut matrix = OMatrix::<f64, R, C>::zeros_generic(rows, columns);
     for lane in 0..W {
         matrix.fill(0.0);
         let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: rows.value() };
-        if !write(&Lanes::lane(x, lane), &mut target) {
-            return None;
+        if !by_hand(&Lanes::lane(x, lane), &mut target) {
+            return derivative::jacobian(f, x, columns, rows);
         }
-        Lanes::set_lane(out.as_mut_slice(), lane, matrix.as_slice());
+        Lanes::set_lane(lanes.as_mut_slice(), lane, matrix.as_slice());
     }
-    Some(out)
+    let mut value = OVector::from_element_generic(rows, U1, Lanes([0.0; W]));
+    f.eval(x, value.as_mut_slice());
+    (value, lanes)
 }
 
 /// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by a
