@@ -42,8 +42,9 @@
 
 use super::implicit_map::Memory;
 use super::point::{check_possible, moved, predicted_measurement};
+use super::process_factor::ProcessFactor;
 use super::traits::{Belief, Filter, Update, is_sane, residual};
-use super::window_loss::{Part, ProcessFactor, Row, Shared, WindowLoss};
+use super::window_loss::{Part, Row, Shared, WindowLoss};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};

@@ -10,6 +10,7 @@
 //! = Q_j, that cost z_j'z_j / 2 and are descended together with s.
 
 use super::point::MeasurementLoss;
+use super::process_factor::ProcessFactor;
 use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, PushForward, Step, pull_back_observation, pull_back_transition};
 use crate::optim::{Bounds, Objective};
@@ -22,7 +23,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim};
+use nalgebra::{DefaultAllocator, Dim};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One row of a window.
@@ -94,75 +95,6 @@ impl Serialize for Shared {
 impl<'de> Deserialize<'de> for Shared {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(Vec::deserialize(deserializer)?.into()))
-    }
-}
-
-/// C with C C' = Q, no larger than it must be.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ProcessFactor {
-    /// Standard deviations of independent components.
-    Diagonal(Vec<f64>),
-    /// Any factor, n x n.
-    Dense(DMatrix<f64>),
-}
-
-impl ProcessFactor {
-    /// x + C z
-    fn add<S: Scalar>(&self, z: &[S], x: &mut [S]) {
-        match self {
-            Self::Diagonal(c) => {
-                for ((x, &z), &c) in x.iter_mut().zip(z).zip(c) {
-                    *x += z.scale(c);
-                }
-            }
-            Self::Dense(c) => {
-                for (i, x) in x.iter_mut().enumerate() {
-                    for (j, z) in z.iter().enumerate() {
-                        *x += z.scale(c[(i, j)]);
-                    }
-                }
-            }
-        }
-    }
-
-    /// As a matrix, n x n.
-    pub(crate) fn matrix(&self) -> DMatrix<f64> {
-        match self {
-            Self::Diagonal(c) => DMatrix::from_diagonal(&DVector::from_column_slice(c)),
-            Self::Dense(c) => c.clone(),
-        }
-    }
-
-    /// Changes z by what moves x + C z by `by`, where C can.
-    fn bend(&self, z: &mut [f64], by: &[f64]) {
-        match self {
-            Self::Diagonal(c) => {
-                for ((z, &by), &c) in z.iter_mut().zip(by).zip(c) {
-                    *z += if c > 0.0 { by / c } else { 0.0 };
-                }
-            }
-            Self::Dense(c) => {
-                let change = c.clone().lu().solve(&DVector::from_column_slice(by));
-                for (z, d) in z.iter_mut().zip(change.iter().flatten()) {
-                    *z += if d.is_finite() { *d } else { 0.0 };
-                }
-            }
-        }
-    }
-
-    /// z + C' w
-    fn pull<S: Scalar>(&self, w: &[S], z: &[S], out: &mut [S]) {
-        out.copy_from_slice(z);
-        match self {
-            Self::Diagonal(_) => self.add(w, out),
-            Self::Dense(c) => {
-                for (j, out) in out.iter_mut().enumerate() {
-                    for (i, w) in w.iter().enumerate() {
-                        *out += w.scale(c[(i, j)]);
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -67,7 +67,7 @@ pub use density::Density;
 pub use window::{Begin, along, best_start, end_of_path};
 
 use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
-use super::unscented::{SigmaPoints, Weights};
+use super::sigma_points::{SigmaPoints, Weights};
 use crate::error::FilterError;
 use crate::linalg::{product, sandwich};
 use crate::model::Step;

@@ -3,7 +3,7 @@
 use super::{Belief, Family, Row, Setting, residual};
 use crate::error::FilterError;
 use crate::filter::gaussian::{ln_turns, not_positive_definite};
-use crate::filter::unscented::{Spread, Weights, condition_on_points};
+use crate::filter::sigma_points::{Spread, Weights, condition_on_points};
 use crate::linalg::Factor;
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::Scalar;
