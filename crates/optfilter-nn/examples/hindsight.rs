@@ -139,7 +139,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut follower = Follower::new(&stream, setup, None)?;
             match prequential(&mut follower, &stream, 0..steps) {
                 Ok(scores) => println!(
-                    "  {:45} {:6.2} %  {:.4} nats  {:6.2} s",
+                    "  {:45} {:6.2} %  {:.4} nats  {:7.3} s",
                     setup.label(),
                     level(&scores, stream.labels()),
                     mean_loss(&scores),

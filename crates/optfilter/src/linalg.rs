@@ -8,6 +8,7 @@
 //! through the same source as plain numbers.
 
 use crate::scalar::Scalar;
+use crate::scratch;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
@@ -36,7 +37,7 @@ where
     DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
 {
     let ((rows, inner), columns) = (a.shape_generic(), b.shape_generic().1);
-    let mut out = OMatrix::from_element_generic(rows, columns, S::ZERO);
+    let mut out = scratch::zeros(rows, columns);
     if add_large(&mut out, 1.0, a, b) {
         return out;
     }
@@ -86,7 +87,7 @@ where
     DefaultAllocator: Allocator<R, K> + Allocator<K, C> + Allocator<R, C>,
 {
     if large::takes::<S>(a.nrows(), a.ncols(), b.ncols()) {
-        let mut out = c.clone();
+        let mut out = scratch::copy(c);
         if add_large(&mut out, -1.0, a, b) {
             return out;
         }
@@ -104,7 +105,7 @@ where
     DefaultAllocator: Allocator<N, K> + Allocator<K, N> + Allocator<N, N>,
 {
     let size = a.shape_generic().0;
-    let mut out = OMatrix::from_element_generic(size, size, S::ZERO);
+    let mut out = scratch::zeros(size, size);
     if !add_large(&mut out, -1.0, a, b) {
         out = -product(a, b);
     }
@@ -138,7 +139,7 @@ where
     DefaultAllocator: Allocator<R, K> + Allocator<K, R> + Allocator<R, R>,
 {
     let (rows, inner) = a.shape_generic();
-    let mut out = OMatrix::from_element_generic(rows, rows, S::ZERO);
+    let mut out = scratch::zeros(rows, rows);
     if add_large_symmetric(&mut out, a, b) {
         return out;
     }
@@ -213,13 +214,15 @@ where
     if !diagonal {
         return sandwich(a, r);
     }
-    let mut scaled = a.clone();
+    let mut scaled = scratch::copy(a);
     for j in 0..m {
         for i in 0..a.nrows() {
             scaled[(i, j)] *= r[(j, j)];
         }
     }
-    symmetric_product(&scaled, a)
+    let out = symmetric_product(&scaled, a);
+    scratch::keep_matrix(scaled);
+    out
 }
 
 /// Replaces a matrix by the mean of itself and its transpose.

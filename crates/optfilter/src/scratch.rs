@@ -1,12 +1,12 @@
-//! Long vectors for a while. To have memory of a million numbers anew from the system, and zeros in it, takes as long as to
-//! step a model of that size; so a thread keeps what it has used, until it ends.
+//! Long vectors and large matrices for a while. To have memory of a million numbers anew from the system, and zeros in it, takes
+//! as long as to step a model of that size; so a thread keeps what it has used, until it ends.
 
 use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ops::{Deref, DerefMut};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DVector, DefaultAllocator, Dim, OVector, U1};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// Numbers from which on a vector whose length is known at run time only is long.
 pub(crate) const LONG: usize = 32;
@@ -58,6 +58,91 @@ where
     }
 }
 
+/// Numbers from which on a matrix whose size is known at run time only is large.
+const LARGE: usize = 2048;
+
+/// Whether a matrix is worth keeping.
+#[inline(always)]
+fn is_large<R: Dim, C: Dim>(rows: R, columns: C) -> bool {
+    R::try_to_usize().is_none()
+        && C::try_to_usize().is_none()
+        && rows.value().saturating_mul(columns.value()) >= LARGE
+}
+
+/// A matrix of zeros, which is not taken from the system where one of its size was [kept](keep_matrix).
+#[inline(always)]
+pub(crate) fn zeros<S: Scalar, R: Dim, C: Dim>(rows: R, columns: C) -> OMatrix<S, R, C>
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    let mut kept = None;
+    if is_large(rows, columns) && recall(rows.value(), columns.value(), &[], &mut kept) {
+        return kept.unwrap_or_else(|| OMatrix::from_element_generic(rows, columns, S::ZERO));
+    }
+    OMatrix::from_element_generic(rows, columns, S::ZERO)
+}
+
+/// A copy of a matrix, likewise.
+#[inline(always)]
+pub(crate) fn copy<S: Scalar, R: Dim, C: Dim>(of: &OMatrix<S, R, C>) -> OMatrix<S, R, C>
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    let (rows, columns) = of.shape_generic();
+    let mut kept = None;
+    if is_large(rows, columns)
+        && let Some(of) = (of as &dyn Any).downcast_ref::<DMatrix<f64>>()
+        && recall(rows.value(), columns.value(), of.as_slice(), &mut kept)
+        && let Some(kept) = kept
+    {
+        return kept;
+    }
+    of.clone()
+}
+
+/// The transpose of a matrix, likewise.
+#[inline(always)]
+pub(crate) fn transposed<S: Scalar, R: Dim, C: Dim>(of: &OMatrix<S, R, C>) -> OMatrix<S, C, R>
+where
+    DefaultAllocator: Allocator<R, C> + Allocator<C, R>,
+{
+    let (rows, columns) = of.shape_generic();
+    if !is_large(rows, columns) {
+        return of.transpose();
+    }
+    let mut out = zeros(columns, rows);
+    of.transpose_to(&mut out);
+    out
+}
+
+/// Fills `kept` with a matrix of these numbers, or of zeros, if it is of plain numbers and one of its size was kept.
+fn recall(rows: usize, columns: usize, of: &[f64], kept: &mut dyn Any) -> bool {
+    let Some(kept) = kept.downcast_mut::<Option<DMatrix<f64>>>() else { return false };
+    let Some(mut values) = pool::take_matrix(rows * columns) else { return false };
+    if of.is_empty() {
+        values.fill(0.0)
+    } else {
+        values.copy_from_slice(of)
+    }
+    *kept = Some(DMatrix::from_vec(rows, columns, values));
+    true
+}
+
+/// Keeps a matrix that is no longer needed, if it is a large one.
+#[inline(always)]
+pub(crate) fn keep_matrix<S: Scalar, R: Dim, C: Dim>(matrix: OMatrix<S, R, C>)
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    let (rows, columns) = matrix.shape_generic();
+    if is_large(rows, columns) {
+        let mut matrix = Some(matrix);
+        if let Some(matrix) = (&mut matrix as &mut dyn Any).downcast_mut::<Option<DMatrix<f64>>>() {
+            pool::give_matrix(matrix.take().map(|matrix| matrix.data.into()).unwrap_or_default());
+        }
+    }
+}
+
 impl<S: Scalar> Drop for Scratch<S> {
     fn drop(&mut self) {
         pool::give(core::mem::take(&mut self.0));
@@ -93,6 +178,40 @@ mod pool {
     std::thread_local! {
         /// A `Vec<Vec<S>>` for each kind of number.
         static KINDS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+        /// Matrices of plain numbers, the longest kept first.
+        static MATRICES: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Numbers in all matrices that a thread keeps: 64 MiB of them.
+    const NUMBERS: usize = 1 << 23;
+
+    /// A matrix with anything in it, if there is one of just that size: those of a filter come back at every step.
+    #[inline(never)]
+    pub(super) fn take_matrix(len: usize) -> Option<Vec<f64>> {
+        let taken = MATRICES.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            let found = kept.iter().rposition(|values| values.len() == len)?;
+            Some(kept.remove(found))
+        });
+        taken.ok().flatten()
+    }
+
+    /// Keeps a matrix, in the place of older ones if there are too many.
+    #[inline(never)]
+    pub(super) fn give_matrix(values: Vec<f64>) {
+        let _ = MATRICES.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            let mut numbers = values.len() + kept.iter().map(Vec::len).sum::<usize>();
+            let mut old = 0;
+            while numbers > NUMBERS && old < kept.len() || kept.len() - old >= 2 * KEPT {
+                numbers -= kept[old].len();
+                old += 1;
+            }
+            kept.drain(..old);
+            if numbers <= NUMBERS {
+                kept.push(values);
+            }
+        });
     }
 
     /// The smallest of those kept that is large enough; or none, and the largest is given up.
@@ -136,6 +255,12 @@ mod pool {
     }
 
     pub(super) fn give<S: Scalar>(_: Vec<S>) {}
+
+    pub(super) fn take_matrix(_: usize) -> Option<Vec<f64>> {
+        None
+    }
+
+    pub(super) fn give_matrix(_: Vec<f64>) {}
 }
 
 #[cfg(test)]
@@ -159,5 +284,26 @@ mod tests {
         drop(Scratch::<f32>::new(200));
         let kept: Scratch<f32> = Scratch::new(10);
         assert!(kept.0.capacity() >= 200);
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn matrices_come_back_as_they_are_asked_for() {
+        let d = nalgebra::Dyn;
+        let mut first: DMatrix<f64> = zeros(d(60), d(40));
+        first.fill(3.0);
+        let at = first.as_ptr();
+        keep_matrix(first);
+        let other: DMatrix<f64> = zeros(d(60), d(41));
+        assert_ne!(other.as_ptr(), at);
+        let again: DMatrix<f64> = zeros(d(40), d(60));
+        assert_eq!((again.as_ptr(), again.shape(), again.max()), (at, (40, 60), 0.0));
+        keep_matrix(again);
+        assert_eq!(copy(&other), other);
+        // Too much is not kept: the oldest goes first.
+        for _ in 0..100 {
+            keep_matrix(DMatrix::<f64>::zeros(60, 41));
+        }
+        assert!(pool::take_matrix(60 * 41).is_some() && pool::take_matrix(40 * 60).is_none());
     }
 }

@@ -5,6 +5,8 @@
 //! unit. No unit changes a result: Rust neither fuses nor reorders floating-point operations, so the
 //! AVX-512, AVX2 and portable versions agree bit for bit.
 //!
+//! Builds for tests know two versions, the widest and the portable one: a third would take as long to compile again.
+//!
 //! The crate multiversion does the same for free functions by a macro; a kernel also covers generic
 //! models and needs no dependency.
 
@@ -38,6 +40,7 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
         fn avx512<K: Kernel>(kernel: K) -> K::Output {
             kernel.run()
         }
+        #[cfg(not(debug_assertions))]
         #[target_feature(enable = "avx2,bmi1,bmi2")]
         fn avx2<K: Kernel>(kernel: K) -> K::Output {
             kernel.run()
@@ -54,6 +57,7 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
                 return unsafe { avx512(kernel) };
             }
         }
+        #[cfg(not(debug_assertions))]
         if bmi && is_x86_feature_detected!("avx2") {
             // SAFETY: every feature that `avx2` enables was detected on this CPU just above.
             return unsafe { avx2(kernel) };

@@ -4,9 +4,27 @@
 //! of. Registers are blocks; the result of an instruction goes to a spare one, which then changes places with the
 //! register it is for, so that nothing is read and written at once.
 
+use super::fuse::{Arithmetic, ByConstant, Then};
 use super::graph::{Binary, Unary};
 use super::program::{Code, Op, STATE};
 use optfilter::scalar::Scalar;
+
+/// Consecutive indices.
+pub(super) struct Block {
+    pub outer: usize,
+    pub inner: usize,
+    /// The place of the first result.
+    pub result: usize,
+    pub len: usize,
+}
+
+/// What becomes of the results of a program. (Not closures: passed on by reference, they would be compiled for any processor.)
+pub(super) trait Target<S> {
+    /// Where the results of a slot may be written at once, if they may.
+    fn place(&mut self, block: &Block, slot: usize) -> Option<&mut [S]>;
+    /// Takes the results of a slot.
+    fn take(&mut self, block: &Block, slot: usize, values: &[S]);
+}
 
 #[inline(always)]
 fn each<S: Scalar>(a: &[S], out: &mut [S], f: impl Fn(S) -> S) {
@@ -19,6 +37,13 @@ fn each<S: Scalar>(a: &[S], out: &mut [S], f: impl Fn(S) -> S) {
 fn each_pair<S: Scalar>(a: &[S], b: &[S], out: &mut [S], f: impl Fn(S, S) -> S) {
     for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
         *out = f(a, b);
+    }
+}
+
+#[inline(always)]
+fn each_triple<S: Scalar>([a, b, c]: [&[S]; 3], out: &mut [S], f: impl Fn(S, S, S) -> S) {
+    for (((out, &a), &b), &c) in out.iter_mut().zip(a).zip(b).zip(c) {
+        *out = f(a, b, c);
     }
 }
 
@@ -35,19 +60,19 @@ macro_rules! per_operation {
 }
 
 impl Code {
-    /// Runs over `out_len` numbers. `load` gives the block of a state; `store` takes that of a result. The last of
-    /// `registers` is spare.
+    /// Runs over the indices of a block. `load` gives the numbers of a state. The last of `registers` is spare.
     #[inline(always)]
     pub(super) fn run_block<'x, S: Scalar>(
         &self,
-        len: usize,
+        block: &Block,
         registers: &mut [&mut [S]],
         plain: &[f64],
         load: impl Fn(usize) -> &'x [S],
-        mut store: impl FnMut(usize, &[S]),
+        target: &mut impl Target<S>,
     ) {
+        let len = block.len;
         for &(state, slot) in &self.copies {
-            store(usize::from(slot), load(usize::from(state)));
+            target.take(block, usize::from(slot), load(usize::from(state)));
         }
         let Some((spare, registers)) = registers.split_last_mut() else { return };
         let mut stores = self.stores.iter().peekable();
@@ -56,7 +81,19 @@ impl Code {
                 0 => &registers[usize::from(i)][..len],
                 _ => load(usize::from(i ^ STATE)),
             };
-            let out = &mut spare[..len];
+            // What nobody reads but the target need not go through a register.
+            let mut placed = match self.stores[..] {
+                [(done, _, slot)]
+                    if done as usize == position && position + 1 == self.instructions.len() =>
+                {
+                    target.place(block, usize::from(slot))
+                }
+                _ => None,
+            };
+            let out = match &mut placed {
+                Some(placed) => &mut placed[..len],
+                None => &mut spare[..len],
+            };
             match instruction.op {
                 Op::Constant(k) => out.fill(S::from_f64(k)),
                 Op::Plain(i) => out.fill(S::from_f64(plain[usize::from(i)])),
@@ -94,6 +131,44 @@ impl Code {
                         |a| a + k,
                     );
                 }
+                Op::Chain(first, then, [a, b, c]) => per_operation!(
+                    Arithmetic[Add Sub Mul],
+                    first => per_operation!(
+                        Then[Add Sub From Mul],
+                        then => each_triple(
+                            [read(a), read(b), read(c)],
+                            out,
+                            #[inline(always)]
+                            |a, b, c| then.apply(first.apply(a, b), c),
+                        )
+                    )
+                ),
+                Op::ChainConstant(first, then, [a, b], k) => per_operation!(
+                    Arithmetic[Add Sub Mul],
+                    first => per_operation!(
+                        ByConstant[Add Scale],
+                        then => each_pair(
+                            read(a),
+                            read(b),
+                            out,
+                            #[inline(always)]
+                            |a, b| then.apply(first.apply(a, b), k),
+                        )
+                    )
+                ),
+                Op::ConstantChain(first, then, [a, b], k) => per_operation!(
+                    ByConstant[Add Scale],
+                    first => per_operation!(
+                        Then[Add Sub From Mul],
+                        then => each_pair(
+                            read(a),
+                            read(b),
+                            out,
+                            #[inline(always)]
+                            |a, b| then.apply(first.apply(a, k), b),
+                        )
+                    )
+                ),
                 Op::PowerInt(a, n) => each(
                     read(a),
                     out,
@@ -109,10 +184,13 @@ impl Code {
                 // These do not move with the state, so the plain part has computed them.
                 Op::Input(_) | Op::Time | Op::Interval | Op::Index => {}
             }
+            if placed.is_some() {
+                return;
+            }
             while let Some(&&(done, _, slot)) = stores.peek()
                 && done as usize == position
             {
-                store(usize::from(slot), &spare[..len]);
+                target.take(block, usize::from(slot), &spare[..len]);
                 stores.next();
             }
             std::mem::swap(spare, &mut registers[usize::from(instruction.to)]);

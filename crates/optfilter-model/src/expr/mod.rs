@@ -6,7 +6,7 @@
 //! | tree to a graph without repeated or constant parts | `graph` |
 //! | graph to a list of instructions on registers | `program` |
 //! | graph to the graph of its gradient | `reverse` |
-//! | one equation over all indices of a field | `index`, `stencil`, `block` |
+//! | one equation over all indices of a field | `index`, `stencil`, `block`, `fuse` |
 //! | tree to mathematical notation | `notation` |
 //!
 //! Grammar, weakest binding first:
@@ -26,6 +26,7 @@
 //! `if(c, a, b)` chooses; both branches are computed, as they must be for lanes.
 
 mod block;
+mod fuse;
 mod graph;
 mod index;
 mod notation;

@@ -5,6 +5,7 @@
 //! they are. Registers are reused as soon as their last reader has run and live on the stack for up to 64
 //! of them: evaluating a small program allocates nothing.
 
+use super::fuse::{Arithmetic, ByConstant, Then};
 use super::graph::{Binary, Graph, Node, NodeId, Unary};
 use optfilter::scalar::Scalar;
 
@@ -37,6 +38,28 @@ pub(super) enum Op {
     AddConstant(u16, f64),
     PowerInt(u16, i32),
     SelectLess([u16; 4]),
+    /// Two operations in one: the second is on the result of the first and the last operand or the constant.
+    Chain(Arithmetic, Then, [u16; 3]),
+    ChainConstant(Arithmetic, ByConstant, [u16; 2], f64),
+    /// The same, with the constant in the first of the two.
+    ConstantChain(ByConstant, Then, [u16; 2], f64),
+}
+
+impl Op {
+    /// Whether an operand is this one.
+    pub(super) fn reads(&self, operand: u16) -> bool {
+        match *self {
+            Self::Constant(_) | Self::Plain(_) | Self::Input(_) => false,
+            Self::Time | Self::Interval | Self::Index => false,
+            Self::Unary(_, a) | Self::Scale(a, _) => a == operand,
+            Self::AddConstant(a, _) | Self::PowerInt(a, _) => a == operand,
+            Self::Binary(_, a, b) => [a, b].contains(&operand),
+            Self::SelectLess(all) => all.contains(&operand),
+            Self::Chain(_, _, all) => all.contains(&operand),
+            Self::ChainConstant(_, _, both, _) => both.contains(&operand),
+            Self::ConstantChain(_, _, both, _) => both.contains(&operand),
+        }
+    }
 }
 
 /// An operand with this bit set is a state; without it, a register.
@@ -120,6 +143,12 @@ impl Program {
     /// The number of instructions, plain and full.
     pub fn len(&self) -> (usize, usize) {
         (self.plain.instructions.len(), self.full.instructions.len())
+    }
+
+    /// The same with two instructions in one where that can be done.
+    pub(super) fn fused(mut self) -> Self {
+        self.full = self.full.fused();
+        self
     }
 
     /// Whether every register has a number of its own.
@@ -306,6 +335,9 @@ impl Code {
                 Op::AddConstant(a, k) => r(a) + S::from_f64(k),
                 Op::PowerInt(a, n) => r(a).powi(n),
                 Op::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
+                Op::Chain(first, then, [a, b, c]) => then.apply(first.apply(r(a), r(b)), r(c)),
+                Op::ChainConstant(first, then, [a, b], k) => then.apply(first.apply(r(a), r(b)), k),
+                Op::ConstantChain(first, then, [a, b], k) => then.apply(first.apply(r(a), k), r(b)),
             };
             registers[usize::from(instruction.to)] = value;
             while let Some(&&(done, from, slot)) = stores.peek()

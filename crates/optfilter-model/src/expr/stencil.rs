@@ -5,9 +5,10 @@
 //! ```
 //!
 //! The equation is compiled once, as a program whose states are its loads. It runs over blocks of consecutive
-//! indices; a load of a block is a slice of the state, except at the edges of a field and for strides, where its
-//! numbers are gathered one by one. Backwards, what a load passes back is added at the same places.
+//! indices; a load of a block is a slice of the state, except at the edges of a field, where its numbers are gathered from
+//! two or three slices, and for strides, where they are gathered one by one. Backwards, what a load passes back is added at the same places.
 
+use super::block::{Block, Target};
 use super::graph::{Graph, NodeId};
 use super::index::Affine;
 use super::program::{Environment, Program};
@@ -49,7 +50,7 @@ pub enum Load {
 
 impl Load {
     /// The place among the states at an index, or the number that stands beyond the edge.
-    #[inline]
+    #[inline(always)]
     fn place(&self, outer: usize, inner: usize) -> Result<usize, f64> {
         let (field, indices) = match self {
             Self::Index(index) => return Err(index.at(outer, inner) as f64),
@@ -61,27 +62,41 @@ impl Load {
             let inside = match field.edges {
                 _ if (0..n as i64).contains(&at) => at,
                 Edges::Fixed(value) => return Err(value),
-                _ => at.rem_euclid(n as i64),
+                _ => wrapped(at, n as i64),
             };
             place = place * n + inside as usize;
         }
         Ok(field.first + place)
     }
 
-    /// Where `len` consecutive numbers from an index on stand side by side, if they do.
-    #[inline]
-    fn start(&self, outer: usize, inner: usize, len: usize) -> Option<usize> {
-        let Self::Field(field, indices) = self else { return None };
-        let (last, rest) = indices.split_last()?;
-        let n = *field.shape.last()? as i64;
-        let at = last.at(outer, inner);
-        let aligned = last.inner == 1 && rest.iter().all(|r| r.inner == 0);
-        if aligned && at >= 0 && at + len as i64 <= n {
-            self.place(outer, inner).ok()
-        } else {
-            None
+    /// How many of `len` indices from this one on read numbers that stand side by side, or the same number beyond the edge,
+    /// and the first of them.
+    #[inline(always)]
+    fn run(&self, outer: usize, inner: usize, len: usize) -> (usize, Result<usize, f64>) {
+        let place = self.place(outer, inner);
+        let Self::Field(field, indices) = self else { return (1, place) };
+        let (Some((last, rest)), Some(&n)) = (indices.split_last(), field.shape.last()) else {
+            return (1, place);
+        };
+        if last.inner != 1 || rest.iter().any(|r| r.inner != 0) {
+            return (1, place);
         }
+        let (at, n) = (last.at(outer, inner), n as i64);
+        let until_edge = match place {
+            Ok(_) => n - wrapped(at, n),
+            Err(_) if at < 0 => -at,
+            Err(_) if at < n => n - at,
+            Err(_) => i64::MAX,
+        };
+        (len.min(until_edge as usize), place)
     }
+}
+
+/// An index within 0..n, a division saved where it is no more than a turn away.
+#[inline(always)]
+fn wrapped(at: i64, n: i64) -> i64 {
+    let near = at + if at < 0 { n } else { 0 } - if at >= n { n } else { 0 };
+    if (0..n).contains(&near) { near } else { at.rem_euclid(n) }
 }
 
 /// An equation over `size` indices whose results stand side by side from `first` on.
@@ -100,7 +115,13 @@ pub struct Stencil {
 
 /// The registers of a program take about this many bytes together: few enough to stay near the processor, so many that reading an
 /// instruction costs little beside doing it.
-const REGISTER_BYTES: usize = 16 * 1024;
+const REGISTER_BYTES: usize = 8 * 1024;
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// A field of up to so many indices is one block, edges and all.
+const NARROW: usize = 128;
 
 impl Stencil {
     /// The equation `id` of a graph whose states are `loads`.
@@ -111,13 +132,14 @@ impl Stencil {
         size: [usize; 2],
         first: usize,
     ) -> Self {
-        let forward = Program::compile(&graph, &[id]);
+        let forward = Program::compile(&graph, &[id]).fused();
         let is_field = |k: &usize| matches!(loads.get(*k), Some(Load::Field(..)));
         let read = graph.states_below(id);
         let pulled: Vec<usize> = read.iter().copied().filter(is_field).collect();
         let gradient = graph.pull_back(&[id], loads.len());
         let gradient: Vec<NodeId> = pulled.iter().map(|&k| gradient[k]).collect();
-        let reverse = Some(Program::compile(&graph, &gradient)).filter(Program::is_addressable);
+        let reverse = Some(Program::compile(&graph, &gradient).fused());
+        let reverse = reverse.filter(Program::is_addressable);
         Self { size, first, loads, read, forward, reverse, pulled }
     }
 
@@ -139,41 +161,14 @@ impl Stencil {
     /// Writes the results to their places in `out`.
     #[inline(never)]
     pub fn eval<S: Scalar>(&self, x: &[S], env: &Environment<'_>, out: &mut [S]) {
-        self.sweep(
-            &self.forward,
-            x,
-            &[],
-            env,
-            #[inline(always)]
-            |block, _, values| out[block.result..][..values.len()].copy_from_slice(values),
-        );
+        self.sweep(&self.forward, x, &[], env, &mut Forwards(out));
     }
 
     /// Adds the transposed Jacobian times the equation's part of `r` to `out`.
     #[inline(never)]
     pub fn pull_back<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
         let Some(reverse) = &self.reverse else { return };
-        self.sweep(
-            reverse,
-            x,
-            r,
-            env,
-            #[inline(always)]
-            |block, slot, values| {
-                let k = self.pulled[slot];
-                if let Some(start) = block.starts[k] {
-                    for (out, v) in out[start..][..values.len()].iter_mut().zip(values) {
-                        *out += *v;
-                    }
-                    return;
-                }
-                for (p, v) in values.iter().enumerate() {
-                    if let Ok(place) = self.loads[k].place(block.outer, block.inner + p) {
-                        out[place] += *v;
-                    }
-                }
-            },
-        );
+        self.sweep(reverse, x, r, env, &mut Backwards { stencil: self, out });
     }
 
     /// Runs a program of this equation over all indices. Small scalars run in blocks, plain numbers in code for the
@@ -185,28 +180,18 @@ impl Stencil {
         x: &[S],
         r: &[S],
         env: &Environment<'_>,
-        mut store: impl FnMut(&Block<'_>, usize, &[S]),
+        target: &mut impl Target<S>,
     ) {
         let plain = program.plain_values(env);
         if const { size_of::<S>() == size_of::<f64>() } {
             optfilter::simd::dispatch(
                 #[inline(always)]
-                || {
-                    self.sweep_blocks(
-                        program,
-                        x,
-                        r,
-                        &plain,
-                        // Not by reference, which would be called as code for any processor.
-                        #[inline(always)]
-                        |block, slot, values| store(block, slot, values),
-                    );
-                },
+                || self.sweep_blocks(program, x, r, &plain, target),
             );
         } else if const { size_of::<S>() <= 2 * size_of::<f64>() } {
-            self.sweep_blocks(program, x, r, &plain, store);
+            self.sweep_blocks(program, x, r, &plain, target);
         } else {
-            self.sweep_indices(program, x, r, (&plain, env), store);
+            self.sweep_indices(program, x, r, (&plain, env), target);
         }
     }
 
@@ -218,50 +203,63 @@ impl Stencil {
         x: &[S],
         r: &[S],
         plain: &[f64],
-        mut store: impl FnMut(&Block<'_>, usize, &[S]),
+        target: &mut impl Target<S>,
     ) {
         let [rows, columns] = self.size;
-        let registers = program.full.registers + 1;
-        let width = (REGISTER_BYTES / size_of::<S>() / registers) & !7;
-        let width = width.max(8).min(columns.max(1));
-        let mut starts = vec![None; self.loads.len()];
-        // Numbers that do not stand side by side, and where those of each load begin.
-        let (mut gathered, mut offsets) = (Vec::new(), vec![0; self.loads.len()]);
-        let mut storage = vec![S::ZERO; registers * width];
-        let mut registers: Vec<&mut [S]> = storage.chunks_exact_mut(width).collect();
+        let count = program.full.registers + 1;
+        let width = (REGISTER_BYTES / size_of::<S>() / count) & !7;
+        let width = width.max(8).min(columns.next_multiple_of(8));
+        let (mut few, mut many) = ([Placed::default(); FEW], Vec::new());
+        let placed = some(&mut few, &mut many, self.loads.len());
+        // Numbers that do not stand side by side.
+        let mut gathered = Vec::with_capacity(NARROW);
+        // Registers begin where a line of the cache does: what is written across two of them takes long to be read again.
+        let mut storage = vec![S::ZERO; count * width + LINE];
+        let begin = storage.as_ptr().align_offset(LINE).min(LINE);
+        let (mut few, mut many) = (<[&mut [S]; FEW]>::default(), Vec::new());
+        let registers = some(&mut few, &mut many, count);
+        for (register, storage) in
+            registers.iter_mut().zip(storage[begin..].chunks_exact_mut(width))
+        {
+            *register = storage;
+        }
         for outer in 0..rows {
             let inside = self.inside(outer);
             let mut inner = 0;
             while inner < columns {
-                // A block ends where the edges begin and end to matter, so that few numbers are gathered.
-                let end = [inside.start, inside.end, columns].into_iter().find(|end| *end > inner);
-                let len = width.min(end.unwrap_or(columns) - inner);
+                // A long block ends where the edges begin and end to matter, so that little is gathered.
+                let ends = [inside.start, inside.end].into_iter();
+                let end = ends.filter(|_| columns > NARROW).find(|end| *end > inner);
+                let len = width.min(end.unwrap_or(columns).min(columns) - inner);
                 gathered.clear();
                 for &k in &self.read {
                     let load = &self.loads[k];
-                    starts[k] = load.start(outer, inner, len);
-                    if starts[k].is_none() {
-                        offsets[k] = gathered.len();
-                        gathered.extend((inner..inner + len).map(|p| match load.place(outer, p) {
-                            Ok(place) => x[place],
-                            Err(value) => S::from_f64(value),
-                        }));
+                    let (mut done, place) = load.run(outer, inner, len);
+                    placed[k] = match place {
+                        Ok(place) if done == len => Placed::State(place),
+                        _ => Placed::Gathered(gathered.len()),
+                    };
+                    if let Placed::Gathered(_) = placed[k] {
+                        extend(&mut gathered, x, done, place);
+                        while done < len {
+                            let (more, place) = load.run(outer, inner + done, len - done);
+                            extend(&mut gathered, x, more, place);
+                            done += more;
+                        }
                     }
                 }
                 let result = self.first + outer * columns + inner;
-                let block = Block { outer, inner, result, starts: &starts };
                 program.full.run_block(
-                    len,
-                    &mut registers,
+                    &Block { outer, inner, result, len },
+                    registers,
                     plain,
                     #[inline(always)]
-                    |k| match starts.get(k) {
+                    |k| match placed.get(k) {
                         None => &r[result..][..len],
-                        Some(Some(start)) => &x[*start..][..len],
-                        Some(None) => &gathered[offsets[k]..][..len],
+                        Some(Placed::State(start)) => &x[*start..][..len],
+                        Some(Placed::Gathered(start)) => &gathered[*start..][..len],
                     },
-                    #[inline(always)]
-                    |slot, values| store(&block, slot, values),
+                    target,
                 );
                 inner += len;
             }
@@ -292,9 +290,8 @@ impl Stencil {
         x: &[S],
         r: &[S],
         (plain, env): (&[f64], &Environment<'_>),
-        mut store: impl FnMut(&Block<'_>, usize, &[S]),
+        target: &mut impl Target<S>,
     ) {
-        let mut starts = vec![None; self.loads.len()];
         let mut point = vec![S::ZERO; self.loads.len() + usize::from(!r.is_empty())];
         let mut results = vec![S::ZERO; program.outputs()];
         for outer in 0..self.size[0] {
@@ -303,27 +300,96 @@ impl Stencil {
                 for &k in &self.read {
                     let place = self.loads[k].place(outer, inner);
                     point[k] = place.map_or_else(S::from_f64, |place| x[place]);
-                    starts[k] = place.ok();
                 }
                 if let Some(r) = r.get(result) {
                     point[self.loads.len()] = *r;
                 }
                 program.full.dispatch(&point, env, plain, &mut results);
-                let block = Block { outer, inner, result, starts: &starts };
+                let block = Block { outer, inner, result, len: 1 };
                 for (slot, value) in results.iter().enumerate() {
-                    store(&block, slot, std::slice::from_ref(value));
+                    target.take(&block, slot, std::slice::from_ref(value));
                 }
             }
         }
     }
 }
 
-/// Consecutive indices, and where their numbers stand.
-struct Block<'a> {
-    outer: usize,
-    inner: usize,
-    /// The place of the first result.
-    result: usize,
-    /// The place of the first number of each load, where they stand side by side.
-    starts: &'a [Option<usize>],
+/// Results go to their places.
+struct Forwards<'a, S>(&'a mut [S]);
+
+impl<S: Scalar> Target<S> for Forwards<'_, S> {
+    #[inline(always)]
+    fn place(&mut self, block: &Block, _slot: usize) -> Option<&mut [S]> {
+        Some(&mut self.0[block.result..][..block.len])
+    }
+
+    #[inline(always)]
+    fn take(&mut self, block: &Block, _slot: usize, values: &[S]) {
+        self.0[block.result..][..block.len].copy_from_slice(values);
+    }
+}
+
+/// What a load passes back is added where it was read.
+struct Backwards<'a, S> {
+    stencil: &'a Stencil,
+    out: &'a mut [S],
+}
+
+impl<S: Scalar> Target<S> for Backwards<'_, S> {
+    #[inline(always)]
+    fn place(&mut self, _block: &Block, _slot: usize) -> Option<&mut [S]> {
+        None
+    }
+
+    #[inline(always)]
+    fn take(&mut self, block: &Block, slot: usize, values: &[S]) {
+        let load = &self.stencil.loads[self.stencil.pulled[slot]];
+        let mut done = 0;
+        while done < values.len() {
+            let (len, place) = load.run(block.outer, block.inner + done, values.len() - done);
+            if let Ok(place) = place {
+                let values = &values[done..done + len];
+                for (out, v) in self.out[place..][..len].iter_mut().zip(values) {
+                    *out += *v;
+                }
+            }
+            done += len;
+        }
+    }
+}
+
+/// Where the numbers of a block that a load reads stand side by side.
+#[derive(Clone, Copy)]
+enum Placed {
+    /// Among the states, from this one on.
+    State(usize),
+    /// Among those that were gathered.
+    Gathered(usize),
+}
+
+impl Default for Placed {
+    fn default() -> Self {
+        Self::State(0)
+    }
+}
+
+/// So many loads or registers need no memory from the heap.
+const FEW: usize = 16;
+
+/// `n` of the few, or many.
+fn some<'a, T: Default>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, n: usize) -> &'a mut [T] {
+    if n <= FEW {
+        return &mut few[..n];
+    }
+    many.resize_with(n, T::default);
+    many
+}
+
+/// Appends `len` numbers that stand side by side, or one of them `len` times.
+#[inline(always)]
+fn extend<S: Scalar>(gathered: &mut Vec<S>, x: &[S], len: usize, place: Result<usize, f64>) {
+    match place {
+        Ok(place) => gathered.extend_from_slice(&x[place..][..len]),
+        Err(value) => gathered.resize(gathered.len() + len, S::from_f64(value)),
+    }
 }

@@ -12,7 +12,7 @@
 mod solve;
 mod tile;
 
-pub(crate) use solve::{factor, solve_lower, solve_upper};
+pub(crate) use solve::{factor, solve};
 
 use alloc::vec::Vec;
 use core::cell::Cell;

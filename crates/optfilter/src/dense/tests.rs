@@ -55,7 +55,7 @@ fn half_of_a_symmetric_product_is_enough() {
 
 #[test]
 fn factors_multiply_to_the_matrix_and_solves_undo_it() {
-    for m in [1, 47, 48, 49, 131, 200] {
+    for m in [1, 47, 63, 64, 65, 131, 200] {
         let root = random(m * m, 4);
         let mut a = vec![0.0; m * m];
         let mut place = Place::whole(&mut a, m);
@@ -66,11 +66,7 @@ fn factors_multiply_to_the_matrix_and_solves_undo_it() {
         let columns = 5;
         let x = random(m * columns, 5);
         let mut b = plain(&a, &x, (m, m, columns));
-        solve_lower(&l, m, &mut b);
-        for column in b.chunks_exact_mut(m) {
-            column.iter_mut().zip(&pivots).for_each(|(v, d)| *v /= d);
-        }
-        solve_upper(&l, m, &mut b);
+        solve(&l, &pivots, &mut b);
         // The condition of A is at most about 4 m.
         assert!(apart(&b, &x) < 1e-12 * m as f64, "{m}: {}", apart(&b, &x));
         // One direction turned round: not positive definite.

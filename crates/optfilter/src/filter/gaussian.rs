@@ -24,6 +24,7 @@ use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::optim::{Bounds, truncated};
 use crate::scalar::Scalar;
+use crate::scratch;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
@@ -162,7 +163,10 @@ pub(crate) fn propagated<S: Scalar, N: Dim>(
 where
     DefaultAllocator: Allocator<N, N>,
 {
-    symmetric_product_plus(&product(f, cov), f, q)
+    let fp = product(f, cov);
+    let out = symmetric_product_plus(&fp, f, q);
+    scratch::keep_matrix(fp);
+    out
 }
 
 /// Checks that a step's Q is n x n and, unless that is known, has no negative variance. (That it is a covariance is
@@ -257,13 +261,20 @@ where
     // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
     let nis = factor.quadratic_form(residual);
     let log_likelihood = log_density(nis, &factor, turns);
-    let gain = factor.solve(&hp).transpose(); // G = P H' S^-1, n x m
+    let solved = factor.solve(&hp);
+    let gain = scratch::transposed(&solved); // G = P H' S^-1, n x m
     let mean = mean + product(&gain, residual);
 
     // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
     let keep = identity_less_product(&gain, h);
     let kept = less_product(cov, &gain, &hp);
     let cov = symmetric_product_plus(&kept, &keep, noise_sandwich(&gain, r));
+    scratch::keep_matrix(keep);
+    scratch::keep_matrix(kept);
+    scratch::keep_matrix(gain);
+    scratch::keep_matrix(solved);
+    scratch::keep_matrix(hp);
+    factor.keep();
     Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
 }
 
@@ -294,7 +305,10 @@ where
     {
         cov = exact;
     }
-    let update = Update::spread(measurement.residual, innovation_cov, log_likelihood, nis);
+    let GaussianMeasurement { residual, h, r } = measurement;
+    scratch::keep_matrix(h);
+    scratch::keep_matrix(r);
+    let update = Update::spread(residual, innovation_cov, log_likelihood, nis);
     Ok((GaussianBelief { mean, cov }, update))
 }
 

@@ -34,6 +34,7 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::model::{Dynamics, Linear, Noise, Observation, Step};
+use crate::scratch;
 use crate::smoother::{Joint, Smooth};
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 
@@ -98,10 +99,15 @@ where
         self.model.observe(belief.mean.as_slice(), u, step, predicted.as_mut_slice());
         let measurement = GaussianMeasurement {
             residual: residual(&self.model, y, predicted, observed),
-            h: self.model.h().clone(),
+            h: scratch::copy(self.model.h()),
             r: self.noise.measurement_cov(step),
         };
         conditioned(belief, measurement, observed, step.index)
+    }
+
+    #[inline(always)]
+    fn replace(&self, old: &mut GaussianBelief<N>, new: GaussianBelief<N>) {
+        scratch::keep_matrix(core::mem::replace(old, new).cov);
     }
 }
 

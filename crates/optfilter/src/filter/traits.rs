@@ -354,7 +354,7 @@ pub trait Filter {
         if !complete || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
             return self.update_apart(belief, y, u, step);
         }
-        self.learn(belief, y, Observed::All, u, step)
+        self.learn_sized(belief, y, Observed::All, u, step)
     }
 
     /// [`update`](Filter::update) where something is missing, or the belief comes from outside the box.
@@ -378,11 +378,53 @@ pub trait Filter {
         let complete = mask.iter().all(|seen| *seen);
         let observed = if complete { Observed::All } else { Observed::Some(mask.as_slice()) };
         let mut inside = self.inside(belief);
-        let update = self.learn(inside.as_mut().unwrap_or(&mut *belief), y, observed, u, step)?;
+        let inner = inside.as_mut().unwrap_or(&mut *belief);
+        let update = self.learn_sized(inner, y, observed, u, step)?;
         if let Some(inside) = inside {
             *belief = inside;
         }
         Ok(update)
+    }
+
+    /// [`learn`](Filter::learn): of a size known to the compiler for each caller, of any other once for all.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn learn_sized(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<Self::Output>, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        // A known dimension is a type and takes no memory. (For tests one copy is enough: they are compiled more often than run.)
+        if const { size_of::<Self::State>() == 0 && !cfg!(debug_assertions) } {
+            self.learn(belief, y, observed, u, step)
+        } else {
+            self.learn_unsized(belief, y, observed, u, step)
+        }
+    }
+
+    /// [`learn`](Filter::learn) as a function of its own.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn learn_unsized(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<Self::Output>, FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        self.learn(belief, y, observed, u, step)
     }
 
     /// The belief replaced by what [`correct`](Filter::correct) makes of it, if that is sound.

@@ -92,18 +92,11 @@ pub(super) fn solve<S: Scalar>(l: &[S], pivots: &[S], b: &mut [S]) -> bool {
     }
     for lane in 0..S::LANES {
         let (l, pivots) = (S::lane(l, lane), S::lane(pivots, lane));
-        let solve = |x: &mut [f64]| {
-            crate::dense::solve_lower(&l, m, x);
-            for column in x.chunks_exact_mut(m) {
-                column.iter_mut().zip(pivots.iter()).for_each(|(v, d)| *v /= d);
-            }
-            crate::dense::solve_upper(&l, m, x);
-        };
         if let Some(b) = S::doubles_mut(b) {
-            solve(b);
+            crate::dense::solve(&l, &pivots, b);
         } else {
             let mut x = S::lane(b, lane).into_owned();
-            solve(&mut x);
+            crate::dense::solve(&l, &pivots, &mut x);
             S::set_lane(b, lane, &x);
         }
     }

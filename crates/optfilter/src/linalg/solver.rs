@@ -2,6 +2,7 @@
 
 use super::{dot, large, product};
 use crate::scalar::{Lanes, Scalar};
+use crate::scratch;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -31,7 +32,7 @@ where
     pub(crate) fn new(a: &OMatrix<S, M, M>) -> Option<Self> {
         let size = a.shape_generic().0;
         let m = size.value();
-        let mut l = OMatrix::from_element_generic(size, size, S::ZERO);
+        let mut l = scratch::zeros(size, size);
         let mut pivots = OVector::from_element_generic(size, U1, S::ZERO);
         let mut inverse = OVector::from_element_generic(size, U1, S::ZERO);
         if M::try_to_usize().is_none()
@@ -256,6 +257,14 @@ where
         }
     }
 
+    /// What is large of it is kept for the next.
+    #[inline(always)]
+    pub(crate) fn keep(self) {
+        if let Self::Factor(factor) = self {
+            scratch::keep_matrix(factor.l);
+        }
+    }
+
     /// S^-1 B.
     #[inline(always)]
     pub(crate) fn solve<C: Dim>(&self, b: &OMatrix<S, M, C>) -> OMatrix<S, M, C>
@@ -265,7 +274,7 @@ where
         match self {
             Self::Cofactors(inverse, _) => product(inverse, b),
             Self::Factor(factor) => {
-                let mut out = b.clone();
+                let mut out = scratch::copy(b);
                 factor.solve(&mut out);
                 out
             }

@@ -3,6 +3,7 @@
 use super::Step;
 use super::discretize::discretize;
 use crate::linalg;
+use crate::scratch;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
@@ -117,15 +118,15 @@ where
     #[inline(always)]
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N> {
         match &self.growth {
-            Growth::PerStep => self.process_cov.clone(),
+            Growth::PerStep => scratch::copy(&self.process_cov),
             Growth::PerTime => &self.process_cov * step.dt,
-            Growth::Exact { dt, ready, .. } if *dt == step.dt => ready.clone(),
+            Growth::Exact { dt, ready, .. } if *dt == step.dt => scratch::copy(ready),
             Growth::Exact { a, .. } => discretize(a, Some(&self.process_cov), step.dt).q,
         }
     }
     #[inline(always)]
     fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
-        self.measurement_cov.clone()
+        scratch::copy(&self.measurement_cov)
     }
 }
 
