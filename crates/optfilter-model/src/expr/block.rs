@@ -9,13 +9,27 @@ use super::graph::{Binary, Unary};
 use super::program::{Code, Op, STATE};
 use optfilter::scalar::Scalar;
 
-/// Consecutive indices.
+/// Consecutive indices, and where what is read at them stands.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Block {
     pub outer: usize,
     pub inner: usize,
     /// The place of the first result.
     pub result: usize,
     pub len: usize,
+    /// Where the numbers of each load stand side by side.
+    pub placed: Vec<Placed>,
+    /// What is gathered, in this order: numbers from a place on, or one number so many times.
+    pub gathers: Vec<(usize, Result<usize, f64>)>,
+}
+
+/// Where the numbers of a block that a load reads stand side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Placed {
+    /// Among the states, from this one on.
+    State(usize),
+    /// Among those that were gathered.
+    Gathered(usize),
 }
 
 /// What becomes of the results of a program. (Not closures: passed on by reference, they would be compiled for any processor.)

@@ -8,7 +8,7 @@
 //! indices; a load of a block is a slice of the state, except at the edges of a field, where its numbers are gathered from
 //! two or three slices, and for strides, where they are gathered one by one. Backwards, what a load passes back is added at the same places.
 
-use super::block::{Block, Target};
+use super::block::{Block, Placed, Target};
 use super::graph::{Graph, NodeId};
 use super::index::Affine;
 use super::program::{Environment, Program};
@@ -111,6 +111,9 @@ pub struct Stencil {
     /// Writes what goes back to each of `pulled`; its last state is the number to pull back.
     reverse: Option<Program>,
     pulled: Vec<usize>,
+    /// Indices of a block of plain numbers, and all blocks of that width, if there are not too many.
+    width: usize,
+    blocks: Vec<Block>,
 }
 
 /// The registers of a program take about this many bytes together: few enough to stay near the processor, so many that reading an
@@ -119,6 +122,9 @@ const REGISTER_BYTES: usize = 8 * 1024;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
+
+/// So many blocks are placed once for all, fewer if much is gathered for them.
+const BLOCKS: usize = 1024;
 
 /// A field of up to so many indices is one block, edges and all.
 const NARROW: usize = 128;
@@ -140,7 +146,22 @@ impl Stencil {
         let gradient: Vec<NodeId> = pulled.iter().map(|&k| gradient[k]).collect();
         let reverse = Some(Program::compile(&graph, &gradient).fused());
         let reverse = reverse.filter(Program::is_addressable);
-        Self { size, first, loads, read, forward, reverse, pulled }
+        let both = [Some(&forward), reverse.as_ref()];
+        let registers = both.into_iter().flatten().map(|p| p.full.registers).max();
+        let width = width::<f64>(registers.unwrap_or_default(), size[1]);
+        let blocks = Vec::new();
+        let mut made = Self { size, first, loads, read, forward, reverse, pulled, width, blocks };
+        let (mut at, mut blocks, mut gathers) = ([0, 0], Vec::new(), 0);
+        while blocks.len() + gathers / 64 <= BLOCKS {
+            let mut block = Block::default();
+            if !made.next_block(&mut at, width, &mut block) {
+                made.blocks = blocks;
+                break;
+            }
+            gathers += block.gathers.len();
+            blocks.push(block);
+        }
+        made
     }
 
     /// Whether [`pull_back`](Self::pull_back) does anything.
@@ -205,65 +226,94 @@ impl Stencil {
         plain: &[f64],
         target: &mut impl Target<S>,
     ) {
-        let [rows, columns] = self.size;
         let count = program.full.registers + 1;
-        let width = (REGISTER_BYTES / size_of::<S>() / count) & !7;
-        let width = width.max(8).min(columns.next_multiple_of(8));
-        let (mut few, mut many) = ([Placed::default(); FEW], Vec::new());
-        let placed = some(&mut few, &mut many, self.loads.len());
+        let plain_numbers = const { size_of::<S>() == size_of::<f64>() };
+        let planned = plain_numbers && !self.blocks.is_empty();
+        let width = if plain_numbers { self.width } else { width::<S>(count - 1, self.size[1]) };
         // Numbers that do not stand side by side.
         let mut gathered = Vec::with_capacity(NARROW);
         // Registers begin where a line of the cache does: what is written across two of them takes long to be read again.
-        let mut storage = vec![S::ZERO; count * width + LINE];
+        let (mut short, mut long) = ([S::ZERO; SHORT], Vec::new());
+        let storage = some(&mut short, &mut long, count * width + LINE);
         let begin = storage.as_ptr().align_offset(LINE).min(LINE);
-        let (mut few, mut many) = (<[&mut [S]; FEW]>::default(), Vec::new());
-        let registers = some(&mut few, &mut many, count);
-        for (register, storage) in
-            registers.iter_mut().zip(storage[begin..].chunks_exact_mut(width))
-        {
-            *register = storage;
-        }
-        for outer in 0..rows {
-            let inside = self.inside(outer);
-            let mut inner = 0;
-            while inner < columns {
-                // A long block ends where the edges begin and end to matter, so that little is gathered.
-                let ends = [inside.start, inside.end].into_iter();
-                let end = ends.filter(|_| columns > NARROW).find(|end| *end > inner);
-                let len = width.min(end.unwrap_or(columns).min(columns) - inner);
-                gathered.clear();
-                for &k in &self.read {
-                    let load = &self.loads[k];
-                    let (mut done, place) = load.run(outer, inner, len);
-                    placed[k] = match place {
-                        Ok(place) if done == len => Placed::State(place),
-                        _ => Placed::Gathered(gathered.len()),
-                    };
-                    if let Placed::Gathered(_) = placed[k] {
-                        extend(&mut gathered, x, done, place);
-                        while done < len {
-                            let (more, place) = load.run(outer, inner + done, len - done);
-                            extend(&mut gathered, x, more, place);
-                            done += more;
-                        }
-                    }
+        let mut many: Vec<&mut [S]> = Vec::new();
+        let mut few: [&mut [S]; FEW] = Default::default();
+        let parts = storage[begin..].chunks_exact_mut(width);
+        let registers = if count <= FEW {
+            few.iter_mut().zip(parts).for_each(|(register, part)| *register = part);
+            &mut few[..count]
+        } else {
+            many.extend(parts.take(count));
+            &mut many
+        };
+        let (mut next, mut at, mut made) = (0, [0, 0], Block::default());
+        loop {
+            let block = if planned {
+                next += 1;
+                let Some(block) = self.blocks.get(next - 1) else { return };
+                block
+            } else {
+                if !self.next_block(&mut at, width, &mut made) {
+                    return;
                 }
-                let result = self.first + outer * columns + inner;
-                program.full.run_block(
-                    &Block { outer, inner, result, len },
-                    registers,
-                    plain,
-                    #[inline(always)]
-                    |k| match placed.get(k) {
-                        None => &r[result..][..len],
-                        Some(Placed::State(start)) => &x[*start..][..len],
-                        Some(Placed::Gathered(start)) => &gathered[*start..][..len],
-                    },
-                    target,
-                );
-                inner += len;
+                &made
+            };
+            gathered.clear();
+            for &(len, place) in &block.gathers {
+                match place {
+                    Ok(place) => gathered.extend_from_slice(&x[place..][..len]),
+                    Err(value) => gathered.resize(gathered.len() + len, S::from_f64(value)),
+                }
             }
+            program.full.run_block(
+                block,
+                registers,
+                plain,
+                #[inline(always)]
+                |k| match block.placed.get(k) {
+                    None => &r[block.result..][..block.len],
+                    Some(Placed::State(start)) => &x[*start..][..block.len],
+                    Some(Placed::Gathered(start)) => &gathered[*start..][..block.len],
+                },
+                target,
+            );
         }
+    }
+
+    /// Places the block that begins at an index, and moves that to the next one. False after the last.
+    fn next_block(&self, at: &mut [usize; 2], width: usize, block: &mut Block) -> bool {
+        let [rows, columns] = self.size;
+        let [outer, inner] = *at;
+        if outer >= rows || columns == 0 {
+            return false;
+        }
+        // A long block ends where the edges begin and end to matter, so that little is gathered.
+        let inside = if columns > NARROW { self.inside(outer) } else { 0..columns };
+        let end = [inside.start, inside.end].into_iter().find(|end| *end > inner);
+        let len = width.min(end.unwrap_or(columns).min(columns) - inner);
+        (block.outer, block.inner, block.len) = (outer, inner, len);
+        block.result = self.first + outer * columns + inner;
+        block.placed.resize(self.loads.len(), Placed::State(0));
+        block.gathers.clear();
+        let mut gathered = 0;
+        for &k in &self.read {
+            let load = &self.loads[k];
+            let (mut done, place) = load.run(outer, inner, len);
+            if let (Ok(place), true) = (place, done == len) {
+                block.placed[k] = Placed::State(place);
+                continue;
+            }
+            block.placed[k] = Placed::Gathered(gathered);
+            block.gathers.push((done, place));
+            while done < len {
+                let (more, place) = load.run(outer, inner + done, len - done);
+                block.gathers.push((more, place));
+                done += more;
+            }
+            gathered += len;
+        }
+        *at = if inner + len < columns { [outer, inner + len] } else { [outer + 1, 0] };
+        true
     }
 
     /// The inner indices at which no load that runs along the field leaves it.
@@ -305,7 +355,7 @@ impl Stencil {
                     point[self.loads.len()] = *r;
                 }
                 program.full.dispatch(&point, env, plain, &mut results);
-                let block = Block { outer, inner, result, len: 1 };
+                let block = Block { outer, inner, result, len: 1, ..Block::default() };
                 for (slot, value) in results.iter().enumerate() {
                     target.take(&block, slot, std::slice::from_ref(value));
                 }
@@ -343,53 +393,46 @@ impl<S: Scalar> Target<S> for Backwards<'_, S> {
 
     #[inline(always)]
     fn take(&mut self, block: &Block, slot: usize, values: &[S]) {
-        let load = &self.stencil.loads[self.stencil.pulled[slot]];
+        let k = self.stencil.pulled[slot];
+        if let Some(Placed::State(place)) = block.placed.get(k) {
+            add(&mut self.out[*place..], values);
+            return;
+        }
+        let load = &self.stencil.loads[k];
         let mut done = 0;
         while done < values.len() {
             let (len, place) = load.run(block.outer, block.inner + done, values.len() - done);
             if let Ok(place) = place {
-                let values = &values[done..done + len];
-                for (out, v) in self.out[place..][..len].iter_mut().zip(values) {
-                    *out += *v;
-                }
+                add(&mut self.out[place..], &values[done..done + len]);
             }
             done += len;
         }
     }
 }
 
-/// Where the numbers of a block that a load reads stand side by side.
-#[derive(Clone, Copy)]
-enum Placed {
-    /// Among the states, from this one on.
-    State(usize),
-    /// Among those that were gathered.
-    Gathered(usize),
-}
-
-impl Default for Placed {
-    fn default() -> Self {
-        Self::State(0)
-    }
-}
-
-/// So many loads or registers need no memory from the heap.
-const FEW: usize = 16;
-
-/// `n` of the few, or many.
-fn some<'a, T: Default>(few: &'a mut [T; FEW], many: &'a mut Vec<T>, n: usize) -> &'a mut [T] {
-    if n <= FEW {
-        return &mut few[..n];
-    }
-    many.resize_with(n, T::default);
-    many
-}
-
-/// Appends `len` numbers that stand side by side, or one of them `len` times.
+/// Adds to the first numbers of `out`.
 #[inline(always)]
-fn extend<S: Scalar>(gathered: &mut Vec<S>, x: &[S], len: usize, place: Result<usize, f64>) {
-    match place {
-        Ok(place) => gathered.extend_from_slice(&x[place..][..len]),
-        Err(value) => gathered.resize(gathered.len() + len, S::from_f64(value)),
+fn add<S: Scalar>(out: &mut [S], values: &[S]) {
+    for (out, v) in out[..values.len()].iter_mut().zip(values) {
+        *out += *v;
     }
+}
+
+/// Indices of a block for a program of so many registers.
+fn width<S>(registers: usize, columns: usize) -> usize {
+    let width = (REGISTER_BYTES / size_of::<S>() / (registers + 1)) & !7;
+    width.max(8).min(columns.max(1).next_multiple_of(8))
+}
+
+/// So many registers, and numbers in them, need no memory from the heap.
+const FEW: usize = 16;
+const SHORT: usize = 256;
+
+/// `n` numbers, of the short ones if that is enough.
+fn some<'a, S: Scalar>(short: &'a mut [S], long: &'a mut Vec<S>, n: usize) -> &'a mut [S] {
+    if n <= short.len() {
+        return &mut short[..n];
+    }
+    long.resize(n, S::ZERO);
+    long
 }
