@@ -6,6 +6,7 @@
 //! trace. The tape holds one evaluation at a time, so its length is that of one model step.
 
 use super::{Dual, Liftable, Scalar};
+use crate::scratch::Scratch;
 use crate::derivative::VectorFunction;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::cell::RefCell;
@@ -34,9 +35,9 @@ pub(crate) struct Recorded {
 
 /// Writes the transposed Jacobian of `f` at `x` times `r` to `out`. Lanes are recorded one after the other.
 pub(crate) fn pull_back<S: Scalar, F: VectorFunction>(f: &F, x: &[S], r: &[S], out: &mut [S]) {
-    let mut both = Vec::with_capacity(x.len() + r.len());
-    both.extend_from_slice(x);
-    both.extend_from_slice(r);
+    let mut both = Scratch::new(x.len() + r.len());
+    both[..x.len()].copy_from_slice(x);
+    both[x.len()..].copy_from_slice(r);
     let mut plain = |point: &[f64], out: &mut [f64], _: Option<&mut [f64]>| {
         let (x, r) = point.split_at(x.len());
         pull_back_plain(f, x, r, out);
@@ -47,13 +48,19 @@ pub(crate) fn pull_back<S: Scalar, F: VectorFunction>(f: &F, x: &[S], r: &[S], o
 fn pull_back_plain<F: VectorFunction>(f: &F, x: &[f64], r: &[f64], out: &mut [f64]) {
     // The tape is not empty where a function that is being recorded asks for a derivative itself.
     let start = TAPE.with_borrow(Vec::len);
-    let leaf = |value: &f64| record(*value, [NOWHERE; 2], [0.0; 2]);
-    let point: Vec<Recorded> = x.iter().map(leaf).collect();
-    let mut image = std::vec![Recorded::ZERO; r.len()];
+    let leaf = Operation { read: [NOWHERE; 2], slopes: [0.0; 2] };
+    TAPE.with_borrow_mut(|tape| tape.resize(start + x.len(), leaf));
+    let mut point = Scratch::new(x.len());
+    for (i, (point, value)) in point.iter_mut().zip(x).enumerate() {
+        *point = Recorded { value: *value, place: (start + i) as u32 };
+    }
+    let mut image = Scratch::new(r.len());
+    image.fill(Recorded::ZERO);
     f.eval(&point, &mut image);
     TAPE.with_borrow_mut(|tape| {
         let operations = &tape[start..];
-        let mut adjoints = std::vec![0.0; operations.len()];
+        let mut adjoints = Scratch::new(operations.len());
+        adjoints.fill(0.0);
         let own = |place: u32| (place as usize).wrapping_sub(start);
         for (y, r) in image.iter().zip(r) {
             if let Some(adjoint) = adjoints.get_mut(own(y.place)) {
@@ -109,8 +116,12 @@ impl Recorded {
 
     #[inline(always)]
     fn join(self, other: Self, value: f64, slopes: [f64; 2]) -> Self {
-        if self.place == NOWHERE && other.place == NOWHERE {
-            return Self::constant(value);
+        // What a constant is added to moves as before and stays where it is.
+        if other.place == NOWHERE && (self.place == NOWHERE || slopes[0] == 1.0) {
+            return Self { value, place: self.place };
+        }
+        if self.place == NOWHERE && slopes[1] == 1.0 {
+            return Self { value, place: other.place };
         }
         record(value, [self.place, other.place], slopes)
     }
