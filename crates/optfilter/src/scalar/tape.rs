@@ -6,8 +6,8 @@
 //! trace. The tape holds one evaluation at a time, so its length is that of one model step.
 
 use super::{Dual, Liftable, Scalar};
-use crate::scratch::Scratch;
 use crate::derivative::VectorFunction;
+use crate::scratch::Scratch;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::cell::RefCell;
 use std::vec::Vec;
