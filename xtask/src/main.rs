@@ -72,12 +72,13 @@ fn check(python: bool) -> Result<(), String> {
     cargo(&["check", "--locked", "--manifest-path", "bench/Cargo.toml", "--all-targets"], &[])?;
     // Examples were read above; those that are run are compiled when they are. (`--lib` would compile the Python extension as a test,
     // which has none.)
-    cargo(&["test", "--locked", "--workspace", "--tests"], &[])?;
-    cargo(&["test", "--locked", "--workspace", "--doc"], &[])?;
-    // Python's tests keep one core busy; what follows here is mostly compiling.
+    cargo(&["test", "--locked", "--workspace", "--tests", "--no-run"], &[])?;
+    // Python's tests keep one core busy, as do most of the tests that follow.
     let beside = python
         .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
         .transpose()?;
+    cargo(&["test", "--locked", "--workspace", "--tests"], &[])?;
+    cargo(&["test", "--locked", "--workspace", "--doc"], &[])?;
     // The program and the library share a name, and so would their pages: libraries only.
     cargo(
         &["doc", "--locked", "--workspace", "--no-deps", "--lib"],

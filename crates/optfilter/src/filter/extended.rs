@@ -116,6 +116,11 @@ where
         let r = measurement_cov(&self.model, &self.noise, u, step);
         conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
     }
+
+    #[inline(always)]
+    fn is_weighed(&self, update: &Update<M::Output>) -> bool {
+        update.has_exponent()
+    }
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Extended<M, Q>

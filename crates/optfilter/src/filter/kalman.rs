@@ -106,6 +106,11 @@ where
     }
 
     #[inline(always)]
+    fn is_weighed(&self, update: &Update<M>) -> bool {
+        update.has_exponent()
+    }
+
+    #[inline(always)]
     fn replace(&self, old: &mut GaussianBelief<N>, new: GaussianBelief<N>) {
         scratch::keep_matrix(core::mem::replace(old, new).cov);
     }

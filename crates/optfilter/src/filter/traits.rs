@@ -125,6 +125,13 @@ where
         }
     }
 
+    /// Whether a density whose S was factored came out as a number: it does if its exponent did, and nobody is made to wait for
+    /// the logarithm of a determinant that he may never look at.
+    #[inline(always)]
+    pub(crate) fn has_exponent(&self) -> bool {
+        !self.nis.is_some_and(f64::is_nan)
+    }
+
     /// Of a measurement that is missing altogether: nothing was learnt.
     fn nothing(m: M, is_spread: bool, has_cov: bool) -> Self {
         Self {
@@ -176,6 +183,11 @@ macro_rules! as_the_inner_filter {
         #[inline(always)]
         fn flaw(&self, belief: &F::Belief) -> Option<&'static str> {
             self.filter.flaw(belief)
+        }
+
+        #[inline(always)]
+        fn is_weighed(&self, update: &Update<F::Output>) -> bool {
+            self.filter.is_weighed(update)
         }
     };
 }
@@ -248,6 +260,16 @@ pub trait Filter {
     /// Takes note of a row in which nothing was measured.
     #[inline(always)]
     fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
+
+    /// Whether what a measurement was worth came out as a number.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_weighed(&self, update: &Update<Self::Output>) -> bool
+    where
+        DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>,
+    {
+        !update.log_likelihood.is_some_and(f64::is_nan)
+    }
 
     /// Puts a new belief in the place of an old one.
     #[doc(hidden)]
@@ -463,7 +485,7 @@ pub trait Filter {
         if !is_known(&update.innovation, observed) {
             return Err(diverged(belief.mean(), "predicted measurement", step.index));
         }
-        if update.log_likelihood.is_some_and(f64::is_nan) {
+        if !self.is_weighed(&update) {
             return Err(diverged(belief.mean(), "log-likelihood", step.index));
         }
         self.replace(belief, next);

@@ -164,6 +164,11 @@ where
         let update = Update::spread(v, innovation_cov, log_likelihood, nis);
         Ok((GaussianBelief { mean, cov }, update))
     }
+
+    #[inline(always)]
+    fn is_weighed(&self, update: &Update<M::Output>) -> bool {
+        update.has_exponent()
+    }
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Unscented<M, Q>

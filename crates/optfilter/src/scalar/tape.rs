@@ -9,7 +9,7 @@ use super::{Dual, Liftable, Scalar};
 use crate::derivative::VectorFunction;
 use crate::scratch::Scratch;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::vec::Vec;
 
 /// An operation: the places of what it read, and the slopes by them.
@@ -19,7 +19,20 @@ struct Operation {
     slopes: [f64; 2],
 }
 
+/// An operation that reads nothing.
+const LEAF: Operation = Operation { read: [NOWHERE; 2], slopes: [0.0; 2] };
+
+/// Operations that are written before they go to the rest of the tape, few enough to stay near the processor.
+const CHUNK: usize = 512;
+
 std::thread_local! {
+    /// The end of the tape. These cells have no destructor, so that nothing asks at every operation whether they are still there.
+    static END: [Cell<Operation>; CHUNK] = const { [const { Cell::new(LEAF) }; CHUNK] };
+    /// How many operations are on the tape.
+    static LEN: Cell<usize> = const { Cell::new(0) };
+    /// How many inputs it has: they have places before the operations, and stand nowhere.
+    static INPUTS: Cell<usize> = const { Cell::new(0) };
+    /// The tape but for its end.
     static TAPE: RefCell<Vec<Operation>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -47,51 +60,65 @@ pub(crate) fn pull_back<S: Scalar, F: VectorFunction>(f: &F, x: &[S], r: &[S], o
 
 fn pull_back_plain<F: VectorFunction>(f: &F, x: &[f64], r: &[f64], out: &mut [f64]) {
     // The tape is not empty where a function that is being recorded asks for a derivative itself.
-    let start = TAPE.with_borrow(Vec::len);
-    let leaf = Operation { read: [NOWHERE; 2], slopes: [0.0; 2] };
-    TAPE.with_borrow_mut(|tape| tape.resize(start + x.len(), leaf));
-    let mut point = Scratch::new(x.len());
+    let (start, before, n) = (LEN.get(), INPUTS.get(), x.len());
+    let first = start + before;
+    INPUTS.set(before + n);
+    let mut point = Scratch::new(n);
     for (i, (point, value)) in point.iter_mut().zip(x).enumerate() {
-        *point = Recorded { value: *value, place: (start + i) as u32 };
+        *point = Recorded { value: *value, place: (first + i) as u32 };
     }
     let mut image = Scratch::new(r.len());
     image.fill(Recorded::ZERO);
     f.eval(&point, &mut image);
     TAPE.with_borrow_mut(|tape| {
+        END.with(|end| tape.extend(end[..LEN.get() % CHUNK].iter().map(Cell::get)));
         let operations = &tape[start..];
-        let mut adjoints = Scratch::new(operations.len());
+        let mut adjoints = Scratch::new(n + operations.len());
         adjoints.fill(0.0);
-        let own = |place: u32| (place as usize).wrapping_sub(start);
+        let own = |place: u32| (place as usize).wrapping_sub(first);
         for (y, r) in image.iter().zip(r) {
             if let Some(adjoint) = adjoints.get_mut(own(y.place)) {
                 *adjoint += r;
             }
         }
-        for k in (x.len()..operations.len()).rev() {
-            let w = adjoints[k];
+        for (k, operation) in operations.iter().enumerate().rev() {
+            let w = adjoints[n + k];
             // What was not used passes nothing back, be its slope infinite.
             if w == 0.0 {
                 continue;
             }
-            let Operation { read, slopes } = operations[k];
-            for (place, slope) in read.into_iter().zip(slopes) {
+            for (place, slope) in operation.read.into_iter().zip(operation.slopes) {
                 if let Some(adjoint) = adjoints.get_mut(own(place)) {
                     *adjoint += w * slope;
                 }
             }
         }
-        out.copy_from_slice(&adjoints[..x.len()]);
-        tape.truncate(start);
+        out.copy_from_slice(&adjoints[..n]);
+        // What was there before is the end again.
+        let full = start - start % CHUNK;
+        END.with(|end| end.iter().zip(&tape[full..start]).for_each(|(end, was)| end.set(*was)));
+        tape.truncate(full);
     });
+    LEN.set(start);
+    INPUTS.set(before);
 }
 
-#[inline]
+#[inline(always)]
 fn record(value: f64, read: [u32; 2], slopes: [f64; 2]) -> Recorded {
-    TAPE.with_borrow_mut(|tape| {
-        let place = tape.len() as u32;
-        tape.push(Operation { read, slopes });
-        Recorded { value, place }
-    })
+    let len = LEN.get();
+    END.with(|end| end[len % CHUNK].set(Operation { read, slopes }));
+    LEN.set(len + 1);
+    if (len + 1) % CHUNK == 0 {
+        spill();
+    }
+    Recorded { value, place: (len + INPUTS.get()) as u32 }
+}
+
+/// Makes room for the next chunk.
+#[cold]
+#[inline(never)]
+fn spill() {
+    TAPE.with_borrow_mut(|tape| END.with(|end| tape.extend(end.iter().map(Cell::get))));
 }
 
 impl Recorded {
@@ -279,7 +306,7 @@ mod tests {
         count.set(0);
         let mut gradient = std::vec![0.0; 40];
         pull_back(&Everything(&count), &x, &r, &mut gradient);
-        assert_eq!((count.get(), TAPE.with_borrow(Vec::len)), (1, 0));
+        assert_eq!((count.get(), LEN.get(), INPUTS.get(), TAPE.with_borrow(Vec::len)), (1, 0, 0, 0));
         for (g, e) in gradient.iter().zip(expected.iter()) {
             // Sums of a dozen terms in another order.
             assert!((g - e).abs() <= 1e-13 * (1.0 + e.abs()), "{g} {e}");
@@ -298,6 +325,31 @@ mod tests {
         };
         derivative::pull_back(&Everything(&count), &x, Dyn(40), Const::<3>, score, &mut scored);
         assert_eq!((count.get(), scored), (2, gradient));
+    }
+
+    #[test]
+    fn a_recording_inside_a_recording_leaves_it_as_it_was() {
+        /// Over several chunks, with as many operations of another recording in between.
+        struct Around(bool);
+        impl VectorFunction for Around {
+            fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]) {
+                let sum = |from: S| (0..1300).fold(from, |sum, k| sum * x[1].scale(0.9) + x[k % 3]);
+                let first = sum(x[2]);
+                if self.0 {
+                    let mut inner = [0.0; 3];
+                    pull_back(&Around(false), &[0.1, 0.2, 0.3], &[1.0], &mut inner);
+                    assert!(inner.iter().all(|g| g.abs() > 0.1));
+                }
+                out[0] = sum(first * x[0]) * first;
+            }
+        }
+        let gradient = |nested: bool| {
+            let mut out = [0.0; 3];
+            pull_back(&Around(nested), &[0.3, -0.7, 0.5], &[2.0], &mut out);
+            out.map(f64::to_bits)
+        };
+        assert_eq!(gradient(true), gradient(false));
+        assert_eq!((LEN.get(), INPUTS.get(), TAPE.with_borrow(Vec::len)), (0, 0, 0));
     }
 
     #[test]
