@@ -21,7 +21,7 @@ _WHOLE = {
     "window": (0, 2**32 - 1),
     "probes": (0, 2**32 - 1),
 }
-_SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "strict")
+_SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "shorten", "strict")
 _TEXTS = ("constraint", "gaps", "gating", "irregular", "loss", "method", "optimizer", "resampling")
 _NUMBERS = (
     *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "gate", "inflation", "kappa", "lr"),

@@ -310,6 +310,9 @@ class ImplicitMAP(Filter):
         How much each row of the window counts, of the one after it; 1 unless given.
     constraint : {"strong", "weak"}
         Whether the path through the window follows the model, or may bend at every row as far as Q says.
+    shorten : bool
+        Whether a window that diverges is tried again with its newer half, and so on down to the newest row; it grows again as rows
+        come. There are no error bars then.
     loss : {"likelihood", "squared"}, optional
         What is descended: the model's likelihood where it has one or R is given, else the squared error of the paper.
     likelihood : optfilter.likelihoods.Likelihood, optional
@@ -355,6 +358,7 @@ class ImplicitMAP(Filter):
         window: Optional[int] = None,
         discount: Optional[float] = None,
         constraint: Optional[str] = None,
+        shorten: Optional[bool] = None,
         loss: Optional[str] = None,
         likelihood: Optional[likelihoods.Likelihood] = None,
         carry: Optional[bool] = None,

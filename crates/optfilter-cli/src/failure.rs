@@ -14,7 +14,7 @@ use optfilter::filter::FilterError;
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter_model::table::TableError;
 use optfilter_model::{Equation, LikelihoodKind, ModelSpec};
-use optfilter_run::{Covariance, FilterSpec, SimulationError, SpecError};
+use optfilter_run::{CG, Covariance, FilterSpec, SimulationError, SpecError};
 use std::fmt;
 use std::io;
 
@@ -171,6 +171,11 @@ fn last_state(spec: &ModelSpec, state: &[f64]) -> String {
 fn advice(spec: &ModelSpec, filter: &FilterSpec, state: &[f64]) -> String {
     if let Some((table, name, text, value)) = broken_equation(spec, state) {
         return format!("[{table}] gives {name} = {value} there; mend its equation {text:?}");
+    }
+    if filter.is_windowed() {
+        let smaller = if filter.optimizer() == CG { "fewer --steps" } else { "a smaller --lr" };
+        let shorten = if filter.shorten() { "" } else { "--shorten, " };
+        return format!("try {shorten}a shorter --window, {smaller}, or `optfilter tune`");
     }
     if filter.method().optimizes() {
         return "try a smaller --lr, fewer --steps, another --method, or `optfilter tune`".into();

@@ -8,7 +8,7 @@ use crate::style;
 use crate::tables::{Asked, SummaryFlags, TableFlags};
 use optfilter_model::ModelSpec;
 use optfilter_model::table::is_gzip;
-use optfilter_run::{FilterSpec, Method};
+use optfilter_run::{CG, FilterSpec, Method};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -85,6 +85,9 @@ fn duration(text: &str) -> Result<f64, String> {
         _ => Err("a length of time is a number with ms, s, min, h or d, as in 0.5s".into()),
     }
 }
+
+/// Measurements whose prediction errors are shown one by one.
+const MOST_LINES: usize = 12;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -232,8 +235,15 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
     }
     out.push('\n');
     let errors = tally.prediction_errors();
-    for ((name, error), repeat) in spec.observations.iter().zip(&errors).zip(tally.repeat_errors())
-    {
+    let each = spec.observations.iter().zip(&errors).zip(tally.repeat_errors());
+    for (i, ((name, error), repeat)) in each.enumerate() {
+        if i == MOST_LINES {
+            let more = errors.len() - i;
+            out.push_str(&format!(
+                "{more} more measurements: --json has the prediction error of each\n"
+            ));
+            break;
+        }
         if error.is_finite() {
             let beside = match repeat {
                 // Nothing is a share of no error at all.
@@ -253,8 +263,11 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             && filter.error_bars != Some(false)
     }) {
         let has_noise = spec.process_noise.is_some() && spec.measurement_cov.is_some();
+        let less = if filter.optimizer() == CG { "fewer --steps" } else { "a smaller --lr" };
         out.push_str(&if has_noise {
-            format!("no standard deviations from row {row} on: these steps enlarge errors; try a smaller --lr\n")
+            format!(
+                "no standard deviations from row {row} on: these steps enlarge errors; try {less}\n"
+            )
         } else {
             "no standard deviations: the model file states no noise\n".to_owned()
         });

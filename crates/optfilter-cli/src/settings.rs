@@ -48,6 +48,9 @@ pub struct FilterFlags {
     /// says (weak) [default: strong]
     #[arg(long, value_name = "NAME", value_parser = ["strong", "weak"])]
     pub constraint: Option<String>,
+    /// Try a window that diverges again with its newer half, and so on down to the newest row (no standard deviations)
+    #[arg(long)]
+    pub shorten: bool,
     /// Carry the optimizer's state from row to row instead of restarting it (no standard deviations)
     #[arg(long)]
     pub carry: bool,
@@ -188,6 +191,7 @@ impl FilterFlags {
                 "weak" => Constraint::Weak,
                 _ => Constraint::Strong,
             }),
+            shorten: on(self.shorten),
             carry: on(self.carry),
             loss: self.loss.as_ref().map(loss),
             gaps: self
@@ -260,7 +264,7 @@ impl FilterFlags {
         only!(optimizes, "imap and vkf", optimizer "--optimizer" lr "--lr" decay "--decay" beta1 "--beta1"
             beta2 "--beta2" loss "--loss");
         only!(optimizes || method == Method::Iekf, "imap, vkf and iekf", steps "--steps (of an optimizer)");
-        only!(imap, "imap", probes "--probes" window "--window" discount "--discount" constraint "--constraint" carry "--carry"
+        only!(imap, "imap", probes "--probes" window "--window" discount "--discount" constraint "--constraint" shorten "--shorten" carry "--carry"
             gaps "--gaps");
         only!(method == Method::Vkf, "vkf", prior_var "--prior-var");
         only!(method == Method::Pf, "pf", particles "--particles" resampling "--resampling"

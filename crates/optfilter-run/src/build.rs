@@ -11,9 +11,11 @@ use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
-use crate::spec::{Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS};
+use crate::spec::{
+    Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS, MOST_STATES_WITH_MATRICES,
+};
 use crate::together::{self, RunTogether};
-use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector};
+use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
     Bounded, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap, Iterated,
@@ -21,7 +23,7 @@ use optfilter::filter::{
     WindowBars,
 };
 use optfilter::linalg::psd_factor;
-use optfilter::model::likelihood::Component;
+use optfilter::model::likelihood::{Component, Gaussian};
 use optfilter::model::{Dynamics, Model, Noise, Observation, Step};
 use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
@@ -145,6 +147,14 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 return Err(SpecError::of(key, format!("must be {size} x {size}")));
             }
         }
+        let keeps_matrices = !(method.optimizes() || method.is_ensemble());
+        if keeps_matrices && n.max(m) > MOST_STATES_WITH_MATRICES {
+            let (size, gigabytes) = (n.max(m), (n.max(m) as f64).powi(2) * 8e-9);
+            let message = format!(
+                "{name} keeps matrices of {size} x {size} ({gigabytes:.1} GB each); imap, with a window or without, vkf, etkf and letkf keep none"
+            );
+            return Err(SpecError::of("method", message));
+        }
         if method == Method::Kf {
             if !problem.model.is_linear() {
                 let message = "kf is for linear models and this one is not; use ekf, ukf or imap";
@@ -181,7 +191,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             return Err(SpecError::of("method", message));
         }
         let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
-        let can = has_q && has_r && !spec.carry() && differentiable;
+        let can = has_q && has_r && !spec.carry() && differentiable && !spec.shorten();
         // Error bars of a window cost the cube of what it optimises.
         let optimised = if bends { n.saturating_mul(spec.window().saturating_add(1)) } else { n };
         let error_bars = match spec.error_bars {
@@ -190,6 +200,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                     (false, ..) => "they need process noise (Q)",
                     (_, false, _) => "they need measurement noise (R)",
                     (.., true) => "there are none with a carried optimizer state",
+                    _ if spec.shorten() => "there are none where the window may be shortened",
                     _ => "they need an optimizer that can be differentiated, not a callable",
                 };
                 return Err(SpecError::of("error_bars", why));
@@ -219,6 +230,17 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 "no standard deviations: this weak window optimises {optimised} numbers, and they cost the cube of that; \
                  error_bars = true asks for them"
             ));
+        }
+        let wide = !bends && spec.is_windowed() && optimised > MOST_STATES_WITH_BARS;
+        if wide && can && spec.error_bars.is_none() {
+            word = Some(format!(
+                "no standard deviations: those of a window over {n} states cost the cube of that; error_bars = true asks for them"
+            ));
+        }
+        if spec.shorten() && has_q && has_r && spec.error_bars.is_none() {
+            word = Some(
+                "no standard deviations: there are none where the window may be shortened".into(),
+            );
         }
         Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
@@ -272,7 +294,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 self.runner(self.bounded(filter)?, settings)
             }
             Method::Etkf | Method::Letkf => {
-                let noise = self.problem.slim_noise(n, m, self.spec.process_scale())?;
+                let noise = self.problem.slim_noise(n, m, self.spec.process_scale(), r)?;
                 let mut filter =
                     Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
                 if self.spec.rotate() {
@@ -290,16 +312,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let prior = self.prior(n, m)?;
                 let rule = self.rule(n)?;
                 let stop = rule.stop.clone();
-                let explicit = self.spec.prior_var.is_some() || self.problem.prior.is_some();
-                let key = if explicit { "prior_cov" } else { "Q" };
                 let mut filter =
-                    Variational::new(model, likelihood, prior, rule, self.spec.steps()).map_err(
-                        |_| {
-                            let message =
-                                "must be positive definite: vkf needs a variance in every state";
-                            SpecError::of(key, message)
-                        },
-                    )?;
+                    Variational::around(model, likelihood, prior, rule, self.spec.steps())
+                        .map_err(wrong)?;
                 if let Some(bounds) = &self.problem.bounds {
                     filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
                 }
@@ -430,6 +445,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
             Window::new(model, likelihood, rule, self.spec.steps(), self.spec.window())
                 .and_then(|window| window.with_discount(self.spec.discount()))
                 .map_err(wrong)?;
+        if self.spec.shorten() {
+            filter = filter.shortening();
+        }
         if self.spec.carry() {
             filter = filter.with_memory(Memory::Carry).map_err(wrong)?;
         }
@@ -565,19 +583,32 @@ impl<'a, T: RunModel> Choice<'a, T> {
         self.problem.gaussian_noise(n, m, self.spec.process_scale(), r)
     }
 
-    /// The prior covariance of vkf: as given, else Q over a step.
-    fn prior<N: Dim, D: Dim>(&self, n: N, m: D) -> Result<OMatrix<f64, N, N>, SpecError>
+    /// The prior of vkf: as given, else Q over a step. No matrix where its components are independent.
+    fn prior<N: Dim, D: Dim>(&self, n: N, m: D) -> Result<Gaussian<N>, SpecError>
     where
         DefaultAllocator: Shapes<N, D>,
     {
-        if let Some(variance) = self.spec.prior_var {
-            return Ok(Covariance::Scalar(variance).dense(n));
+        let wrong = |key: &'static str| {
+            SpecError::of(key, "must be positive definite: vkf needs a variance in every state")
+        };
+        let given = self.spec.prior_var.map(Covariance::Scalar);
+        if let Some(prior) = given.as_ref().or(self.problem.prior.as_ref()) {
+            let made = match prior {
+                Covariance::Dense(_) => Gaussian::new(prior.dense(n)),
+                each => {
+                    Gaussian::diagonal(OVector::from_fn_generic(n, U1, |i, _| each.variance(i)))
+                }
+            };
+            return made.map_err(|_| wrong("prior_cov"));
         }
-        if let Some(prior) = &self.problem.prior {
-            return Ok(prior.dense(n));
-        }
-        let noise = self.noise(n, m, Some(&Covariance::Scalar(1.0)))?;
-        Ok(noise.process_cov(&Step::even(1, self.problem.dt)))
+        let (unit, step) = (Covariance::Scalar(1.0), Step::even(1, self.problem.dt));
+        let noise = self.problem.slim_noise(n, m, self.spec.process_scale(), Some(&unit))?;
+        let mut variances = OVector::zeros_generic(n, U1);
+        let made = match noise.process_variances(&step, variances.as_mut_slice()) {
+            true => Gaussian::diagonal(variances),
+            false => Gaussian::new(noise.process_cov(&step)),
+        };
+        made.map_err(|_| wrong("Q"))
     }
 
     fn rule<N: Dim>(&self, n: N) -> Result<Stoppable<AnyRule<N>>, SpecError>

@@ -217,7 +217,9 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
                     model.transition(&before, &u, &step, &mut x);
                 }
                 model.observe(&x, &u, &step, &mut y);
-                y.iter_mut().enumerate().for_each(|(i, y)| *y = problem.imagined(i, *y, other));
+                // By turns more and less: a path of another speed would not be seen in numbers that are all moved alike.
+                let by = if other { 1.0 + (index % 2) as f64 } else { 0.0 };
+                y.iter_mut().enumerate().for_each(|(i, y)| *y = problem.imagined(i, *y, by));
                 live.step(index > 1, &step, &u, &y, &mut out).ok()?;
                 Some(out.mean.clone())
             })
@@ -228,13 +230,12 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
 }
 
 impl<M> Problem<M> {
-    /// A measurement that component `i` may have where `eta` is expected, or another one.
-    fn imagined(&self, i: usize, eta: f64, other: bool) -> f64 {
-        let shift = if other { 1.0 } else { 0.0 };
+    /// A measurement that component `i` may have where `eta` is expected, or others: `shift` is 0, or else 1 or 2.
+    fn imagined(&self, i: usize, eta: f64, shift: f64) -> f64 {
         match &self.likelihood {
             Some(LikelihoodSpec::Components(parts)) => match parts.get(i) {
                 Some(Component::Poisson(_)) => 1.0 + 2.0 * shift,
-                Some(Component::Bernoulli(_)) => shift,
+                Some(Component::Bernoulli(_)) => f64::from(shift == 1.0),
                 _ => eta + shift,
             },
             _ => {

@@ -377,13 +377,13 @@ impl<M: RunModel> Problem<M> {
         n: N,
         m: D,
         scale: f64,
+        r: Option<&Covariance>,
     ) -> Result<SlimNoise<N, D>, SpecError>
     where
         DefaultAllocator: Shapes<N, D>,
     {
         let none = ProcessNoise { cov: Covariance::Scalar(0.0), per_time: false };
         let q = self.process.as_ref().unwrap_or(&none);
-        let r = self.measurement.as_ref();
         let r = r.ok_or_else(|| SpecError::of("R", "the measurement noise is not given"))?;
         if (0..m.value()).any(|i| r.variance(i) == 0.0) {
             return Err(SpecError::of("R", NEEDS_NOISE));

@@ -3,11 +3,11 @@
 use crate::error::SpecError;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
-use nalgebra::{DMatrix, DVector, Dyn};
+use nalgebra::DVector;
 use optfilter::filter::{FilterError, GaussianBelief};
-use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
+use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::rng::Stream;
-use optfilter::simulate::Scene;
+use optfilter::simulate::{Beginning, Scene};
 
 /// Why a model cannot be simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,15 +58,24 @@ pub fn simulate<T: RunModel>(
     }
     let likelihood = scattered(problem, m.0).likelihood(m, false)?;
     let unit = Covariance::Scalar(1.0);
-    let noise: GaussianNoise<Dyn, Dyn> = problem.gaussian_noise(n, m, 1.0, Some(&unit))?;
+    let noise = problem.slim_noise(n, m, 1.0, Some(&unit))?;
     let mean = DVector::from_column_slice(&problem.mean);
-    let cov: DMatrix<f64> = problem.cov.dense(n);
-    let start = GaussianBelief::new(mean, cov).map_err(SimulationError::Run)?;
+    let (joint, variances);
+    let start = match &problem.cov {
+        Covariance::Dense(cov) => {
+            joint = GaussianBelief::new(mean, cov.clone()).map_err(SimulationError::Run)?;
+            Beginning::Joint(&joint)
+        }
+        each => {
+            variances = DVector::from_fn(n.0, |i, _| each.variance(i));
+            Beginning::Each(&mean, &variances)
+        }
+    };
     let scene = Scene {
         model: &model,
         noise: &noise,
         likelihood: &likelihood,
-        start: &start,
+        start,
         bounds: problem.bounds.as_ref(),
         inputs,
         dt: problem.dt,

@@ -143,6 +143,8 @@ settings! {
     discount: f64,
     /// Whether the path through a window may bend.
     constraint: Constraint,
+    /// Whether a window that diverges is tried again with its newer half.
+    shorten: bool,
     /// Whether the optimizer's state is carried from row to row.
     carry: bool,
     /// What the optimizer descends: the likelihood where R is given, else the squared error.
@@ -196,6 +198,9 @@ settings! {
 /// States up to which a filter carries a covariance without being asked.
 pub const MOST_STATES_WITH_BARS: usize = 100;
 
+/// States, or measurements, up to which a filter that keeps matrices of them is built: one of 20,000 x 20,000 takes 3.2 GB.
+pub const MOST_STATES_WITH_MATRICES: usize = 20_000;
+
 /// States and measurements, together, up to which an implicit filter has standard deviations without being asked. Each of
 /// them costs about what the estimates cost, and nobody waits a hundred times as long unasked.
 pub const MOST_DIRECTIONS: usize = 100;
@@ -224,8 +229,14 @@ impl FilterSpec {
             || self.window.is_some()
             || self.discount.is_some()
             || self.constraint.is_some()
+            || self.shorten.is_some()
             || self.gaps.is_some()
             || self.loss.is_some()
+    }
+
+    /// Whether a window that diverges is shortened.
+    pub fn shorten(&self) -> bool {
+        self.shorten.unwrap_or(false)
     }
 
     /// The optimizer's name.
@@ -445,6 +456,9 @@ impl FilterSpec {
             let message = "are for cg; the other optimizers scale their steps by a learning rate";
             return Err(SpecError::of("probes", message));
         }
+        if self.shorten() && self.method() == Method::Imap && self.window() == 0 {
+            return Err(SpecError::of("shorten", "needs a window that could be shortened"));
+        }
         if self.is_weak() && self.method() == Method::Imap {
             if self.window() == 0 {
                 let message = "weak needs a window: past rows in which the path can bend";
@@ -473,6 +487,7 @@ impl FilterSpec {
             window: (method == Method::Imap).then(|| self.window() as u32),
             discount: self.discount.filter(|_| self.is_windowed()),
             constraint: self.constraint.filter(|_| self.is_windowed()),
+            shorten: self.shorten.filter(|_| self.is_windowed()),
             carry: (method == Method::Imap).then(|| self.carry()),
             process_scale: scaled.then(|| self.process_scale()),
             particles: (method == Method::Pf).then(|| self.particles()),
@@ -499,6 +514,7 @@ impl FilterSpec {
             window: filled.window.filter(|rows| *rows > 0),
             discount: filled.discount.filter(|g| *g != 1.0),
             constraint: filled.constraint.filter(|c| *c == Constraint::Weak),
+            shorten: filled.shorten.filter(|on| *on),
             carry: filled.carry.filter(|on| *on),
             process_scale: filled.process_scale.filter(|s| *s != 1.0),
             measurement_scale: self.measurement_scale.filter(|s| *s != 1.0),
@@ -548,6 +564,7 @@ impl FilterSpec {
         }
         for (key, value) in [
             ("eps_in_sqrt", self.eps_in_sqrt),
+            ("shorten", self.shorten),
             ("carry", self.carry),
             ("error_bars", self.error_bars),
             ("strict", self.strict),

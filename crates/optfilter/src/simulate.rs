@@ -6,10 +6,11 @@ use crate::filter::GaussianBelief;
 use crate::linalg::psd_factor;
 use crate::model::integrator::euler_maruyama;
 use crate::model::likelihood::{AnyLikelihood, Gaussian, Likelihood, Scatter};
-use crate::model::stretch::{measurement_factors, process_cov};
+use crate::model::stretch::{measurement_factors, process_cov, process_factors};
 use crate::model::{Drift, Model, Noise, Step};
 use crate::optim::Bounds;
 use crate::rng::Stream;
+use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
@@ -21,6 +22,18 @@ pub struct Simulation {
     pub states: Vec<f64>,
     /// y_1 .. y_T, T x m.
     pub observations: Vec<f64>,
+}
+
+/// What the first state of a simulation is drawn from.
+#[derive(Clone, Copy, Debug)]
+pub enum Beginning<'a, N: Dim>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// Components with covariances.
+    Joint(&'a GaussianBelief<N>),
+    /// Independent components: their means and variances.
+    Each(&'a OVector<f64, N>, &'a OVector<f64, N>),
 }
 
 /// Everything that a simulation needs: a model, how it scatters, where it starts, and its clock.
@@ -36,7 +49,7 @@ where
     /// How measurements scatter.
     pub likelihood: &'a AnyLikelihood<M::Output>,
     /// The initial belief, from which the first state is drawn.
-    pub start: &'a GaussianBelief<M::State>,
+    pub start: Beginning<'a, M::State>,
     /// A box that the state is kept in.
     pub bounds: Option<&'a Bounds>,
     /// Control inputs, row after row.
@@ -64,14 +77,29 @@ where
         if !(self.dt.is_finite() && self.dt > 0.0) {
             return Err(FilterError::TimeStep { dt: self.dt });
         }
-        check_len("initial mean", n.value(), self.start.mean.nrows(), None)?;
+        let mean = match self.start {
+            Beginning::Joint(start) => &start.mean,
+            Beginning::Each(mean, _) => mean,
+        };
+        check_len("initial mean", n.value(), mean.nrows(), None)?;
         if let Some(dim) = self.likelihood.dim() {
             check_len("measurement_cov (R)", m.value(), dim, None)?;
         }
         let quantity = "measurement_cov (R)";
         let scatter = Scatter::new(self.likelihood, m)
             .ok_or(FilterError::NotPositiveDefinite { quantity, index: None })?;
-        let mut x = draw(&self.start.mean, &self.start.cov, "initial cov", None, stream)?;
+        let mut x = match self.start {
+            Beginning::Joint(start) => draw(mean, &start.cov, "initial cov", None, stream)?,
+            Beginning::Each(_, variances) => {
+                if let Some(component) = mean.iter().position(|v| !v.is_finite()) {
+                    let (argument, index) = ("initial mean", None);
+                    return Err(FilterError::NotFinite { argument, component, index });
+                }
+                check_len("initial cov", n.value(), variances.nrows(), None)?;
+                draw_each(mean, variances, "initial cov", None, stream)?
+            }
+        };
+        let mut variances = OVector::zeros_generic(n, U1);
         let mut y = OVector::zeros_generic(m, U1);
         let mut next = OVector::zeros_generic(n, U1);
         for k in 0..rows {
@@ -82,8 +110,19 @@ where
             let before = x.clone();
             if k > 0 || self.predict_first {
                 self.model.transition(x.as_slice(), u, &step, next.as_mut_slice());
-                let q = process_cov(self.model, self.noise, u, &step);
-                x = draw(&next, &q, "process_cov (Q)", Some(index), stream)?;
+                let quantity = "process_cov (Q)";
+                x = match self.noise.process_variances(&step, variances.as_mut_slice()) {
+                    true => {
+                        if let Some(factors) = process_factors(self.model, u, &step) {
+                            variances.zip_apply(&factors, |v, factor| *v *= factor * factor);
+                        }
+                        draw_each(&next, &variances, quantity, Some(index), stream)?
+                    }
+                    false => {
+                        let q = process_cov(self.model, self.noise, u, &step);
+                        draw(&next, &q, quantity, Some(index), stream)?
+                    }
+                };
             }
             if let Some(bounds) = self.bounds {
                 bounds.project(x.as_mut_slice());
@@ -140,6 +179,7 @@ where
     let likelihood =
         Gaussian::new(r).map_err(|_| FilterError::NotPositiveDefinite { quantity, index })?;
     let likelihood = &AnyLikelihood::Gaussian(likelihood);
+    let start = Beginning::Joint(start);
     let scene = Scene {
         model,
         noise,
@@ -180,6 +220,26 @@ where
         states.extend_from_slice(x.as_slice());
     }
     states
+}
+
+/// A draw of independent components: to the bit what [`draw`] makes of their covariance.
+fn draw_each<N: Dim>(
+    mean: &OVector<f64, N>,
+    variances: &OVector<f64, N>,
+    quantity: &'static str,
+    index: Option<u64>,
+    stream: &mut Stream,
+) -> Result<OVector<f64, N>, FilterError>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    if !variances.iter().all(|v| *v >= 0.0 && v.is_finite()) {
+        return Err(FilterError::NotPositiveDefinite { quantity, index });
+    }
+    let mut z = OVector::<f64, N>::zeros_generic(mean.shape_generic().0, U1);
+    stream.fill_normal(z.as_mut_slice());
+    z.zip_apply(variances, |z, v| *z *= Scalar::sqrt(v));
+    Ok(mean + z)
 }
 
 /// A draw from N(mean, cov).

@@ -66,14 +66,27 @@ where
         optimizer: O,
         steps: u32,
     ) -> Result<Self, FilterError> {
+        let n = model.state_dim().value();
+        check_square("prior_cov", n, &prior_cov, None)?;
+        let prior = Gaussian::new(prior_cov)
+            .map_err(|_| FilterError::NotPositiveDefinite { quantity: "prior_cov", index: None });
+        Self::around(model, likelihood, prior?, optimizer, steps)
+    }
+
+    /// The same with a prior that may be of independent components, which is no matrix.
+    pub fn around(
+        model: M,
+        likelihood: L,
+        prior: Gaussian<M::State>,
+        optimizer: O,
+        steps: u32,
+    ) -> Result<Self, FilterError> {
         if steps == 0 {
             return Err(FilterError::Zero { argument: "steps" });
         }
-        let n = model.state_dim().value();
-        check_square("prior_cov", n, &prior_cov, None)?;
         check_parts(&model, &likelihood, &optimizer, None)?;
-        let prior = Gaussian::new(prior_cov)
-            .map_err(|_| FilterError::NotPositiveDefinite { quantity: "prior_cov", index: None })?;
+        let n = model.state_dim().value();
+        check_len("prior_cov", n, prior.dim().unwrap_or(n), None)?;
         Ok(Self { model, likelihood, prior, optimizer, steps, bounds: None, cadence: None })
     }
 

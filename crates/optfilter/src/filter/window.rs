@@ -176,6 +176,7 @@ pub struct Window<M, L, R> {
     pub(crate) memory: Memory,
     pub(crate) bounds: Option<Bounds>,
     pub(crate) bend: Option<Bend>,
+    pub(crate) shortens: bool,
 }
 
 impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
@@ -192,9 +193,19 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
             return Err(FilterError::Zero { argument: "steps" });
         }
         let (memory, bounds, bend) = (Memory::Restart, None, None);
-        let discount = 1.0;
-        let window =
-            Self { model, likelihood, rule, steps, length, discount, memory, bounds, bend };
+        let (discount, shortens) = (1.0, false);
+        let window = Self {
+            model,
+            likelihood,
+            rule,
+            steps,
+            length,
+            discount,
+            memory,
+            bounds,
+            bend,
+            shortens,
+        };
         window.check_parts()?;
         Ok(window)
     }
@@ -207,6 +218,13 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R> {
         }
         self.discount = discount;
         Ok(self)
+    }
+
+    /// With a window that gives up its older half, and half of the rest, where the steps lead out of the finite numbers, down to the
+    /// newest row from its prediction; only where that fails too, the row is an error. It grows again as rows come.
+    pub fn shortening(mut self) -> Self {
+        self.shortens = true;
+        self
     }
 
     /// With the optimizer's state restarted or carried.
@@ -322,18 +340,37 @@ where
         belief.count += 1;
         let real = belief.rows.iter().filter(|row| row.is_real()).count();
         if real > self.length + 1 {
-            let gone = belief.rows.len() - self.length - 1;
-            // Only as far as the rows that go.
-            let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
-            let mut loss = self.loss(&past);
-            loss.follow_only(&belief.start);
-            belief.start.drain(..gone * self.width());
-            belief.start[..n].copy_from_slice(loss.end());
-            belief.rows.drain(..gone);
-            if let Some(first) = belief.rows.front_mut() {
-                (first.moves, first.part) = (false, Part::Usual);
-            }
+            self.forget(belief, belief.rows.len() - self.length - 1);
         }
+    }
+
+    /// Forgets so many of the oldest rows: the state is carried past them.
+    fn forget<T>(&self, belief: &mut WindowBelief<M::State, T>, gone: usize) {
+        let n = self.model.state_dim().value();
+        // Only as far as the rows that go.
+        let past: VecDeque<Row> = belief.rows.iter().take(gone + 1).cloned().collect();
+        let mut loss = self.loss(&past);
+        loss.follow_only(&belief.start);
+        belief.start.drain(..gone * self.width());
+        belief.start[..n].copy_from_slice(loss.end());
+        belief.rows.drain(..gone);
+        if let Some(first) = belief.rows.front_mut() {
+            (first.moves, first.part) = (false, Part::Usual);
+        }
+    }
+
+    /// Gives up the older half of the rows, if there is more than the newest. What the path has lost on its way is no state to
+    /// start from: the newest row alone starts at its prediction.
+    fn shorten<T>(&self, belief: &mut WindowBelief<M::State, T>) -> bool {
+        let keep = belief.rows.iter().filter(|row| row.is_real()).count() / 2;
+        if keep == 0 {
+            return false;
+        }
+        self.forget(belief, belief.rows.len() - keep);
+        if keep == 1 {
+            belief.start.copy_from_slice(belief.mean.as_slice());
+        }
+        true
     }
 }
 
@@ -450,24 +487,15 @@ where
         let innovation = residual(&self.model, y, predicted, observed);
         let mut next = belief.clone();
         self.place(&mut next, u, step, Some(y.into()));
-        let mut start = next.start.clone();
-        let mut loss = self.loss(&next.rows);
-        let memory = self.rule.descend(
-            &mut loss,
-            &mut start,
-            next.memory.as_ref(),
-            self.steps,
-            self.bounds.as_ref(),
-        );
-        match (&self.bounds, &self.bend) {
-            (Some(bounds), Some(_)) => loss.follow_within(&mut start, bounds),
-            _ => loss.follow_only(&start),
+        loop {
+            let (mean, start, memory) = self.descended(&next);
+            let lost = !is_sane(mean.as_slice()) || !is_sane(&start);
+            if lost && self.shortens && self.shorten(&mut next) {
+                continue;
+            }
+            (next.mean, next.start, next.memory) = (mean, start, memory);
+            return Ok((next, Update::point(innovation)));
         }
-        let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
-        drop(loss);
-        let memory = (self.memory == Memory::Carry).then_some(memory);
-        let next = WindowBelief { mean, start, rows: next.rows, count: next.count, memory };
-        Ok((next, Update::point(innovation)))
     }
 
     fn flaw(&self, belief: &Self::Belief) -> Option<&'static str> {
@@ -488,6 +516,9 @@ where
         let mut path = loss.path();
         let before = belief.rows.iter().filter(|row| !row.is_real()).count();
         path.drain(..before * belief.mean.nrows());
+        if let Some(bounds) = &self.bounds {
+            path.chunks_exact_mut(belief.mean.nrows().max(1)).for_each(|x| bounds.project(x));
+        }
         // The estimate is what was reported, bounds included.
         path.truncate(path.len() - belief.mean.nrows());
         path.extend_from_slice(belief.mean.as_slice());
@@ -503,6 +534,28 @@ impl<M: Model, L: Likelihood, R: Descent> Window<M, L, R>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
+    /// K steps from the first state of the window: the end of the path from where they lead, its beginning, and what is carried.
+    fn descended(
+        &self,
+        belief: &WindowBelief<M::State, R::Memory>,
+    ) -> (OVector<f64, M::State>, Vec<f64>, Option<R::Memory>) {
+        let mut start = belief.start.clone();
+        let mut loss = self.loss(&belief.rows);
+        let memory = self.rule.descend(
+            &mut loss,
+            &mut start,
+            belief.memory.as_ref(),
+            self.steps,
+            self.bounds.as_ref(),
+        );
+        match (&self.bounds, &self.bend) {
+            (Some(bounds), Some(_)) => loss.follow_within(&mut start, bounds),
+            _ => loss.follow_only(&start),
+        }
+        let mean = OVector::from_column_slice_generic(self.dims().0, U1, loss.end());
+        (mean, start, (self.memory == Memory::Carry).then_some(memory))
+    }
+
     /// Puts a measurement into the row that was predicted for it, or into a new one at the same time.
     pub(crate) fn place<T>(
         &self,

@@ -156,6 +156,9 @@ where
         if window.memory == Memory::Carry {
             return refused("memory = Carry");
         }
+        if window.shortens {
+            return refused("shortening");
+        }
         Ok(Self { window, noise, strict: false })
     }
 

@@ -67,7 +67,7 @@ where
         let fits = |s: &Series<'_>| s.same_clock(&clock) && s.output_dim() == m;
         let begins = |start: &&[f64]| start.len() == n && start.iter().all(|v| v.is_finite());
         let some = (1..=W).contains(&series.len()) && starts.len() == series.len();
-        let whole = clock.input_dim() == inputs && self.bend.is_none();
+        let whole = clock.input_dim() == inputs && self.bend.is_none() && !self.shortens;
         if !(some && whole && series.iter().all(fits) && starts.iter().all(begins)) {
             return None;
         }

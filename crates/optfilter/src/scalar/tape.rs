@@ -306,7 +306,10 @@ mod tests {
         count.set(0);
         let mut gradient = std::vec![0.0; 40];
         pull_back(&Everything(&count), &x, &r, &mut gradient);
-        assert_eq!((count.get(), LEN.get(), INPUTS.get(), TAPE.with_borrow(Vec::len)), (1, 0, 0, 0));
+        assert_eq!(
+            (count.get(), LEN.get(), INPUTS.get(), TAPE.with_borrow(Vec::len)),
+            (1, 0, 0, 0)
+        );
         for (g, e) in gradient.iter().zip(expected.iter()) {
             // Sums of a dozen terms in another order.
             assert!((g - e).abs() <= 1e-13 * (1.0 + e.abs()), "{g} {e}");

@@ -22,7 +22,7 @@ use optfilter::model::{Dynamics, GaussianNoise, Linear, Noise, Observation, Step
 use optfilter::optim::{Adam, AnyOptimizer, GradientDescent};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
-use optfilter::simulate::Scene;
+use optfilter::simulate::{Beginning, Scene};
 use optfilter::{Series, Shapes};
 use serde::Serialize;
 
@@ -331,7 +331,7 @@ fn a_measurement_that_is_no_number_ends_a_simulation() {
         model: &model,
         noise: &noise,
         likelihood,
-        start: &start,
+        start: Beginning::Joint(&start),
         bounds: None,
         inputs: &[],
         dt: 1.0,

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod adjoints;
 mod bad_input;
 #[cfg(feature = "std")]
 mod batch;

@@ -5,7 +5,7 @@ use optfilter::Series;
 use optfilter::Shapes;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Filter, ImplicitMap, Memory, PointBelief, ProcessFactor, Window, WindowBelief,
+    Filter, FilterError, ImplicitMap, Memory, PointBelief, ProcessFactor, Window, WindowBelief,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, SquaredError, StudentT};
 use optfilter::model::{Dynamics, Linear, Lorenz96, Model, Step};
@@ -375,4 +375,73 @@ fn error_bars_of_linear_rules_are_exact() {
     for (length, discount, first) in [(5, 1.0, false), (4, 0.8, true)] {
         check_bars((ConjugateGradients::default(), true), 60, length, discount, first);
     }
+}
+
+/// A system that grows by half at every row: over eleven rows the slope of the loss is thousands of times that of one, and the rate too
+/// large by far.
+fn too_steep(length: usize) -> Window<Linear<Const<1>, Const<1>>, SquaredError, GradientDescent> {
+    let model = Linear::new(matrix![1.5], matrix![1.0]).unwrap();
+    Window::new(model, SquaredError, GradientDescent::new(0.1).unwrap(), 50, length).unwrap()
+}
+
+/// Rows until one fails, with its error; every failed row is tried twice, from what it left behind.
+fn rows_until_lost(
+    filter: &Window<Linear<Const<1>, Const<1>>, SquaredError, GradientDescent>,
+) -> (usize, Option<FilterError>, usize) {
+    let mut belief = WindowBelief::new(vector![1.0]).unwrap();
+    let mut shortest = usize::MAX;
+    for k in 1..=30u64 {
+        let (step, y) = (Step::even(k, 1.0), [(0.7 * k as f64).sin()]);
+        filter.predict(&mut belief, &[], &step).unwrap();
+        let before = (belief.mean, belief.lagged().to_vec(), belief.rows());
+        if let Err(error) = filter.update(&mut belief, &y, &[], &step) {
+            assert_eq!((belief.mean, belief.lagged().to_vec(), belief.rows()), before);
+            assert_eq!(filter.update(&mut belief, &y, &[], &step).unwrap_err(), error);
+            return (k as usize, Some(error), shortest);
+        }
+        assert!(belief.mean[0].is_finite() && belief.lagged()[0].is_finite());
+        if k > 12 {
+            shortest = shortest.min(belief.rows());
+        }
+    }
+    (30, None, shortest)
+}
+
+/// A window that diverges is an error that names the row and leaves the belief as it was; where it may be shortened, it goes on
+/// with fewer rows.
+#[test]
+fn a_window_that_diverges_is_taken_back_or_shortened() {
+    let (row, error, _) = rows_until_lost(&too_steep(10));
+    let Some(FilterError::Diverged { index, last_good, .. }) = error else { panic!("{error:?}") };
+    assert!(row > 2 && index == row as u64 && last_good[0].is_finite(), "{row} {index}");
+    let (row, error, shortest) = rows_until_lost(&too_steep(10).shortening());
+    assert_eq!((row, error), (30, None));
+    assert!(shortest < 11, "{shortest}");
+    // What does not diverge is not touched.
+    let calm = |w: Window<_, _, GradientDescent>| {
+        let y: Vec<f64> = (0..20).map(|k| (0.7 * k as f64).sin()).collect();
+        let mut belief = WindowBelief::new(vector![1.0]).unwrap();
+        w.run(&mut belief, &Series::new(&y, 1).unwrap()).unwrap().means
+    };
+    assert_eq!(calm(too_steep(1)), calm(too_steep(1).shortening()));
+}
+
+#[test]
+fn a_discount_is_a_share() {
+    for wrong in [-0.5, 0.0, 1.5, f64::NAN, f64::INFINITY] {
+        let refused = too_steep(3).with_discount(wrong).map(|_| ());
+        assert!(
+            matches!(refused, Err(FilterError::Setting { argument: "discount", .. })),
+            "{wrong}"
+        );
+    }
+}
+
+/// A hundred thousand states take seconds and no matrix.
+#[test]
+fn a_window_over_a_hundred_thousand_states() {
+    let error = lorenz96(100_000, 6, 3, (2, 0), 5);
+    println!("{error}");
+    // Measurements are off by one each, and four of them are seen together.
+    assert!(error < 0.8, "{error}");
 }
