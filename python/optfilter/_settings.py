@@ -27,8 +27,10 @@ _NUMBERS = (
     *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "gate", "inflation", "kappa", "lr"),
     *("measurement_scale", "prior_var", "process_scale", "radius", "threshold"),
 )
+#: Arrays of so many dimensions.
+_ARRAYS = {"state_places": 2, "measurement_places": 2, "period": 1}
 #: Every setting of the engine.
-KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS)))
+KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS, *_ARRAYS)))
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -43,6 +45,16 @@ def _plain(key: str, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError(f"{key}: must be text, not {value!r}")
         return value
+    if key in _ARRAYS:
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            array = np.full(1, np.nan)
+        if key != "period" and array.ndim == 1:
+            array = array[:, None]
+        if array.ndim != _ARRAYS[key] or not np.isfinite(array).all():
+            raise ValueError(f"{key}: must be finite numbers in {_ARRAYS[key]} dimensions")
+        return array.tolist()
     if key not in KEYS:
         raise ValueError(f"{key}: is not a setting of a filter; there are {', '.join(KEYS)}")
     try:

@@ -260,8 +260,9 @@ class LETKF(_Ensemble):
     """The local ensemble transform Kalman filter: every state is corrected by the measurements near it alone.
 
     Measurements count for two thirds at ``radius`` (4 states unless given) and for nothing from 3.6 radii on. They
-    are spread evenly over the states; ``periodic`` makes the last state the first one's neighbour. The rest is as in
-    :class:`ETKF`.
+    are spread evenly over the states; ``periodic`` makes the last state the first one's neighbour. Where states do not stand in a row,
+    ``state_places`` (n rows of coordinates) and ``measurement_places`` (m rows) say where they do, ``period`` after which length each
+    coordinate repeats (0: never), and the radius is in their units. The rest is as in :class:`ETKF`.
     """
 
     __slots__ = ()
@@ -274,6 +275,9 @@ class LETKF(_Ensemble):
         radius: Optional[float] = None,
         *,
         periodic: Optional[bool] = None,
+        state_places: Any = None,
+        measurement_places: Any = None,
+        period: Any = None,
         inflation: Optional[float] = None,
         rotate: Optional[bool] = None,
         seed: Optional[int] = None,

@@ -301,8 +301,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                     filter = filter.rotated();
                 }
                 if self.method == Method::Letkf {
-                    let near = Localization::index(self.spec.radius(), self.spec.periodic());
-                    filter = filter.local(near.map_err(wrong)?).map_err(wrong)?;
+                    filter = filter.local(self.localization()?).map_err(wrong)?;
                 }
                 let settings = (self.spec.members() as usize, self.spec.seed());
                 self.runner(self.bounded(filter)?, settings)
@@ -324,6 +323,23 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }
         }
+    }
+
+    /// How far measurements reach: by places, or by the index.
+    fn localization(&self) -> Result<Localization, SpecError> {
+        let (spec, radius) = (self.spec, self.spec.radius());
+        let made = match (&spec.state_places, &spec.measurement_places) {
+            (Some(states), Some(measurements)) => {
+                let dims = states.first().map_or(0, Vec::len);
+                let never = |v: &f64| if *v == 0.0 { f64::INFINITY } else { *v };
+                let period: Option<Vec<f64>> =
+                    spec.period.as_ref().map(|p| p.iter().map(never).collect());
+                let (states, measurements) = (states.concat(), measurements.concat());
+                Localization::places(radius, dims, &states, &measurements, period.as_deref())
+            }
+            _ => Localization::index(radius, spec.periodic()),
+        };
+        made.map_err(SpecError::from)
     }
 
     /// Implicit MAP or extended Kalman. The Kalman filter of a linear model is the extended one: its

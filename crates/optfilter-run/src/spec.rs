@@ -175,6 +175,12 @@ settings! {
     radius: f64,
     /// Whether the last state is the first one's neighbour.
     periodic: bool,
+    /// Where each state stands for letkf: a row of coordinates; by its index unless given.
+    state_places: Vec<Vec<f64>>,
+    /// Where each measurement stands, in the same coordinates.
+    measurement_places: Vec<Vec<f64>>,
+    /// The length after which each coordinate repeats; 0: never.
+    period: Vec<f64>,
     /// Seed of the particle filter and of ensembles.
     seed: u64,
     /// How particles are resampled.
@@ -459,6 +465,7 @@ impl FilterSpec {
         if self.shorten() && self.method() == Method::Imap && self.window() == 0 {
             return Err(SpecError::of("shorten", "needs a window that could be shortened"));
         }
+        self.check_places()?;
         if self.is_weak() && self.method() == Method::Imap {
             if self.window() == 0 {
                 let message = "weak needs a window: past rows in which the path can bend";
@@ -468,6 +475,34 @@ impl FilterSpec {
                 let message = "cannot be weak where the optimizer's state is carried";
                 return Err(SpecError::of("constraint", message));
             }
+        }
+        Ok(())
+    }
+
+    /// States and measurements stand somewhere, or neither do, all in the same coordinates.
+    fn check_places(&self) -> Result<(), SpecError> {
+        let rows = match (&self.state_places, &self.measurement_places) {
+            (None, None) if self.period.is_none() => return Ok(()),
+            (Some(states), Some(measurements)) => states.iter().chain(measurements),
+            _ => {
+                let message = "state_places, measurement_places and period go together: where do both stand?";
+                return Err(SpecError::of("state_places", message));
+            }
+        };
+        let dims = rows.clone().next().map_or(0, Vec::len);
+        let fits = |row: &Vec<f64>| row.len() == dims && row.iter().all(|v| v.is_finite());
+        if dims == 0 || !rows.clone().all(fits) {
+            let message = "every place needs the same number of coordinates, each a finite number";
+            return Err(SpecError::of("state_places", message));
+        }
+        let positive = |v: &f64| *v >= 0.0 && v.is_finite();
+        if self.period.as_ref().is_some_and(|p| p.len() != dims || !p.iter().all(positive)) {
+            let message = format!("needs {dims} lengths, one for each coordinate (0: it never repeats)");
+            return Err(SpecError::of("period", message));
+        }
+        if self.periodic == Some(true) {
+            let message = "is for states in a row; for places say the period of each coordinate";
+            return Err(SpecError::of("periodic", message));
         }
         Ok(())
     }
@@ -496,6 +531,9 @@ impl FilterSpec {
             rotate: method.is_ensemble().then(|| self.rotate()),
             radius: (method == Method::Letkf).then(|| self.radius()),
             periodic: (method == Method::Letkf).then(|| self.periodic()),
+            state_places: self.state_places.clone().filter(|_| method == Method::Letkf),
+            measurement_places: self.measurement_places.clone().filter(|_| method == Method::Letkf),
+            period: self.period.clone().filter(|_| method == Method::Letkf),
             seed: (method == Method::Pf || method.is_ensemble()).then(|| self.seed()),
             predict_first: Some(self.predict_first()),
             ..self.clone()
@@ -539,6 +577,9 @@ impl FilterSpec {
         put("steps", self.steps.map(|v| v.to_string()));
         put("probes", self.probes.map(|v| v.to_string()));
         put("window", self.window.map(|v| v.to_string()));
+        put("state_places", self.state_places.as_ref().map(|v| format!("{v:?}")));
+        put("measurement_places", self.measurement_places.as_ref().map(|v| format!("{v:?}")));
+        put("period", self.period.as_ref().map(|v| format!("{v:?}")));
         put("discount", self.discount.map(|v| v.to_string()));
         let constraint = |c| quoted(if c == Constraint::Weak { "weak" } else { "strong" });
         put("constraint", self.constraint.map(constraint));
