@@ -485,7 +485,8 @@ impl FilterSpec {
             (None, None) if self.period.is_none() => return Ok(()),
             (Some(states), Some(measurements)) => states.iter().chain(measurements),
             _ => {
-                let message = "state_places, measurement_places and period go together: where do both stand?";
+                let message =
+                    "state_places, measurement_places and period go together: where do both stand?";
                 return Err(SpecError::of("state_places", message));
             }
         };
@@ -497,7 +498,8 @@ impl FilterSpec {
         }
         let positive = |v: &f64| *v >= 0.0 && v.is_finite();
         if self.period.as_ref().is_some_and(|p| p.len() != dims || !p.iter().all(positive)) {
-            let message = format!("needs {dims} lengths, one for each coordinate (0: it never repeats)");
+            let message =
+                format!("needs {dims} lengths, one for each coordinate (0: it never repeats)");
             return Err(SpecError::of("period", message));
         }
         if self.periodic == Some(true) {

@@ -70,6 +70,25 @@ pub fn add_to_report(out: &Path, arrays: Option<&Path>, outcome: &Outcome) -> Re
     save(&path, with_appendix(&page, "assimilation", &section).as_bytes())
 }
 
+/// What the section shows or speaks of, and the command that makes it.
+const COMMANDS: [(&str, &str); 6] = [
+    ("this table and its figures, on simulations of our own", "optfilter reproduce assimilation"),
+    (
+        "the same on DAPPER's truth and measurements",
+        "python bench/dapper/export.py DIR; optfilter reproduce assimilation --arrays DIR",
+    ),
+    ("DAPPER's filters on them", "python bench/dapper/rivals.py DIR TUNING"),
+    (
+        "Lorenz '63 beside an extended Kalman filter with the best Q",
+        "cargo run --release -p optfilter-paper --example windows63",
+    ),
+    (
+        "error, time and memory from 1,000 to 1,000,000 states, and one gradient step per measurement",
+        "cargo run --release -p optfilter --example window_cost STATES CYCLES L K PROBES",
+    ),
+    ("the speed of ensemble filters beside DAPPER's", "python bench/dapper/compare.py DIR"),
+];
+
 /// Mean errors of DAPPER's own filters in a setting, from its lines.
 fn theirs(lines: &str, setting: &str) -> Vec<(String, f64)> {
     let mut found: Vec<(String, Vec<f64>)> = Vec::new();
@@ -124,7 +143,11 @@ fn section(outcome: &Outcome, lines: &str, figures: &[Picture]) -> String {
         row(&mut out, [setting, &contender.name(), contender.needs(), &mean, &each.join(" ")]);
     }
     rest(&mut out, last);
-    out.push_str("</tbody></table></div>");
+    out.push_str("</tbody></table></div><p class=\"note\">How each number is made:</p><ul>");
+    for (what, command) in COMMANDS {
+        let _ = write!(out, "<li>{}: <code>{}</code></li>", escape(what), escape(command));
+    }
+    out.push_str("</ul>");
     for figure in figures {
         let _ = write!(
             out,
