@@ -71,7 +71,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if past * spec.observations.len() > MOST_ROWS {
         return Err(Failure::usage(format!(
-            "--window {past} is too long to be explained; a shorter one shows the same"
+            "--window {past} has too many measurements to be explained ({} of at most {MOST_ROWS}); try a shorter one",
+            past * spec.observations.len()
         )));
     }
     let (_, f) = linearize_transition(&spec.compile(), &state, &u, &step);
@@ -79,9 +80,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (row, at) = (at, over);
     let largest = 1.0 / at.curvature();
     let weak = filter.is_windowed() && filter.is_weak();
-    let plain = filter.optimizer() == "gd" && filter.method() == Method::Imap && !weak;
-    let prior = plain
-        .then(|| equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()));
+    let strong = filter.method() == Method::Imap && !weak;
+    let prior = match filter.optimizer() {
+        "gd" if strong => {
+            Some(equivalence::implied_prior_of_rate(filter.lr(), &at.h, &at.r, filter.steps()))
+        }
+        "momentum" | "nesterov" if strong => {
+            let rule = filter.rule()?;
+            Some(equivalence::implied_prior_of_rule(&rule, &at.h, &at.r, filter.steps()))
+        }
+        _ => None,
+    };
     let gain = match &prior {
         // Of the newest measurement on the newest state.
         Some(Ok(prior)) => at.gain(prior).map(|gain| {
@@ -130,7 +139,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
 }
 
 /// Measurements in a window beyond which its prior would take long.
-const MOST_ROWS: usize = 1000;
+const MOST_ROWS: usize = 2500;
 
 /// dx/dy of the update, with nothing surprising in the rows before it, by central differences with steps of one deviation
 /// of the measurement: the rules that adapt are not linear, so the gain depends on the size of the surprise.
@@ -202,7 +211,7 @@ struct Page<'a> {
     filter: &'a FilterSpec,
     at: &'a Linearized,
     largest: f64,
-    /// The prior, or why there is none; `None` for rules other than plain gradient descent.
+    /// The prior, or why there is none; `None` for rules that are not linear in the data.
     prior: Option<Result<DMatrix<f64>, EquivalenceError>>,
     gain: Option<DMatrix<f64>>,
     wanted: Option<Vec<(u32, f64)>>,
@@ -212,7 +221,8 @@ struct Page<'a> {
 impl Page<'_> {
     fn admissible(&self) -> Option<bool> {
         let too_large = |error: &EquivalenceError| {
-            matches!(error, EquivalenceError::LearningRateTooLarge { .. })
+            use EquivalenceError::{LearningRateTooLarge, Overshoot};
+            matches!(error, LearningRateTooLarge { .. } | Overshoot { .. })
         };
         self.prior.as_ref().map(|prior| !prior.as_ref().is_err_and(too_large))
     }
@@ -236,6 +246,15 @@ impl Page<'_> {
         writeln!(out, "Linearised at {}\n", state.join(", "))?;
         writeln!(out, "Learning rate")?;
         match self.admissible() {
+            Some(_) if filter.optimizer() != "gd" => match &self.prior {
+                Some(Err(error)) => writeln!(out, "  {error}\n")?,
+                _ => writeln!(
+                    out,
+                    "  {} is admissible: {} is linear in what it sees, and its steps end short of the minimum\n",
+                    filter.lr(),
+                    filter.optimizer()
+                )?,
+            },
             Some(true) if filter.lr() >= self.largest => writeln!(
                 out,
                 "  {} is admissible: each step overshoots, since it is not below {}, one over the curvature of the\n  \
@@ -260,6 +279,10 @@ impl Page<'_> {
             None if filter.optimizer() == CG => writeln!(
                 out,
                 "  cg has none, and how far it goes depends on the data: no one prior describes it\n"
+            )?,
+            None if filter.is_windowed() && filter.is_weak() => writeln!(
+                out,
+                "  the path may bend at every row, so no prior of one state describes it\n"
             )?,
             None => writeln!(
                 out,

@@ -17,6 +17,8 @@
 //!   minimum; an even number of them with s < 2 still ends on the side where it began, and implies a prior. There is none
 //!   where s > 1 and K is odd, nor where s >= 2.
 //! - [`implied_prior_of_rate`]: the same for plain gradient descent, M = rate * I.
+//! - [`implied_prior_of_rule`]: the same for momentum and every other rule that is linear in its gradients. Its steps leave a share q(s) of an
+//!   error along a direction of curvature s, whatever the error, and sigma = (1 / q(s) - 1) / s where q(s) is above 0 and below 1.
 //! - [`compensated_cov`]: the covariance that makes up for pretending that R = I.
 //!
 //! Directions that H does not see (r = 0 or s = 0) are not moved by any step; the convention lambda =
@@ -45,6 +47,7 @@
 //! ```
 
 use crate::linalg::is_symmetric_pd;
+use crate::optim::{Objective, Optimizer, descend};
 use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{Cholesky, DMatrix, DVector, DefaultAllocator, Dim, OMatrix};
@@ -74,6 +77,16 @@ pub enum EquivalenceError {
     PriorTooWide {
         /// The number of steps.
         steps: u32,
+    },
+    /// The steps end beyond the minimum, or where they began, or diverge.
+    #[error(
+        "no prior implies these steps: along a direction of curvature {curvature} they leave {left} of an error, and it must be above 0 and below 1"
+    )]
+    Overshoot {
+        /// An eigenvalue of H' R^-1 H.
+        curvature: f64,
+        /// What the steps leave of an error along it.
+        left: f64,
     },
     /// K = 0: no step implies no prior.
     #[error("steps must be at least 1")]
@@ -181,6 +194,46 @@ where
         }
         other => other,
     })
+}
+
+/// The predictive covariance that `steps` steps of a rule imply that is linear in its gradients, as gradient descent with momentum is;
+/// of other rules it would depend on the data.
+pub fn implied_prior_of_rule<N: Dim, M: Dim, O: Optimizer<f64>>(
+    rule: &O,
+    h: &OMatrix<f64, M, N>,
+    r: &OMatrix<f64, M, M>,
+    steps: u32,
+) -> Result<OMatrix<f64, N, N>, EquivalenceError>
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<M, N> + Allocator<M, M>,
+{
+    /// Half the square of one number, times a curvature.
+    struct Square(f64);
+    impl Objective<f64> for Square {
+        fn value(&mut self, x: &[f64]) -> f64 {
+            0.5 * self.0 * x[0] * x[0]
+        }
+        fn gradient(&mut self, x: &[f64], out: &mut [f64]) {
+            out[0] = self.0 * x[0];
+        }
+    }
+    let n = h.shape_generic().1;
+    let identity = OMatrix::<f64, N, N>::identity_generic(n, n);
+    let modes = Modes::new("identity", &identity, h, r, steps)?;
+    let left = |curvature: f64| {
+        let mut error = alloc::vec![1.0];
+        let mut state = rule.init(&error);
+        descend(rule, &mut Square(curvature), &mut error, &mut state, steps);
+        error[0]
+    };
+    for curvature in modes.values.iter().copied().filter(|s| *s > 0.0) {
+        let left = left(curvature);
+        if !(left > 0.0 && left < 1.0) {
+            return Err(EquivalenceError::Overshoot { curvature, left });
+        }
+    }
+    let prior = modes.compose(|s| (1.0 / left(s) - 1.0) / s);
+    Ok(shaped(&identity, &prior))
 }
 
 /// The learning rate below which some prior implies any number of steps: 1 over the largest eigenvalue of H' R^-1 H.
@@ -369,6 +422,36 @@ mod tests {
 
     fn one_state(rate: f64, steps: u32) -> Result<f64, EquivalenceError> {
         implied_prior_of_rate(rate, &matrix![1.0], &matrix![1.0], steps).map(|prior| prior[0])
+    }
+
+    #[test]
+    fn momentum_implies_the_prior_whose_kalman_gain_is_its_own() {
+        use crate::optim::GradientDescent;
+        let h = matrix![1.0, 0.5; 0.2, -1.0];
+        let r = matrix![1.0, 0.3; 0.3, 2.0];
+        let plain = GradientDescent::new(0.1).unwrap();
+        let by_rate = implied_prior_of_rate(0.1, &h, &r, 4).unwrap();
+        let by_rule = implied_prior_of_rule(&plain, &h, &r, 4).unwrap();
+        // The share that is left is rounded once a step.
+        assert!((by_rate - by_rule).amax() < 1e-13);
+        let rule = GradientDescent::with_momentum(0.05, 0.6).unwrap();
+        let prior = implied_prior_of_rule(&rule, &h, &r, 5).unwrap();
+        let gain = prior * h.transpose() * (h * prior * h.transpose() + r).try_inverse().unwrap();
+        // By hand: x, v <- x - 0.05 v, 0.6 v + H' R^-1 (H x - y), from 0 with y of one.
+        let weight = r.try_inverse().unwrap();
+        for j in 0..2 {
+            let mut y = nalgebra::Vector2::zeros();
+            y[j] = 1.0;
+            let (mut x, mut v) = (nalgebra::Vector2::zeros(), nalgebra::Vector2::zeros());
+            for _ in 0..5 {
+                v = v * 0.6 + h.transpose() * weight * (h * x - y);
+                x -= v * 0.05;
+            }
+            assert!((gain.column(j) - x).amax() < 1e-13, "{gain} {x}");
+        }
+        let wild = GradientDescent::with_momentum(1.5, 0.9).unwrap();
+        let refused = implied_prior_of_rule(&wild, &h, &r, 5);
+        assert!(matches!(refused, Err(EquivalenceError::Overshoot { .. })), "{refused:?}");
     }
 
     #[test]
