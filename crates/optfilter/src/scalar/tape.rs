@@ -108,7 +108,7 @@ fn record(value: f64, read: [u32; 2], slopes: [f64; 2]) -> Recorded {
     let len = LEN.get();
     END.with(|end| end[len % CHUNK].set(Operation { read, slopes }));
     LEN.set(len + 1);
-    if (len + 1) % CHUNK == 0 {
+    if (len + 1).is_multiple_of(CHUNK) {
         spill();
     }
     Recorded { value, place: (len + INPUTS.get()) as u32 }
