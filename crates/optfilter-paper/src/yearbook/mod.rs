@@ -26,7 +26,7 @@ mod split;
 mod store;
 mod summary;
 
-pub use backend::Progress;
+pub use backend::ChainProgress;
 pub use data::{DataError, Dataset};
 pub use error::YearbookError;
 pub use method::{Beyond, Rule, YearbookMethod};
