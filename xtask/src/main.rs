@@ -1,7 +1,9 @@
 //! `cargo xtask check`: everything that CI runs, cheapest first. It stops at the first failure.
 
 mod beside;
+mod circles;
 mod fuzz;
+mod imports;
 mod licences;
 mod packages;
 mod page;
@@ -14,8 +16,9 @@ const HELP: &str = "\
 Usage: cargo xtask <TASK> [--no-python]
 
 Tasks:
-  check      every check: format, lints, licences, no_std build, documentation, all tests
+  check      every check: format, licences, circles, lints, no_std build, documentation, all tests
   licences   only: are the licences of all dependencies on the allowed list?
+  circles    only: does any file import another one that imports it?
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX and optax from Python), the Python package
              compiled from its source package, and the photographs
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match args.first().map(String::as_str) {
         Some("check") => check(python),
         Some("licences") => licences::check(),
+        Some("circles") => circles::check(),
         Some("packages") => packages::check(),
         Some("peers") => peers(),
         Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
@@ -53,6 +57,7 @@ fn check(python: bool) -> Result<(), String> {
     let start = Instant::now();
     cargo(&["fmt", "--all", "--check"], &[])?;
     licences::check()?;
+    circles::check()?;
     cargo(&["check", "--locked", "-p", "optfilter", "--no-default-features"], &[])?;
     // The code for the card is read, too; it runs only where there is one.
     cargo(

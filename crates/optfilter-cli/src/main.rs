@@ -20,6 +20,7 @@ mod fit;
 mod forecast;
 mod interrupt;
 mod join;
+mod matrix;
 mod model;
 mod pipeline;
 mod plane;

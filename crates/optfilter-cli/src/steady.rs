@@ -4,8 +4,8 @@
 //! the initial covariance until the gain stands still. The unscented and the particle filter agree with it as far as the
 //! model is close to linear.
 
-use crate::explain::{matrix_rows, write_matrix};
 use crate::failure::Failure;
+use crate::matrix::{matrix_rows, write_matrix};
 use crate::style;
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{Step, linearize_transition};

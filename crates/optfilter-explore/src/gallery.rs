@@ -3,7 +3,7 @@
 //! Simulated tables are made when they are first asked for, always the same, and go through the reader of tables like any other.
 
 use crate::fault::Fault;
-use crate::subject::Table;
+use crate::table::Table;
 use optfilter::rng::Stream;
 use optfilter_model::ModelSpec;
 use optfilter_run::{FilterSpec, Method};

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `http`, `guard`, `server` | who may ask, how much, how long; an answer to anything |
 //! | `api`, `limits` | the questions, and how much one may ask for |
-//! | [`subject`], `gallery` | a model as text, a table by name; series to begin with |
+//! | [`subject`], `table`, `gallery` | a model as text, a table by name; series to begin with |
 //! | `run`, `scores`, `view`, `pack` | a filter over a table; how it did; what is drawn of it; numbers on their way |
 //! | `step` | one step of an optimizer, opened up |
 //! | `search` | maps of scores and the leader-board, told as they come |
@@ -41,6 +41,7 @@ mod search;
 mod server;
 mod step;
 pub mod subject;
+mod table;
 mod takeaway;
 mod text;
 mod view;
@@ -49,4 +50,5 @@ pub use api::{Api, Opening};
 pub use fault::Fault;
 pub use gallery::simulated_table;
 pub use server::Server;
-pub use subject::{Named, Shelf, Table};
+pub use subject::{Named, Shelf};
+pub use table::Table;

@@ -6,6 +6,7 @@
 use crate::fault::Fault;
 use crate::gallery;
 use crate::limits::MOST_OF_TABLE;
+use crate::table::Table;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::{
@@ -25,15 +26,6 @@ const MOST_TEXT: usize = 1 << 20;
 const BOUNDS: TextBounds = TextBounds { text: 256 << 20, line: 1 << 20 };
 /// Parsed subjects and dropped tables that are kept.
 const KEPT: usize = 8;
-
-/// A table as it came.
-#[derive(Debug)]
-pub struct Table {
-    /// Its name for messages and for commands.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-}
 
 /// A model and a table, as a request names them.
 #[derive(Clone, Debug, Deserialize)]

@@ -8,11 +8,10 @@
 
 use crate::calendar::{TimeStyle, format_time, parse_time};
 use crate::cell::{Cell, Cells, parse};
-use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted};
+use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted, label};
 use crate::error::TableError;
 use crate::npz::{Content, Npz, NpzError, content, npy, write_npy, write_npz};
 use crate::source::{Source, size};
-use crate::write::label;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::Path;

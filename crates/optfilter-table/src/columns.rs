@@ -202,3 +202,8 @@ impl OutputColumn {
         }
     }
 }
+
+/// The name that a number stands for.
+pub(crate) fn label(labels: &[String], number: f64) -> &str {
+    labels.get(number as usize).map_or("?", String::as_str)
+}

@@ -1,7 +1,7 @@
 //! Writing tables: the same formats that are read.
 
 use crate::arrays::ArrayWriter;
-use crate::columns::{FLAG_NAMES, Format, OutputColumn};
+use crate::columns::{FLAG_NAMES, Format, OutputColumn, label};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetWriter;
@@ -202,11 +202,6 @@ impl TableWriter {
         }
         Ok(())
     }
-}
-
-/// The name that a number stands for.
-pub(crate) fn label(labels: &[String], number: f64) -> &str {
-    labels.get(number as usize).map_or("?", String::as_str)
 }
 
 /// The shortest text that reads back as the same number; whole numbers without a point.

@@ -121,7 +121,7 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
     let head = format!("method,time,n,{score},loss");
     let mut scores = Scores::open(args.csv.as_deref(), resumed, &head, standard)?;
     let label = setup.label();
-    let mut progress = Progress::new(args.json);
+    let mut progress = ScoreLine::new(args.json);
     let mut last = live.rows();
     let mut step = Step::default();
     loop {
@@ -204,14 +204,14 @@ fn checkpoint(args: &Args, live: &Live, scores: &mut Scores) -> Result<(), Failu
         .map_err(|e| Failure::write(&path.display().to_string(), &e))
 }
 
-/// A line on the terminal that says how far it is.
-struct Progress {
+/// Rows and how well they are predicted, in a line on the terminal.
+struct ScoreLine {
     on: bool,
     last: Instant,
     count: u32,
 }
 
-impl Progress {
+impl ScoreLine {
     fn new(quiet: bool) -> Self {
         let on = !quiet && std::io::stderr().is_terminal();
         Self { on, last: Instant::now(), count: 0 }

@@ -8,14 +8,14 @@ pub fn is_wanted(to_stdout: bool) -> bool {
     std::io::stderr().is_terminal() && !(to_stdout && std::io::stdout().is_terminal())
 }
 
-/// A line on standard error that is written over about twice a second, from the second second on.
-pub(super) struct Progress {
+/// Rows and their rate, in a line on standard error that is written over about twice a second, from the second second on.
+pub(super) struct RateLine {
     begun: Instant,
     next: Duration,
     first: Option<u64>,
 }
 
-impl Progress {
+impl RateLine {
     pub(super) fn new() -> Self {
         Self { begun: Instant::now(), next: Duration::from_secs(1), first: None }
     }
@@ -36,7 +36,7 @@ fn line(rows: u64, first: u64, passed: Duration) -> String {
     format!("\r{rows} rows, {rate:.0} rows/s, {} s\x1b[K", passed.as_secs())
 }
 
-impl Drop for Progress {
+impl Drop for RateLine {
     fn drop(&mut self) {
         if self.next > Duration::from_secs(1) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -2,7 +2,7 @@
 
 use super::job::{BATCH, IN_FLIGHT, Job, Saved};
 use super::pace::{Pace, Writing};
-use super::progress::Progress;
+use super::progress::RateLine;
 use super::sink::Sink;
 use super::worker::Worker;
 use crate::defect::caught;
@@ -135,7 +135,7 @@ fn filter_all(
 ) -> Result<(), Failure> {
     let stopped = || Failure::other("the writer stopped");
     let mut end = Ok(());
-    let mut progress = job.progress.then(Progress::new);
+    let mut progress = job.progress.then(RateLine::new);
     loop {
         let batch = match batches.recv_timeout(GLANCE) {
             Ok(Ok(batch)) => batch,

@@ -3,7 +3,7 @@
 use crate::files::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use optfilter_paper::control::Event;
-use optfilter_paper::yearbook::Progress;
+use optfilter_paper::yearbook::ChainProgress;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ impl Bar {
     }
 
     /// Of Yearbook, whose chains take long: a plain line every ten seconds.
-    pub fn chains(&self, p: &Progress) {
+    pub fn chains(&self, p: &ChainProgress) {
         let left = p.left.map_or_else(String::new, |t| format!(", about {} s left", t.as_secs()));
         let text = format!("yearbook: {} of {} chains{left}; {}", p.finished, p.units, p.doing);
         match &self.bar {

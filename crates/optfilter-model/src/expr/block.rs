@@ -4,9 +4,8 @@
 //! of. Registers are blocks; the result of an instruction goes to a spare one, which then changes places with the
 //! register it is for, so that nothing is read and written at once.
 
-use super::fuse::{Arithmetic, ByConstant, Then};
+use super::code::{Arithmetic, ByConstant, Code, Op, STATE, Then};
 use super::graph::{Binary, Unary};
-use super::program::{Code, Op, STATE};
 use optfilter::scalar::Scalar;
 
 /// Consecutive indices, and where what is read at them stands.

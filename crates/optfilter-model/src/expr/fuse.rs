@@ -8,34 +8,8 @@
 //! that. So where an operation is read by the next one and by nobody else, one loop does both. Each is rounded as before:
 //! the results are the same to the bit.
 
+use super::code::{Arithmetic, ByConstant, Code, Instruction, Op, Then};
 use super::graph::Binary;
-use super::program::{Code, Instruction, Op};
-use optfilter::scalar::Scalar;
-
-/// What is cheap beside a loop.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Arithmetic {
-    Add,
-    Sub,
-    Mul,
-}
-
-/// What is done with a result and one number more.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Then {
-    Add,
-    Sub,
-    /// The result is taken from that number.
-    From,
-    Mul,
-}
-
-/// What is done with a number and a constant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum ByConstant {
-    Add,
-    Scale,
-}
 
 impl Arithmetic {
     fn of(op: Binary) -> Option<Self> {
@@ -44,15 +18,6 @@ impl Arithmetic {
             Binary::Sub => Some(Self::Sub),
             Binary::Mul => Some(Self::Mul),
             _ => None,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn apply<S: Scalar>(self, a: S, b: S) -> S {
-        match self {
-            Self::Add => a + b,
-            Self::Sub => a - b,
-            Self::Mul => a * b,
         }
     }
 }
@@ -65,26 +30,6 @@ impl Then {
             (Arithmetic::Mul, _) => Self::Mul,
             (Arithmetic::Sub, true) => Self::Sub,
             (Arithmetic::Sub, false) => Self::From,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn apply<S: Scalar>(self, result: S, other: S) -> S {
-        match self {
-            Self::Add => result + other,
-            Self::Sub => result - other,
-            Self::From => other - result,
-            Self::Mul => result * other,
-        }
-    }
-}
-
-impl ByConstant {
-    #[inline(always)]
-    pub(super) fn apply<S: Scalar>(self, a: S, k: f64) -> S {
-        match self {
-            Self::Add => a + S::from_f64(k),
-            Self::Scale => a.scale(k),
         }
     }
 }
@@ -163,10 +108,8 @@ impl Code {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::Environment;
-    use super::super::{Graph, NodeId, Program, parse};
-    use super::*;
-    use optfilter::scalar::Dual;
+    use super::super::{Environment, Graph, NodeId, Program, parse};
+    use optfilter::scalar::{Dual, Scalar};
 
     fn program(texts: &[&str]) -> Program {
         let mut graph = Graph::new();

@@ -4,7 +4,7 @@
 //! rewrites that keep every bit of the result are made: constants are folded with the functions that
 //! would run later, `a + b` and `b + a` are one, and whole powers become products.
 
-use super::index::{Affine, affine, inside_indices};
+use super::index::{Affine, Meaning, Meant, affine, inside_indices};
 use super::parse::{Ast, AstNode, BinaryOp, Function, SyntaxError};
 use optfilter::scalar::Scalar;
 use std::collections::HashMap;
@@ -405,8 +405,9 @@ impl Graph {
                     .find(self, name, &[])
                     .map_err(|(message, help)| SyntaxError { message, span: span.clone(), help })?,
                 AstNode::Element(name, indices) => {
+                    let mut meaning = |name: &str| self.meaning_in_index(name, names);
                     let indices: Result<Vec<Affine>, SyntaxError> =
-                        indices.iter().map(|&a| affine(self, ast, a, names)).collect();
+                        indices.iter().map(|&a| affine(ast, a, &mut meaning)).collect();
                     names.find(self, name, &indices?).map_err(|(message, help)| SyntaxError {
                         message,
                         span: span.clone(),
@@ -431,6 +432,15 @@ impl Graph {
             ids.push(id);
         }
         Ok(ids[ast.root()])
+    }
+
+    /// What a name stands for inside an index.
+    fn meaning_in_index(&mut self, name: &str, names: &mut dyn Names) -> Meant {
+        if let Some(index) = names.index(name) {
+            return Ok(Meaning::Index(index));
+        }
+        let id = names.find(self, name, &[])?;
+        Ok(self.value(id).map_or(Meaning::Other, Meaning::Number))
     }
 
     fn operator(&mut self, op: BinaryOp, a: NodeId, b: NodeId) -> NodeId {

@@ -1,6 +1,5 @@
 //! Indices of fields: whole multiples of the indices of an equation plus a whole number, as in `x[2*i + 1]`.
 
-use super::graph::{Graph, Names};
 use super::parse::{Ast, AstNode, BinaryOp, SyntaxError};
 
 /// `outer * i + inner * j + offset` in an equation over `[i, j]`; one over `[j]` has no outer index.
@@ -71,22 +70,33 @@ pub(super) fn inside_indices(ast: &Ast) -> Vec<bool> {
     inside
 }
 
+/// What a name stands for inside an index.
+pub(super) enum Meaning {
+    /// An index of the equation, or what follows from one.
+    Index(Affine),
+    /// A number.
+    Number(f64),
+    /// Something that changes.
+    Other,
+}
+
+/// What a name inside an index stands for, or what is wrong with it and what to do about it.
+pub(super) type Meant = Result<Meaning, (String, Option<String>)>;
+
 /// Reads the expression at `id` of a tree as an index.
 pub(super) fn affine(
-    graph: &mut Graph,
     ast: &Ast,
     id: usize,
-    names: &mut dyn Names,
+    meaning: &mut dyn FnMut(&str) -> Meant,
 ) -> Result<Affine, SyntaxError> {
-    affine_within(graph, ast, id, names, 100)
+    affine_within(ast, id, meaning, 100)
 }
 
 /// The same, for an index of so many levels at most: a long sum is as deep as it is long.
 fn affine_within(
-    graph: &mut Graph,
     ast: &Ast,
     id: usize,
-    names: &mut dyn Names,
+    meaning: &mut dyn FnMut(&str) -> Meant,
     levels: usize,
 ) -> Result<Affine, SyntaxError> {
     let (node, span) = &ast.nodes[id];
@@ -102,24 +112,23 @@ fn affine_within(
         _ => Err(wrong("an index is a whole number", "write x[i + 1] or x[2*i], say")),
     };
     let other = || wrong("this is not an index", "an index is i plus or times whole numbers");
-    let part = |graph: &mut Graph, a: usize, names: &mut dyn Names| match levels {
+    let part = |a: usize, meaning: &mut dyn FnMut(&str) -> Meant| match levels {
         0 => Err(other()),
-        _ => affine_within(graph, ast, a, names, levels - 1),
+        _ => affine_within(ast, a, meaning, levels - 1),
     };
     let result = match node {
         AstNode::Number(value) => whole(*value)?,
-        AstNode::Name(name) => match names.index(name) {
-            Some(index) => index,
-            None => {
-                let value = names
-                    .find(graph, name, &[])
-                    .map_err(|(message, help)| SyntaxError { message, span: span.clone(), help })?;
-                whole(graph.value(value).ok_or_else(other)?)?
+        AstNode::Name(name) => match meaning(name) {
+            Ok(Meaning::Index(index)) => index,
+            Ok(Meaning::Number(value)) => whole(value)?,
+            Ok(Meaning::Other) => return Err(other()),
+            Err((message, help)) => {
+                return Err(SyntaxError { message, span: span.clone(), help });
             }
         },
-        AstNode::Negate(a) => part(graph, *a, names)?.times(-1),
+        AstNode::Negate(a) => part(*a, meaning)?.times(-1),
         AstNode::Binary(op, a, b) => {
-            let (a, b) = (part(graph, *a, names)?, part(graph, *b, names)?);
+            let (a, b) = (part(*a, meaning)?, part(*b, meaning)?);
             match (op, a.number(), b.number()) {
                 (BinaryOp::Add, ..) => a.combine(b, 1),
                 (BinaryOp::Sub, ..) => a.combine(b, -1),

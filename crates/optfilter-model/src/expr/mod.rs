@@ -4,7 +4,7 @@
 //! |---|---|
 //! | text to a tree of names, numbers and calls | `parse` |
 //! | tree to a graph without repeated or constant parts | `graph` |
-//! | graph to a list of instructions on registers | `program` |
+//! | graph to a list of instructions on registers, and running it | `program`, `code` |
 //! | graph to the graph of its gradient | `reverse` |
 //! | one equation over all indices of a field | `index`, `stencil`, `block`, `fuse` |
 //! | tree to mathematical notation | `notation` |
@@ -26,6 +26,7 @@
 //! `if(c, a, b)` chooses; both branches are computed, as they must be for lanes.
 
 mod block;
+mod code;
 mod fuse;
 mod graph;
 mod index;
@@ -35,9 +36,10 @@ mod program;
 mod reverse;
 mod stencil;
 
+pub use code::Environment;
 pub use graph::{Found, Graph, Names, NodeId};
 pub use index::Affine;
 pub use notation::notation;
 pub use parse::{Ast, AstNode, BinaryOp, Function, SyntaxError, parse};
-pub use program::{Environment, Program};
+pub use program::Program;
 pub use stencil::{Edges, Field, Load, Stencil};

@@ -1,86 +1,12 @@
-//! Expressions as a list of instructions on registers, run over any scalar.
+//! Expressions compiled: a graph to a list of instructions on registers.
 //!
 //! What does not depend on the state (`8*cos(1.2*t)`, say) is computed once in plain numbers; the rest
-//! is computed in the scalar asked for, so duals and lanes pay only for what moves. States are read where
-//! they are. Registers are reused as soon as their last reader has run and live on the stack for up to 64
-//! of them: evaluating a small program allocates nothing.
+//! is computed in the scalar asked for, so duals and lanes pay only for what moves. Registers are reused as soon as
+//! their last reader has run.
 
-use super::fuse::{Arithmetic, ByConstant, Then};
-use super::graph::{Binary, Graph, Node, NodeId, Unary};
+use super::code::{Code, Environment, Instruction, Op, STATE};
+use super::graph::{Binary, Graph, Node, NodeId};
 use optfilter::scalar::Scalar;
-
-/// What an expression may refer to besides the state.
-#[derive(Clone, Copy, Debug)]
-pub struct Environment<'a> {
-    /// Inputs.
-    pub u: &'a [f64],
-    /// Time.
-    pub t: f64,
-    /// Interval since the time before.
-    pub dt: f64,
-    /// Number of the time step.
-    pub k: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Op {
-    Constant(f64),
-    Input(u16),
-    Time,
-    Interval,
-    Index,
-    /// A number computed by the plain part.
-    Plain(u16),
-    Unary(Unary, u16),
-    Binary(Binary, u16, u16),
-    /// Operations with a constant, which duals do faster than with a full number.
-    Scale(u16, f64),
-    AddConstant(u16, f64),
-    PowerInt(u16, i32),
-    SelectLess([u16; 4]),
-    /// Two operations in one: the second is on the result of the first and the last operand or the constant.
-    Chain(Arithmetic, Then, [u16; 3]),
-    ChainConstant(Arithmetic, ByConstant, [u16; 2], f64),
-    /// The same, with the constant in the first of the two.
-    ConstantChain(ByConstant, Then, [u16; 2], f64),
-}
-
-impl Op {
-    /// Whether an operand is this one.
-    pub(super) fn reads(&self, operand: u16) -> bool {
-        match *self {
-            Self::Constant(_) | Self::Plain(_) | Self::Input(_) => false,
-            Self::Time | Self::Interval | Self::Index => false,
-            Self::Unary(_, a) | Self::Scale(a, _) => a == operand,
-            Self::AddConstant(a, _) | Self::PowerInt(a, _) => a == operand,
-            Self::Binary(_, a, b) => [a, b].contains(&operand),
-            Self::SelectLess(all) => all.contains(&operand),
-            Self::Chain(_, _, all) => all.contains(&operand),
-            Self::ChainConstant(_, _, both, _) => both.contains(&operand),
-            Self::ConstantChain(_, _, both, _) => both.contains(&operand),
-        }
-    }
-}
-
-/// An operand with this bit set is a state; without it, a register.
-pub(super) const STATE: u16 = 1 << 15;
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Instruction {
-    pub(super) op: Op,
-    pub(super) to: u16,
-}
-
-/// Instructions that leave results in numbered slots.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Code {
-    pub(super) instructions: Vec<Instruction>,
-    pub(super) registers: usize,
-    /// States that are results as they are: (state, slot).
-    pub(super) copies: Vec<(u16, u16)>,
-    /// After instruction `.0`, register `.1` is copied to slot `.2`; in order of `.0`.
-    pub(super) stores: Vec<(u32, u16, u16)>,
-}
 
 /// A compiled set of expressions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -283,71 +209,6 @@ fn assemble(graph: &Graph, members: &[NodeId], outputs: &[NodeId], slots: &[Opti
         }
     }
     code
-}
-
-impl Code {
-    /// Runs with as many registers as are needed, on the stack if there are at most 64.
-    #[inline]
-    pub(super) fn dispatch<S: Scalar>(
-        &self,
-        x: &[S],
-        env: &Environment<'_>,
-        plain: &[f64],
-        out: &mut [S],
-    ) {
-        for &(state, slot) in &self.copies {
-            out[usize::from(slot)] = x[usize::from(state)];
-        }
-        match self.registers {
-            0 => {}
-            1..=4 => self.run(&mut [S::ZERO; 4], x, env, plain, out),
-            5..=16 => self.run(&mut [S::ZERO; 16], x, env, plain, out),
-            17..=64 => self.run(&mut [S::ZERO; 64], x, env, plain, out),
-            n => self.run(&mut vec![S::ZERO; n], x, env, plain, out),
-        }
-    }
-
-    // Not inlined: an interpreter is large, and every scalar and every caller would have its own.
-    fn run<S: Scalar>(
-        &self,
-        registers: &mut [S],
-        x: &[S],
-        env: &Environment<'_>,
-        plain: &[f64],
-        out: &mut [S],
-    ) {
-        let mut stores = self.stores.iter().peekable();
-        for (position, instruction) in self.instructions.iter().enumerate() {
-            let r = |i: u16| match i & STATE {
-                0 => registers[usize::from(i)],
-                _ => x[usize::from(i ^ STATE)],
-            };
-            let value = match instruction.op {
-                Op::Constant(k) => S::from_f64(k),
-                Op::Input(i) => S::from_f64(env.u[usize::from(i)]),
-                Op::Time => S::from_f64(env.t),
-                Op::Interval => S::from_f64(env.dt),
-                Op::Index => S::from_f64(env.k),
-                Op::Plain(i) => S::from_f64(plain[usize::from(i)]),
-                Op::Unary(op, a) => op.apply(r(a)),
-                Op::Binary(op, a, b) => op.apply(r(a), r(b)),
-                Op::Scale(a, k) => r(a).scale(k),
-                Op::AddConstant(a, k) => r(a) + S::from_f64(k),
-                Op::PowerInt(a, n) => r(a).powi(n),
-                Op::SelectLess([a, b, c, d]) => S::select_lt(r(a), r(b), r(c), r(d)),
-                Op::Chain(first, then, [a, b, c]) => then.apply(first.apply(r(a), r(b)), r(c)),
-                Op::ChainConstant(first, then, [a, b], k) => then.apply(first.apply(r(a), r(b)), k),
-                Op::ConstantChain(first, then, [a, b], k) => then.apply(first.apply(r(a), k), r(b)),
-            };
-            registers[usize::from(instruction.to)] = value;
-            while let Some(&&(done, from, slot)) = stores.peek()
-                && done as usize == position
-            {
-                out[usize::from(slot)] = registers[usize::from(from)];
-                stores.next();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

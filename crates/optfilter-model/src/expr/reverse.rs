@@ -14,8 +14,9 @@
 //! was used at all, and chooses. The root of zero passes nothing back, as it passes nothing forwards when what
 //! stands below it does not move (`sqrt(x^2 + y^2)` at the origin).
 
+use super::code::Environment;
 use super::graph::{Binary, Graph, Node, NodeId, Unary};
-use super::program::{Environment, Program};
+use super::program::Program;
 use optfilter::scalar::Scalar;
 
 /// Adjoints of the nodes of a graph while they are summed up.

@@ -9,9 +9,10 @@
 //! two or three slices, and for strides, where they are gathered one by one. Backwards, what a load passes back is added at the same places.
 
 use super::block::{Block, Placed, Target};
+use super::code::Environment;
 use super::graph::{Graph, NodeId};
 use super::index::Affine;
-use super::program::{Environment, Program};
+use super::program::Program;
 use optfilter::scalar::Scalar;
 use std::ops::Range;
 

@@ -1,13 +1,26 @@
-//! Single values of a model file, and errors that point at them.
+//! A model file as keys and values: single ones of them, and errors that point at them.
 
 use super::Equation;
-use super::read::Reader;
-use super::tree::{Entry, Kind, Place, Value};
+use super::tree::{self, Entry, Kind, Place, Value};
 use crate::compile::{RESERVED, Scope};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Source};
 use crate::expr::{self, Graph, SyntaxError};
 
+/// A model file that is being read.
+pub(super) struct Reader {
+    pub(super) sources: Vec<Source>,
+    pub(super) entries: Vec<Entry>,
+    /// Parameters read so far, for constant expressions.
+    pub(super) parameters: Vec<(String, f64)>,
+}
+
 impl Reader {
+    pub(super) fn new(source: Source) -> Result<Self, Diagnostic> {
+        let sources = vec![source];
+        let entries = tree::parse(&sources, 0)?;
+        Ok(Self { sources, entries, parameters: Vec::new() })
+    }
+
     /// An error at a place.
     pub(super) fn at(&self, place: &Place, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(&self.sources[place.source], place.span.clone(), message)

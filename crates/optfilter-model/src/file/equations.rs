@@ -1,7 +1,7 @@
 //! The equations of a model file: definitions, dynamics, observations.
 
+use super::access::Reader;
 use super::fields::{places, split_name};
-use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
 use super::{Equation, Integrator, LikelihoodKind, Time};
 use crate::compile::Scope;

@@ -1,7 +1,7 @@
 //! Fields of a model file: names with indices, their sizes and what lies beyond their edges.
 
 use super::Equation;
-use super::read::Reader;
+use super::access::Reader;
 use super::tree::{Entry, Kind, MAX_NAMES, Place, Value};
 use crate::compile::count;
 use crate::diagnostic::Diagnostic;

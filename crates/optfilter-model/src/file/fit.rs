@@ -1,8 +1,8 @@
 //! What a model file says about estimating it: the `[fit]` table, and states that start wholly unknown.
 
 use super::ModelSpec;
+use super::access::Reader;
 use super::fields::places;
-use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
 use crate::diagnostic::Diagnostic;
 use crate::fit::{FreeError, quantities};

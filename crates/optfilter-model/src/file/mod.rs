@@ -39,7 +39,6 @@ mod surroundings;
 mod tree;
 
 pub use fit::FitTable;
-pub use noise::NoiseLaw;
 pub use settings::replace_filter;
 pub(crate) use settings::{edit_table, replace_table};
 
@@ -60,6 +59,17 @@ pub struct Equation {
     /// The names of the indices it is over and how many values each has; empty for a single number. The size is 0
     /// in a definition, which is over as many as the equation that uses it.
     pub over: Vec<(String, usize)>,
+}
+
+/// How widely one component scatters in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoiseLaw {
+    /// Which component.
+    pub place: usize,
+    /// Its standard deviation, or its variance.
+    pub equation: Equation,
+    /// Whether it is a variance.
+    pub squared: bool,
 }
 
 /// How the dynamics are given.
@@ -200,7 +210,7 @@ impl ModelSpec {
     /// Reads a model from text; `name` is the file name that errors show.
     pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostic> {
         let source = Source { name: name.to_owned(), text: text.to_owned() };
-        read::Reader::new(source)?.read()
+        access::Reader::new(source)?.read()
     }
 
     /// The column of an input or observation.

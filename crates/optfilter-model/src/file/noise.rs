@@ -4,24 +4,13 @@
 //! 1 in the covariance, so that the covariance times the law is what the file says. A name that nothing else has is a column of the
 //! table, which is read like an input.
 
+use super::access::Reader;
 use super::fields::places;
 use super::numbers::list;
-use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
-use super::{Equation, Missing};
+use super::{Equation, Missing, NoiseLaw};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::{Diagnostic, closest};
-
-/// How widely one component scatters in a row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NoiseLaw {
-    /// Which component.
-    pub place: usize,
-    /// Its standard deviation, or its variance.
-    pub equation: Equation,
-    /// Whether it is a variance.
-    pub squared: bool,
-}
 
 impl Reader {
     /// Takes the expressions out of `[process_noise]` or `[measurement_noise]`, and adds the columns that they name to the inputs.

@@ -1,7 +1,7 @@
 //! Numbers, vectors and covariances of a model file, in any of the forms a user may write them.
 
+use super::access::Reader;
 use super::fields::places;
-use super::read::Reader;
 use super::tree::{Entry, Kind, Value};
 use crate::diagnostic::Diagnostic;
 use nalgebra::DMatrix;

@@ -1,5 +1,6 @@
 //! From a tree of keys and values to a checked model.
 
+use super::access::Reader;
 use super::fields::{element_names, split_name};
 use super::tree::{self, Entry, Kind, MAX_NAMES};
 use super::{ModelSpec, Time};
@@ -34,20 +35,7 @@ const TOP: [&str; 20] = [
 /// Tables of which a file that names a built-in system may change single entries.
 const MERGED: [&str; 5] = ["parameters", "definitions", "columns", "filter", "time"];
 
-pub(super) struct Reader {
-    pub(super) sources: Vec<Source>,
-    pub(super) entries: Vec<Entry>,
-    /// Parameters read so far, for constant expressions.
-    pub(super) parameters: Vec<(String, f64)>,
-}
-
 impl Reader {
-    pub(super) fn new(source: Source) -> Result<Self, Diagnostic> {
-        let sources = vec![source];
-        let entries = tree::parse(&sources, 0)?;
-        Ok(Self { sources, entries, parameters: Vec::new() })
-    }
-
     /// Adds what a built-in system says and the file does not.
     fn merge_system(&mut self) -> Result<(), Diagnostic> {
         let Some(entry) = self.get("system") else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! What a model file says around its equations: noise, start, bounds, time, columns, settings of the filter.
 
 use super::LikelihoodKind;
+use super::access::Reader;
 use super::fields::places;
-use super::read::Reader;
 use super::tree::Kind;
 use crate::diagnostic::Diagnostic;
 use optfilter::optim::AnyOptimizer;

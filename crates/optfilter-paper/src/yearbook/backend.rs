@@ -36,9 +36,9 @@ impl Job<'_> {
     }
 }
 
-/// How far a run has come.
+/// How far the chains of a run have come.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct ChainProgress {
     /// Share of the work done, 0 to 1.
     pub done: f64,
     /// Chains finished, those of an earlier run included.
@@ -89,7 +89,7 @@ pub(super) struct Board<'a> {
     pub units: usize,
     pub begun: Instant,
     pub stop: &'a AtomicBool,
-    pub report: &'a (dyn Fn(&Progress) + Sync),
+    pub report: &'a (dyn Fn(&ChainProgress) + Sync),
 }
 
 impl Board<'_> {
@@ -106,7 +106,7 @@ impl Board<'_> {
             let done = (counts.0 / counts.1.max(1e-9)).min(1.0);
             let spent = self.begun.elapsed().as_secs_f64();
             let left = (done > 0.005).then(|| Duration::from_secs_f64(spent * (1.0 - done) / done));
-            Progress { done, finished: counts.2, units: self.units, left, doing: unit.label() }
+            ChainProgress { done, finished: counts.2, units: self.units, left, doing: unit.label() }
         };
         (self.report)(&progress);
         !self.stopped()

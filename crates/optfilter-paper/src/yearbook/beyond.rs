@@ -6,7 +6,7 @@
 //! they take fewer steps than in the paper: the direct fit 300 (not 1000), the variational filter 50 (not 1000), and say so in
 //! their configuration.
 
-use super::method::YearbookMethod;
+use super::method::{Beyond, Rule, YearbookMethod};
 use super::store::Row;
 use super::summary::{Interval, LAST_TUNING_YEAR, TableRow};
 use crate::protocol::Protocol;
@@ -16,60 +16,6 @@ use optfilter_nn::filter::{Memory, Window};
 const DIRECT: u32 = 300;
 /// Decay of the averaged weights: about the last 50 steps.
 const AVERAGE: f64 = 0.98;
-
-/// Which of the paper's filters looks back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// The implicit MAP filter.
-    ImplicitMap,
-    /// The direct fit: the same with many steps.
-    DirectFit,
-    /// The variational filter with this variance.
-    Variational(
-        /// sigma^2.
-        f64,
-    ),
-}
-
-/// A filter that looks back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beyond {
-    /// Which one.
-    pub rule: Rule,
-    /// Adam steps per year.
-    pub steps: u32,
-    /// How far back.
-    pub window: Window,
-    /// Whether Adam's memory is carried from year to year.
-    pub memory: Memory,
-    /// Decay of a running average of the weights that is judged in their place; 0 for none.
-    pub average: f64,
-}
-
-impl Beyond {
-    /// Its name in the outputs.
-    pub fn name(&self) -> &'static str {
-        match self.rule {
-            Rule::ImplicitMap => "windowed IMAP-Adam",
-            Rule::DirectFit => "windowed direct-fit",
-            Rule::Variational(_) => "windowed VKF",
-        }
-    }
-
-    /// Window, discount, memory and average in words.
-    pub fn words(&self) -> String {
-        let memory = if self.memory == Memory::Carry { "carried" } else { "restarted" };
-        let mut words = format!("L={}", self.window.length());
-        if self.window.length() > 0 {
-            words += &format!(" g={}", self.window.discount());
-        }
-        words += &format!(" {memory}");
-        if self.average > 0.0 {
-            words += &format!(" average={}", self.average);
-        }
-        words
-    }
-}
 
 /// Every configuration of the section, those of the paper's filters that it is compared with first.
 pub fn methods() -> Vec<YearbookMethod> {

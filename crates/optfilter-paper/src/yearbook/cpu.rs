@@ -1,9 +1,8 @@
 //! The chains on all cores: one chain per core, a particle filter on all of them.
 
 use super::backend::{Backend, Board, Job, Unit};
-use super::beyond::{Beyond, Rule};
 use super::error::YearbookError;
-use super::method::{LONG, LR, YearbookMethod as Method};
+use super::method::{Beyond, LONG, LR, Rule, YearbookMethod as Method};
 use super::seed::{Seed, batch};
 use super::split::Part;
 use super::store::YearResult;

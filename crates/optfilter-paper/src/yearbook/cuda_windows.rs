@@ -5,9 +5,8 @@
 
 use super::{CAPACITY, Phases, held_out, judge, note};
 use crate::yearbook::backend::{Board, Job, Unit};
-use crate::yearbook::beyond::{Beyond, Rule};
 use crate::yearbook::error::YearbookError;
-use crate::yearbook::method::{LR, YearbookMethod};
+use crate::yearbook::method::{Beyond, LR, Rule, YearbookMethod};
 use crate::yearbook::split::Part;
 use crate::yearbook::store::YearResult;
 use optfilter_nn::cuda::Chains;

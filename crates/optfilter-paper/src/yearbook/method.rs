@@ -1,11 +1,65 @@
-//! The five ways to keep the weights up to date, with their configurations.
+//! The five ways to keep the weights up to date, and those that look back over years, with their configurations.
 
-use super::beyond::{Beyond, Rule};
+use optfilter_nn::filter::{Memory, Window};
 
 /// Learning rate of every method and of the pre-training.
 pub const LR: f64 = 1e-3;
 /// Adam steps of the direct fit and of the variational filter.
 pub const LONG: u32 = 1000;
+
+/// Which of the paper's filters looks back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// The implicit MAP filter.
+    ImplicitMap,
+    /// The direct fit: the same with many steps.
+    DirectFit,
+    /// The variational filter with this variance.
+    Variational(
+        /// sigma^2.
+        f64,
+    ),
+}
+
+/// A filter that looks back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beyond {
+    /// Which one.
+    pub rule: Rule,
+    /// Adam steps per year.
+    pub steps: u32,
+    /// How far back.
+    pub window: Window,
+    /// Whether Adam's memory is carried from year to year.
+    pub memory: Memory,
+    /// Decay of a running average of the weights that is judged in their place; 0 for none.
+    pub average: f64,
+}
+
+impl Beyond {
+    /// Its name in the outputs.
+    pub fn name(&self) -> &'static str {
+        match self.rule {
+            Rule::ImplicitMap => "windowed IMAP-Adam",
+            Rule::DirectFit => "windowed direct-fit",
+            Rule::Variational(_) => "windowed VKF",
+        }
+    }
+
+    /// Window, discount, memory and average in words.
+    pub fn words(&self) -> String {
+        let memory = if self.memory == Memory::Carry { "carried" } else { "restarted" };
+        let mut words = format!("L={}", self.window.length());
+        if self.window.length() > 0 {
+            words += &format!(" g={}", self.window.discount());
+        }
+        words += &format!(" {memory}");
+        if self.average > 0.0 {
+            words += &format!(" average={}", self.average);
+        }
+        words
+    }
+}
 
 /// A method with its configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]

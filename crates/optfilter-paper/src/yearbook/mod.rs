@@ -26,11 +26,10 @@ mod split;
 mod store;
 mod summary;
 
-pub use backend::Progress;
-pub use beyond::{Beyond, Rule};
+pub use backend::ChainProgress;
 pub use data::{DataError, Dataset};
 pub use error::YearbookError;
-pub use method::YearbookMethod;
+pub use method::{Beyond, Rule, YearbookMethod};
 pub use options::{Device, Options, Size};
 pub use report::add_to_report;
 pub use run::{Outcome, run};

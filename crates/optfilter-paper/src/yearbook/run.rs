@@ -1,6 +1,6 @@
 //! The whole experiment: which chains, in which order, and what is left to do.
 
-use super::backend::{Backend, Board, Job, Progress, Unit};
+use super::backend::{Backend, Board, ChainProgress, Job, Unit};
 use super::beyond;
 use super::cpu::Cpu;
 use super::data::Dataset;
@@ -78,7 +78,7 @@ impl Outcome {
 /// Runs what is asked for and not yet done.
 pub fn run(
     options: &Options,
-    report: &(dyn Fn(&Progress) + Sync),
+    report: &(dyn Fn(&ChainProgress) + Sync),
 ) -> Result<Outcome, YearbookError> {
     let backend = backend(options.device)?;
     let data = match &options.data {

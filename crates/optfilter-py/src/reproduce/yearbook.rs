@@ -43,7 +43,7 @@ pub(crate) fn reproduce_yearbook<'py>(
     options.stop = Arc::clone(&stop);
     let listener = Listener::new(tell, &stop);
     let last = Mutex::new(0.0);
-    let hear = |progress: &yearbook::Progress| {
+    let hear = |progress: &yearbook::ChainProgress| {
         let Ok(mut last) = last.lock() else { return };
         let step = progress.done - *last;
         // A thousand ticks are enough for any bar.

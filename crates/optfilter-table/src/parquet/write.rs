@@ -2,9 +2,8 @@
 
 use super::error::convert;
 use crate::calendar::parse_time;
-use crate::columns::{FLAG_NAMES, OutputColumn};
+use crate::columns::{FLAG_NAMES, OutputColumn, label};
 use crate::error::TableError;
-use crate::write::label;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
