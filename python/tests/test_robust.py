@@ -71,7 +71,6 @@ def interrupt(code: str, after: float = 0.5, within: float = 2.0) -> None:
         "optfilter.IteratedEKF(m, steps=10**9).smooth(np.ones((50, 1)))",
         "optfilter.ImplicitMAP(c, steps=10**9).forecast(np.ones((50, 1)), steps=5)",
         "optfilter.models.system('local-level').fit(np.sin(np.arange(200_000.0)))",
-        "optfilter.ParticleFilter(m, 10**8)",
         # A step of so many cannot be ended in its middle.
         "optfilter.ParticleFilter(m, 10**7).filter(np.ones((1000, 1)))",
     ],
