@@ -58,7 +58,8 @@ fi
 cd "$work"
 export MPLBACKEND=Agg OPTFILTER_DOORS="$work/doors" OPTFILTER_BINARY="$target/$built/optfilter"
 phase "tests"
-"$python" -m pytest -p no:cacheprovider "$root/python/tests" "$@"
+# -rs: a test that is left out says why.
+"$python" -m pytest -rs -p no:cacheprovider "$root/python/tests" "$@"
 phase "examples of docstrings"
 "$python" -m pytest -p no:cacheprovider --doctest-modules --pyargs optfilter
 phase "tutorial"

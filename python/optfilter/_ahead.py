@@ -8,7 +8,7 @@ import numpy as np
 
 from ._arrays import Array
 from ._model import Model
-from ._result import _frame
+from ._result import _frame, _html
 
 
 class Given(NamedTuple):
@@ -94,6 +94,12 @@ class SmoothResult:
         shape = "x".join(map(str, self.means.shape))
         return f"SmoothResult(means {shape}{'' if self.covariances is None else ', covariances'})"
 
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: where the series begins, which later rows have told most of."""
+        stds = self.stds
+        first = (0,) * (self.means.ndim - 1)
+        return _html(self, "first row", self.model.state_names, self.means[first], None if stds is None else stds[first])
+
     def to_dataframe(self, library: Optional[str] = None) -> Any:
         """One row per time (and trajectory) with the columns of ``optfilter smooth --both``.
 
@@ -163,6 +169,11 @@ class Forecast:
 
     def __repr__(self) -> str:
         return f"Forecast(means {'x'.join(map(str, self.means.shape))})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: the measurements of the last row ahead."""
+        last = (0,) * (self.means.ndim - 2) + (-1,)
+        return _html(self, "last row ahead", self.model.observation_names, self.means[last], self.stds[last])
 
     def to_dataframe(self, library: Optional[str] = None) -> Any:
         """One row per time (and trajectory) with the columns of ``optfilter forecast``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
@@ -28,13 +29,17 @@ class Filter(_core.CoreFilter):
     """What all filters share. ``Q``, ``R``, ``x0``, ``P0`` and ``dt`` are the model's unless given.
 
     ``f.x`` and ``f.P`` are fresh arrays; assigning to them starts the belief anew there. Assigning to ``f.Q`` or
-    ``f.R`` changes the noise from then on. Any other name that a filter does not have is an error.
+    ``f.R`` changes the noise from then on. Assign whole arrays: those that are read are copies, and read-only. Any other
+    name that a filter does not have is an error. Copies and pickles keep the belief, the clock and what the last
+    measurement left (``z``, ``y``, ``S``, ``K``, ``x_prior``, ``P_prior``).
     """
 
-    __slots__ = ("__weakref__", "_arguments", "model")
+    __slots__ = ("__weakref__", "_arguments", "_model")
 
-    model: Model
+    _model: Model
     _arguments: dict[str, Any]
+    #: Mean and covariance before the last measurement, its inputs, and the step it was taken in; the engine's.
+    _met: Any
     #: The name of the filter in model files and on the command line.
     method: ClassVar[str] = ""
 
@@ -48,13 +53,19 @@ class Filter(_core.CoreFilter):
             settings["method"] = cls.method
         text = to_json(settings)
         try:
-            self = super().__new__(cls, model._core, text, _problem(model, given), rule)
+            stated = ("Q" in given, "R" in given)
+            self = super().__new__(cls, model._core, text, {**_problem(model, given), "given": stated}, rule)
         except ValueError as error:
             # The engine names the method where filter and model do not fit; here the model is the argument.
             raise ValueError(re.sub("^method: ", "model: ", str(error))) from None
-        self.model = model
+        self._model = model
         self._arguments = given
         return self
+
+    @property
+    def model(self) -> Model:
+        """The model; a filter of another one is another filter."""
+        return self._model
 
     @staticmethod
     def _fitted(model: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +80,7 @@ class Filter(_core.CoreFilter):
 
     @property
     def x(self) -> Array:
-        """The estimate, an array of n numbers."""
+        """The estimate, a read-only array of n numbers; assign a whole one to start anew there."""
         return _core.CoreFilter.x.__get__(self)
 
     @x.setter
@@ -78,7 +89,7 @@ class Filter(_core.CoreFilter):
 
     @property
     def P(self) -> Optional[Array]:
-        """The error covariance (n, n); None for filters that have none."""
+        """The error covariance (n, n), read-only; None for filters that have none. Assign a whole one to start anew with it."""
         return _core.CoreFilter.P.__get__(self)
 
     @P.setter
@@ -87,9 +98,9 @@ class Filter(_core.CoreFilter):
 
     @property
     def Q(self) -> Optional[Array]:
-        """The process noise (n, n) in use; None if there is none."""
+        """The process noise (n, n) in use, read-only; None if there is none. Assign a whole one to change it."""
         value = self._arguments.get("Q", self.model._compact["Q"])
-        return None if value is None else covariance("Q", value, self.model.n)
+        return None if value is None else _fixed(covariance("Q", value, self.model.n))
 
     @Q.setter
     def Q(self, value: Any) -> None:
@@ -99,9 +110,12 @@ class Filter(_core.CoreFilter):
 
     @property
     def R(self) -> Optional[Array]:
-        """The measurement noise (m, m) in use; None if there is none."""
+        """The measurement noise (m, m) in use, read-only; None if there is none. Assign a whole one to change it.
+
+        Under a likelihood with its own scale (Student's t, counts) most filters do not read it, and refuse to take one.
+        """
         value = self._arguments.get("R", self.model._compact["R"])
-        return None if value is None else covariance("R", value, self.model.m)
+        return None if value is None else _fixed(covariance("R", value, self.model.m))
 
     @R.setter
     def R(self, value: Any) -> None:
@@ -142,15 +156,14 @@ class Filter(_core.CoreFilter):
 
     @property
     def K(self) -> Optional[Array]:
-        """The gain (n, m) of the last update, P_prior H' S^-1, of filters that linearise; None for others and for
-        models with inputs. A component that was missing has zeros."""
-        S, P, x = self.S, self.P_prior, self.x_prior
-        if self.method not in ("kf", "ekf", "iekf") or S is None or P is None or x is None:
+        """The gain (n, m) of the last update, P H' S^-1 with the belief before it, of filters that linearise; None for
+        others. A component that was missing has zeros. It stays until the next update."""
+        S, met = self.S, self._met
+        if self.method not in ("kf", "ekf", "iekf") or S is None or met is None:
             return None
+        x, P, u, step = met
         seen = ~np.isnan(np.diagonal(S))
-        H = self.model.h_jacobian(x, t=self.t, k=max(self.k, 1)) if not self.model.inputs else None
-        if H is None:
-            return None
+        H = self.model._core.evaluate("h", x, u if self.model.inputs else None, step, True)
         gain = np.zeros((self.model.n, self.model.m))
         gain[:, seen] = np.linalg.solve(S[np.ix_(seen, seen)], H[seen] @ P).T
         return gain
@@ -257,6 +270,13 @@ class Filter(_core.CoreFilter):
         start = dt if first and t0 is None else 0.0
         result = FilterResult(model, arrays, failures, ts, (start, dt), later, given.shown, given.index, ys)
         result._source = (self, given, t0, first)
+        row = result._bars_lost if self.method == "imap" else None
+        if row is not None:
+            message = (
+                f"no standard deviations from row {row + 1} on (index {row}): these steps enlarge errors; "
+                "try a smaller learning rate"
+            )
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         if horizon is not None:
             rows = whole("horizon", horizon, 1)
             ahead = self.horizon_arrays(rows, ys, ts, us, x0, P0, t0, first_run, first)
@@ -462,6 +482,13 @@ def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:
         "bounds": sides and tuple(side.tolist() for side in sides),
         "prior_cov": None if prior is None else compact("prior_cov", prior, model.n),
     }
+
+
+def _fixed(array: Array) -> Array:
+    """A copy that cannot be written to: an entry that is assigned in it would be lost without a word."""
+    array = array.copy()
+    array.flags.writeable = False
+    return array
 
 
 def _short(value: Any) -> str:

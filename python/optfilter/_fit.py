@@ -13,6 +13,7 @@ from ._arrays import Array, to_float_array, whole
 from ._errors import Divergence
 from ._frames import _names, read, times
 from ._model import Model, TextModel
+from ._result import _html
 
 
 class FitResult:
@@ -74,6 +75,12 @@ class FitResult:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value:.5g}" for name, value in self.params.items())
         return f"FitResult({shown}, log_likelihood={self.log_likelihood:.6g})"
+
+    def _repr_html_(self) -> str:
+        """A small table for notebooks: estimates and their standard errors."""
+        names = list(self.params)
+        errors = [self.std_errors[name] for name in names]
+        return _html(self, "estimates and standard errors", names, [self.params[name] for name in names], errors)
 
 
 def _rows(name: str, values: Any, width: int) -> Array:

@@ -135,13 +135,14 @@ def filled(model: Model, us: Array, ys: Array, ts: Optional[Array]) -> Array:
 
 
 def _held(us: Array, ys: Array, held: Any) -> Array:
-    """Inputs that stay as they were where a row does not state them; 1 before the first while nothing is measured."""
+    """Inputs that stay as they were where a row does not state them. Before the first they have no value, which no filter
+    takes; but one that noise alone reads (2 in ``held``) is 1 there while nothing is measured."""
     measured = ~np.all(np.isnan(ys), axis=-1)
     for column in np.flatnonzero(np.asarray(held, dtype=bool)):
         values = us[:, column]
         known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
-        filled = np.where(known < 0, np.where(measured, np.nan, 1.0), values[known])
-        us[:, column] = filled
+        unknown = np.where(measured, np.nan, 1.0) if held[column] == 2 else np.nan
+        us[:, column] = np.where(known < 0, unknown, values[known])
     return us
 
 

@@ -75,6 +75,18 @@ class FilterResult:
         self._measured = None if ys is None else _measured(ys)
 
     @property
+    def _bars_lost(self) -> Optional[int]:
+        """The first row from which a trajectory that goes on has no covariances any more; None if all have them."""
+        # Of the arrays that may be left out, the log-likelihood tells as well; a row that is missing has one.
+        spread = self.covariances[..., 0, 0] if self.covariances is not None else self.log_likelihoods
+        # They are lost for good, so the last row tells.
+        if spread is None or not np.any(np.isnan(spread[..., -1])):
+            return None
+        lost = np.atleast_2d(np.isnan(spread) & ~np.isnan(self.means[..., 0]))
+        lost = lost[lost[:, -1]]
+        return int(np.min(np.argmax(lost, axis=-1))) if len(lost) else None
+
+    @property
     def ts(self) -> Array:
         """The times of the measurements."""
         if self._ts is None:
@@ -171,11 +183,7 @@ class FilterResult:
         """A small table for notebooks: where the series ends, state by state."""
         stds = self.stds
         last = (0,) * (self.means.ndim - 2) + (-1,)
-        rows = []
-        for i, name in enumerate(self.model.state_names[:20]):
-            spread = "" if stds is None else f" ± {stds[last][i]:.4g}"
-            rows.append(f"<tr><th>{escape(name)}</th><td>{self.means[last][i]:.6g}{spread}</td></tr>")
-        return f"<p>{escape(repr(self))}</p><table><caption>last row</caption>{''.join(rows)}</table>"
+        return _html(self, "last row", self.model.state_names, self.means[last], None if stds is None else stds[last])
 
     #: Forecasts from every row, if they were asked for: an :class:`optfilter._ahead.Horizon`.
     ahead: Any = None
@@ -282,6 +290,15 @@ def _measured(ys: Array) -> tuple[int, int]:
             return ys.size, ys.size // max(1, ys.shape[-1])
     seen = np.sum(~np.isnan(ys), axis=-1)
     return int(seen.sum()), int(np.sum(seen > 0))
+
+
+def _html(shown: Any, caption: str, names: Any, values: Any, spreads: Any) -> str:
+    """A small table for notebooks: numbers by name, with what they may be off by where that is known."""
+    rows = []
+    for i, name in enumerate(names[:20]):
+        spread = "" if spreads is None or np.isnan(spreads[i]) else f" ± {spreads[i]:.4g}"
+        rows.append(f"<tr><th>{escape(name)}</th><td>{values[i]:.6g}{spread}</td></tr>")
+    return f"<p>{escape(repr(shown))}</p><table><caption>{caption}</caption>{''.join(rows)}</table>"
 
 
 def _frame(columns: dict[str, Any], library: Optional[str]) -> Any:

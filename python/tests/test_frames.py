@@ -225,3 +225,42 @@ def test_the_scale_of_measurement_noise_in_a_file(model, frame):
     np.testing.assert_allclose(of_file.filter(frame).means, scaled.means, rtol=1e-12)
     assert same(of_file.filter(frame), optfilter.KalmanFilter(model, measurement_scale=4.0).filter(frame))
     assert not same(of_file.filter(frame), optfilter.KalmanFilter(model).filter(frame))
+
+
+HELD = """
+states = ["x"]
+observations = ["y"]
+[dynamics]
+x = "0.9*x + DYNAMICS"
+[observation]
+y = "x"
+[inputs]
+u = { hold = true }
+[process_noise]
+var = 0.1
+[measurement_noise]
+std = "NOISE"
+[initial]
+mean = 0
+std = 1
+[filter]
+method = "kf"
+"""
+
+
+def test_an_input_without_a_first_value_is_an_error_unless_noise_alone_reads_it():
+    late = pandas.DataFrame({"u": [np.nan, np.nan, 2.0, np.nan], "y": [np.nan, np.nan, 1.0, 1.5]})
+    read = optfilter.Model.from_toml(HELD.replace("DYNAMICS", "u").replace("NOISE", "0.5"))
+    with pytest.raises(ValueError, match="^us: .*index 0"):
+        read.filter(late)
+    with pytest.raises(ValueError, match="us: .*index 0"):
+        read.filter(late.assign(who="a"), by="who")
+    known = late.assign(u=[1.0, np.nan, 2.0, np.nan])
+    spelled = late.assign(u=[1.0, 1.0, 2.0, 2.0])
+    np.testing.assert_array_equal(read.filter(known).means, read.filter(spelled).means)
+    # Of rows without a measurement, the spread of measurements says nothing.
+    noise = optfilter.Model.from_toml(HELD.replace("DYNAMICS", "0").replace("NOISE", "u"))
+    np.testing.assert_array_equal(noise.filter(late).means, noise.filter(spelled).means)
+    with pytest.raises(ValueError, match="^us: .*index 1"):
+        noise.filter(late.assign(y=[np.nan, 1.0, 1.0, 1.5]))
+    assert read.held_inputs == (1,) and noise.held_inputs == (2,)

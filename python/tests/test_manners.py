@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -150,11 +152,22 @@ def test_lost_error_bars_are_given_up_unless_strict():
     # An unseen state that doubles: its variance grows past all numbers while the estimates stay.
     model = optfilter.Model.from_expressions({"x": "0.9*x", "z": "2*z"}, {"y": "x"}, Q=0.1, R=1.0)
     ys = np.ones((800, 1))
-    result = optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(ys)
-    plain = optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2, error_bars=False).filter(ys)
+    with pytest.warns(RuntimeWarning) as caught:
+        result = optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(ys)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2, error_bars=False).filter(ys)
+        optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(ys[:100])
     assert np.all(np.isfinite(result.means)) and np.array_equal(result.means, plain.means)
     lost = np.isnan(result.covariances[:, 0, 0])
     assert lost[-1] and not lost[0] and np.all(np.diff(lost.astype(int)) >= 0), "given up once, for good"
+    row = int(np.argmax(lost))
+    assert len(caught) == 1 and f"from row {row + 1} on (index {row})" in str(caught[0].message)
+    for settings in (dict(covariances=False), dict(only=["log_likelihoods"])):
+        with pytest.warns(RuntimeWarning, match=f"index {row}"):
+            optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(ys, **settings)
+    with pytest.warns(RuntimeWarning, match=f"index {row}"):
+        optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(np.stack([ys, 2 * ys]))
     with pytest.raises(optfilter.Divergence) as caught:
         optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2, strict=True).filter(ys)
     assert abs(caught.value.index - np.argmax(lost)) <= 1
@@ -268,6 +281,137 @@ def test_gains_with_a_missing_component_and_of_other_filters(growth):
     assert p.K is None and p.x_prior.shape == (1,)
 
 
+def test_the_gain_stays_until_the_next_measurement():
+    model, ys = random_system(1, 3, 2)
+    f = optfilter.KalmanFilter(model)
+    f.predict()
+    f.update(ys[0])
+    gain = f.K
+    P, H = f.P_prior, model.H
+    np.testing.assert_allclose(gain, P @ H.T @ np.linalg.inv(H @ P @ H.T + model.R), rtol=1e-10)
+    for _ in range(2):
+        f.predict()
+        assert np.array_equal(f.K, gain) and not np.array_equal(f.P_prior, P)
+    f.R = 9.0
+    assert np.array_equal(f.K, gain)
+    f.update(ys[1])
+    assert not np.array_equal(f.K, gain)
+    # A model that reads inputs, in a step of its own length.
+    pushed = optfilter.Model.from_expressions({"x": "x + u*dt"}, {"y": "x*u"}, inputs=["u"], Q=1.0, R=1.0)
+    g = optfilter.ExtendedKalmanFilter(pushed)
+    g.predict([3.0], dt=0.5)
+    g.update([1.0])
+    np.testing.assert_allclose(g.x, g.x_prior + g.K @ g.y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.method)
+@pytest.mark.parametrize("predicted", [True, False])
+def test_a_measurement_that_is_refused_leaves_no_trace(kind, predicted):
+    model, ys = random_system(1, 3, 2)
+    f = kind(model)
+    f.predict()
+    f.update(ys[0])
+    if predicted:
+        f.predict()
+    names = ("x", "P", "z", "K", "x_prior", "P_prior", "y", "S", "log_likelihood", "nis", "k", "t")
+    before = {name: getattr(f, name) for name in names}
+    for wrong in (dict(y=[np.inf, 0.0]), dict(y=[1.0]), dict(y=ys[1], R=-1.0), dict(y=[np.inf, 0.0], R=2.0)):
+        with pytest.raises(ValueError):
+            f.update(**wrong)
+        for name, value in before.items():
+            np.testing.assert_array_equal(getattr(f, name), value, err_msg=name)
+    g = kind(model)
+    g.predict()
+    g.update(ys[0])
+    if predicted:
+        g.predict()
+    for one in (f, g):
+        one.update(ys[1])
+    assert np.array_equal(f.x, g.x) and np.array_equal(f.x_prior, g.x_prior)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.method)
+def test_copies_know_the_last_measurement(kind):
+    model, ys = random_system(1, 3, 2)
+    f = kind(model)
+    names = ("x", "P", "z", "K", "x_prior", "P_prior", "y", "S", "log_likelihood", "nis", "k", "t")
+    for step in (lambda: None, f.predict, lambda: f.update([ys[0, 0], np.nan]), f.predict, lambda: f.update(ys[1])):
+        step()
+        for again in (copy.copy(f), pickle.loads(pickle.dumps(f))):
+            for name in names:
+                mine, other = getattr(f, name), getattr(again, name)
+                assert (mine is None) == (other is None), name
+                if mine is not None:
+                    np.testing.assert_array_equal(other, mine, err_msg=name)
+    # An input that was given to predict holds for the update of a copy, too.
+    pushed = optfilter.Model.from_expressions({"x": "x + u"}, {"y": "x*u"}, inputs=["u"], Q=1.0, R=1.0)
+    g = optfilter.ExtendedKalmanFilter(pushed)
+    g.predict([3.0])
+    again = copy.copy(g)
+    for one in (g, again):
+        one.update([1.0])
+    assert np.array_equal(again.x, g.x)
+    with pytest.raises(ValueError, match="damaged"):
+        saved, clock = f.save()
+        f.load((saved[:20], clock))
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.method)
+def test_entries_of_copies_cannot_be_assigned(kind):
+    f = kind(walk())
+    for name in ("x", "P", "Q", "R") if f.P is not None else ("x", "Q", "R"):
+        array = getattr(f, name)
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 7.0
+        setattr(f, name, np.full_like(array, 7.0))
+    assert f.Q[0, 0] == f.R[0, 0] == 7.0
+    with pytest.raises(AttributeError):
+        f.model = optfilter.models.Growth()
+    mine = np.eye(1)
+    f.R = mine
+    mine[0, 0] = 3.0
+    assert f.R[0, 0] == 1.0
+
+
+@pytest.mark.parametrize("likelihood", [likelihoods.StudentT(4.0, 1.0), likelihoods.Poisson("log")])
+def test_noise_that_is_not_read_is_refused(likelihood):
+    model = walk(likelihood=likelihood)
+    makes = [
+        lambda **more: optfilter.ParticleFilter(model, 50, **more),
+        lambda **more: optfilter.ImplicitMAP(model, steps=3, error_bars=False, **more),
+        lambda **more: optfilter.VariationalKF(model, **more),
+    ]
+    for make in makes:
+        f = make()
+        with pytest.raises(ValueError, match="^R: .*its own scale"):
+            f.R = 5.0
+        with pytest.raises(ValueError, match="^R: .*its own scale"):
+            f.update(1.0, R=5.0)
+        with pytest.raises(ValueError, match="^R: .*its own scale"):
+            make(R=5.0)
+        assert f.R[0, 0] == 1.0 and f.k == 0 and f.z is None
+        f.Q = 2.0
+        f.update(1.0)
+    # Error bars are those of R.
+    f, g = optfilter.ImplicitMAP(model, steps=3), optfilter.ImplicitMAP(model, steps=3, R=5.0)
+    for one in (f, g):
+        one.update(3.0)
+    assert not np.array_equal(f.P, g.P)
+    f.R = 5.0
+
+
+def test_a_prior_of_its_own_makes_Q_unread():
+    f = optfilter.VariationalKF(walk(), prior_cov=1.0)
+    with pytest.raises(ValueError, match="^Q: .*prior_cov"):
+        f.Q = 100.0
+    with pytest.raises(ValueError, match="^Q: .*prior_cov"):
+        optfilter.VariationalKF(walk(), prior_cov=1.0, Q=100.0)
+    f.R = 2.0
+    g = optfilter.VariationalKF(walk())
+    g.Q = 100.0
+    assert g.Q[0, 0] == 100.0
+
+
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.method)
 def test_unknown_attributes_are_errors(kind):
     f = kind(walk())
@@ -347,6 +491,17 @@ def test_results_in_a_notebook(growth, growth_data):
     assert "<table>" in html and "x0" in html and f"{result.means[-1, 0]:.6g}" in html and "±" in html
     plain = optfilter.ExtendedKalmanFilter(growth).filter(growth_data.observations, covariances=False)
     assert "±" not in plain._repr_html_()
+    f, ys = optfilter.ExtendedKalmanFilter(growth), growth_data.observations
+    smoothed, ahead = f.smooth(ys[0]), f.forecast(ys[0], 3)
+    assert f"{smoothed.means[0, 0]:.6g} ± {smoothed.stds[0, 0]:.4g}" in smoothed._repr_html_()
+    assert f"{ahead.means[-1, 0]:.6g} ± {ahead.stds[-1, 0]:.4g}" in ahead._repr_html_()
+    many = f.smooth(ys), f.forecast(ys, 3)
+    assert f"{many[0].means[0, 0, 0]:.6g}" in many[0]._repr_html_()
+    assert f"{many[1].means[0, -1, 0]:.6g}" in many[1]._repr_html_()
+    level = optfilter.Model.from_toml('system = "local-level"')
+    fitted = level.fit(optfilter.simulate(level, 100, seed=1).observations)
+    for name, value in fitted.params.items():
+        assert f"<th>{name}</th><td>{value:.6g}" in fitted._repr_html_()
     odd = optfilter.Model(lambda x: x, lambda x: x, n=1, Q=1.0, R=1.0, state_names=["<b>"])
     assert "&lt;b&gt;" in optfilter.UnscentedKF(odd).filter([1.0])._repr_html_()
 

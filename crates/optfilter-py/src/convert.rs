@@ -104,6 +104,17 @@ pub(crate) fn array<'py, const D: usize>(
     Ok(flat.reshape(shape.to_vec())?.into_any())
 }
 
+/// The same, read-only: of what is a copy, an entry that is assigned would be lost without a word.
+pub(crate) fn fixed_array<'py, const D: usize>(
+    py: Python<'py>,
+    values: Vec<f64>,
+    shape: [usize; D],
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = PyArray::from_vec(py, values).reshape(shape.to_vec())?;
+    made.try_readwrite().map_err(|e| bad("array", e))?.make_nonwriteable();
+    Ok(made.into_any())
+}
+
 /// A symmetric or general matrix as a NumPy array.
 pub(crate) fn array_of_matrix<'py>(
     py: Python<'py>,

@@ -3,6 +3,7 @@
 use crate::convert::{array, array_of_matrix, as_array, matrix, slice};
 use crate::errors::{bad, to_python};
 use crate::problem::spec_error;
+use crate::threads;
 use nalgebra::{DMatrix, Dyn};
 use numpy::PyUntypedArrayMethods;
 use optfilter_model::ModelSpec;
@@ -130,7 +131,9 @@ pub(crate) fn fit_text<'py>(
     // What the file computes, not what Python says instead.
     let of_file = read_spec(name, text, &PyDict::new(py))?;
     check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
-    let found = py.detach(|| fit(&spec, &filter, &data, &options)).map_err(to_error)?;
+    let searched = spec.clone();
+    let found = threads::leave_at_signal(py, move || fit(&searched, &filter, &data, &options))?
+        .map_err(to_error)?;
     let model = found.model(&spec);
     let parameters: Vec<(&str, f64)> = wanted
         .iter()

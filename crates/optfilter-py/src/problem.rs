@@ -190,6 +190,58 @@ pub(crate) fn read_rule(rule: Option<&Bound<'_, PyAny>>) -> PyResult<Option<User
     }))
 }
 
+/// Raises `MemoryError` if a particle filter has no room for a step of `beliefs` beliefs at once.
+///
+/// A step holds the particles before and after it, their weights and logarithms, and the parents with what they were drawn by;
+/// a start holds less. Callables see all particles as an array, and so do we.
+pub(crate) fn check_particles(
+    spec: &FilterSpec,
+    problem: &Problem<AnyModel>,
+    beliefs: usize,
+) -> PyResult<()> {
+    if spec.method() != Method::Pf {
+        return Ok(());
+    }
+    let (n, m) = (problem.model.state_dim().0, problem.model.output_dim().0);
+    let seen = if is_python(problem) { 4 * n + 2 * m } else { 0 };
+    check_memory(&[beliefs, spec.particles() as usize, 2 * n + 6 + seen])
+}
+
+/// Raises what is wrong with noise that is given to a filter which does not read it.
+pub(crate) fn check_read(
+    spec: &FilterSpec,
+    problem: &Problem<AnyModel>,
+    runner: &dyn Runner,
+    (q, r): (bool, bool),
+) -> PyResult<()> {
+    let method = spec.method();
+    let unread = match &problem.likelihood {
+        Some(LikelihoodSpec::Components(_)) => matches!(method, Method::Pf | Method::Vkf),
+        Some(LikelihoodSpec::Foreign(_)) => method == Method::Vkf,
+        _ => false,
+    };
+    let own = matches!(
+        problem.likelihood,
+        Some(LikelihoodSpec::Components(_) | LikelihoodSpec::Foreign(_))
+    );
+    // The error bars of imap are those of a Gaussian R under any likelihood.
+    let unread = unread || own && method == Method::Imap && !runner.has_cov();
+    if r && unread {
+        let message = format!(
+            "{} does not read it: the likelihood has its own scale; give the likelihood another one",
+            method.name()
+        );
+        return Err(bad("R", message));
+    }
+    if q && method == Method::Vkf && (spec.prior_var.is_some() || problem.prior.is_some()) {
+        return Err(bad(
+            "Q",
+            "vkf does not read it where prior_cov is given; give another prior_cov",
+        ));
+    }
+    Ok(())
+}
+
 /// The filter of a problem. Models written as text are filtered by the same machine code as from the command
 /// line.
 pub(crate) fn build(
@@ -202,7 +254,7 @@ pub(crate) fn build(
         Method::Imap if spec.error_bars == Some(true) => check_memory(&[6, n, n])?,
         Method::Imap => {}
         Method::Pf => {
-            check_memory(&[4, spec.particles() as usize, n.max(m)])?;
+            check_particles(spec, problem, 1)?;
             check_memory(&[3, n, n])?;
         }
         Method::Etkf | Method::Letkf => {

@@ -11,6 +11,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +78,42 @@ pub(crate) fn install<R: Send>(
         (Some(error), _) => Err(error),
         (None, Some(result)) => Ok(result),
         (None, None) => Err(PyRuntimeError::new_err("a worker thread failed")),
+    }
+}
+
+/// Runs `work` on the threads of this process as [`install`] does, for work that cannot be told to end: at a signal it is left
+/// behind with the threads it runs on, and whoever comes next gets others.
+pub(crate) fn leave_at_signal<R: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> PyResult<R> {
+    let pool = pool()?;
+    let heard: PyResult<Option<R>> = py.detach(|| {
+        let (tell, hear) = channel();
+        pool.spawn(move || {
+            // A panic that left the job would end the process. Nobody may listen any more.
+            if let Ok(result) = catch_unwind(AssertUnwindSafe(work)) {
+                let _ = tell.send(result);
+            }
+        });
+        loop {
+            match hear.recv_timeout(LOOK) {
+                Ok(result) => return Ok(Some(result)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals())?,
+            }
+        }
+    });
+    match heard {
+        Ok(Some(result)) => Ok(result),
+        Ok(None) => Err(PyRuntimeError::new_err("a worker thread failed")),
+        Err(error) => {
+            let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+            if slot.as_ref().is_some_and(|(_, current)| Arc::ptr_eq(current, &pool)) {
+                *slot = None;
+            }
+            Err(error)
+        }
     }
 }
 

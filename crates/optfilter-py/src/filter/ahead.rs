@@ -9,11 +9,12 @@ use crate::threads;
 use optfilter::Series;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, Forecast, Horizon, RunError, Runner, Smoothed, Spread, Start, Watch, forecast,
-    smooth_from,
+    Estimate, Forecast, Horizon, Method, RunError, Runner, Smoothed, Spread, Start, Watch,
+    forecast, smooth_from,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::atomic::Ordering;
 
 /// What was asked of a series, or why there is none.
 type Done<T> = Result<T, RunError>;
@@ -31,6 +32,10 @@ impl CoreFilter {
         let many = arrays.many(py, self, begin, first_run)?;
         let ((n, ..), (count, len)) = (self.sizes, many.shape());
         check_memory(&[4, count, len, n + n * n])?;
+        if self.spec.method() == Method::Pf {
+            // The particles of every row are kept for the way back.
+            check_memory(&[len, self.spec.particles() as usize, n + 1])?;
+        }
         let spec = self.spec.smoothing(&built.problem, len).map_err(spec_error)?;
         let runner = match spec == self.spec {
             true => built.runner,
@@ -137,7 +142,7 @@ impl CoreFilter {
         Ok(out)
     }
 
-    /// Does the same with every series: on this thread, which a signal or an exception of a callable ends.
+    /// Does the same with every series, one after the other; a signal or an exception of a callable ends it.
     fn each<T: Send>(
         &self,
         py: Python<'_>,
@@ -145,8 +150,8 @@ impl CoreFilter {
         many: &Many<'_>,
         work: impl Fn(&Start, &Series<'_>, &Watch<'_>) -> Done<T> + Sync,
     ) -> PyResult<Vec<T>> {
-        let all = |stride: usize, stop: &dyn Fn() -> bool| -> Vec<Done<T>> {
-            let watch = Watch { stride, stop };
+        let all = |stop: &dyn Fn() -> bool| -> Vec<Done<T>> {
+            let watch = Watch { stride: 1, stop };
             let pairs = many.starts.iter().zip(&many.series);
             let mut out = Vec::with_capacity(many.series.len());
             for (start, series) in pairs {
@@ -157,10 +162,14 @@ impl CoreFilter {
             }
             out
         };
+        let stop = runner.stop_flag();
         let done = if self.python {
-            stopping_at_exceptions(&runner.stop_flag(), || all(1, &is_pending))
+            stopping_at_exceptions(&stop, || all(&is_pending))
         } else {
-            threads::run_here(py, |stop| all(64, stop))?
+            // The flag also ends a descent of many steps.
+            let done = threads::install(py, &stop, || all(&|| stop.load(Ordering::Relaxed)));
+            stop.store(false, Ordering::Relaxed);
+            done?
         };
         if let Some(error) = take_pending() {
             return Err(error);

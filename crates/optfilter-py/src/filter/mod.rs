@@ -7,10 +7,12 @@ mod run;
 mod series;
 mod stream;
 
-use crate::convert::{array, fill_vector, matrix};
+use crate::convert::{array, fill_vector, fixed_array, matrix};
 use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
 use crate::model::{AnyModel, CoreModel};
-use crate::problem::{build, covariance, is_python, read_problem, read_rule, read_spec};
+use crate::problem::{
+    build, check_read, covariance, is_python, read_problem, read_rule, read_spec,
+};
 use crate::threads;
 use lock::Moving;
 use optfilter::filter::FilterError;
@@ -90,6 +92,8 @@ impl CoreFilter {
         live: &dyn Live,
     ) -> PyResult<(Built, Box<dyn Live>)> {
         let mut problem = self.built().problem;
+        let given = (q.is_some(), r.is_some());
+        check_read(&self.spec, &problem, &*self.runner(), given)?;
         if let Some(cov) = q {
             let per_time = problem.process.as_ref().is_some_and(|q| q.per_time);
             problem.process = Some(ProcessNoise { cov, per_time });
@@ -127,6 +131,19 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
     }
 }
 
+/// A belief at the start of the problem. So many particles take seconds to draw, which a signal ends.
+fn begin(py: Python<'_>, spec: &FilterSpec, runner: &Arc<dyn Runner>) -> PyResult<Box<dyn Live>> {
+    const MANY: usize = 1 << 20;
+    let numbers = runner.dims().0.saturating_mul(spec.particles() as usize);
+    let begun = if spec.method() == Method::Pf && numbers > MANY {
+        let runner = runner.clone();
+        threads::leave_at_signal(py, move || runner.start(runner.default_start()))?
+    } else {
+        runner.start(runner.default_start())
+    };
+    begun.map_err(|e| to_python(py, e, None))
+}
+
 /// Roughly how many multiplications a step takes.
 fn work(spec: &FilterSpec, n: usize) -> usize {
     let (steps, particles) = (spec.steps() as usize, spec.particles() as usize);
@@ -154,10 +171,12 @@ impl CoreFilter {
         let py = model.py();
         let model = &model.get().model;
         let spec = read_spec(spec)?;
+        let given = problem.get_item("given")?.map_or(Ok((false, false)), |g| g.extract())?;
         let problem = read_problem(model, problem)?;
         let rule = read_rule(rule)?;
         let runner = build(&spec, &problem, rule.as_ref())?;
-        let live = runner.start(runner.default_start()).map_err(|e| to_python(py, e, None))?;
+        check_read(&spec, &problem, &*runner, given)?;
+        let live = begin(py, &spec, &runner)?;
         let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
         let python = is_python(&problem) || matches!(rule, Some(UserRule::Custom(_)));
         let moving = Moving::new(live, problem.dt, m, inputs);
@@ -200,8 +219,10 @@ impl CoreFilter {
         let result = self.step(py, &*built.runner, || live.predict(inputs, &step))?;
         raise(py, result)?;
         moving.clock = clock;
+        if !std::mem::replace(&mut moving.predicted, true) {
+            std::mem::swap(&mut moving.prior, &mut moving.before);
+        }
         moving.live.estimate(&mut moving.prior);
-        moving.predicted = true;
         Ok(())
     }
 
@@ -218,15 +239,17 @@ impl CoreFilter {
         let mut guard = self.lock(py)?;
         let moving = &mut *guard.moving;
         fill_vector("y", y, &mut moving.y)?;
+        // What a measurement leaves behind is kept only when it was taken.
+        let mut inputs = moving.u.clone();
         if u.is_some() {
-            fill_vector("u", u, &mut moving.u)?;
+            fill_vector("u", u, &mut inputs)?;
         }
         // A measurement before the first prediction is the first row, at the belief's own time.
         let clock = moving.clock.at_measurement();
         let step = Step { time: clock.time, ..Step::even(clock.index, clock.dt) };
         // What is known before the measurement, whether or not it was predicted for it.
-        if !std::mem::take(&mut moving.predicted) {
-            moving.live.estimate(&mut moving.prior);
+        if !moving.predicted {
+            moving.live.estimate(&mut moving.now);
         }
         let other = match r {
             None => None,
@@ -238,34 +261,36 @@ impl CoreFilter {
             }
         };
         let (live, report) = (&mut moving.live, &mut moving.report);
-        let (measured, inputs) = (&moving.y, &moving.u);
+        let (measured, given) = (&moving.y, &inputs);
         let used: &dyn Runner = other.as_deref().unwrap_or(&*runner);
-        let result = self.step(py, used, || live.update(measured, inputs, &step, report));
+        let result = self.step(py, used, || live.update(measured, given, &step, report));
         if other.is_some() {
             let wrong = |e| PyValueError::new_err(format!("{e}"));
             let bytes = moving.live.save().map_err(wrong)?;
             moving.live = runner.load(&bytes).map_err(wrong)?;
         }
-        raise(py, result?.map_err(|e| with_last_good(e, &moving.prior.mean)))?;
+        let prior = if moving.predicted { &moving.prior } else { &moving.now };
+        raise(py, result?.map_err(|e| with_last_good(e, &prior.mean)))?;
         moving.clock = clock;
-        moving.seen = true;
+        moving.taken(inputs, &step);
         Ok(())
     }
 
-    /// The estimate, a new array of n numbers.
+    /// The estimate, a new array of n numbers, read-only.
     #[getter]
     fn x<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut out = Estimate::default();
         self.lock(py)?.moving.live.estimate(&mut out);
-        array(py, out.mean, [self.sizes.0])
+        fixed_array(py, out.mean, [self.sizes.0])
     }
 
-    /// The error covariance (n, n), or None for filters that have none.
+    /// The error covariance (n, n), read-only, or None for filters that have none.
     #[getter(P)]
     fn cov<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let mut out = Estimate::default();
         self.lock(py)?.moving.live.estimate(&mut out);
-        self.square(py, out.cov)
+        let n = self.sizes.0;
+        if out.cov.is_empty() { Ok(None) } else { fixed_array(py, out.cov, [n, n]).map(Some) }
     }
 
     /// The prediction before the last measurement: mean, and covariance where there is one.
@@ -283,14 +308,31 @@ impl CoreFilter {
         Ok(Some((array(py, prior.mean, [self.sizes.0])?, cov)))
     }
 
-    /// The last measurement that was given to `update`.
+    /// What the last measurement met: mean and covariance before it, inputs, and the step (number, time, length).
+    #[getter(_met)]
+    #[allow(clippy::type_complexity)] // three arrays and a step
+    fn met<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, (u64, f64, f64))>>
+    {
+        let guard = self.lock(py)?;
+        let (prior, inputs) = (guard.moving.met().clone(), guard.moving.inputs.clone());
+        let (seen, at) = (guard.moving.seen, guard.moving.at);
+        drop(guard);
+        let Some(cov) = self.square(py, prior.cov)?.filter(|_| seen) else { return Ok(None) };
+        let (mean, count) = (array(py, prior.mean, [self.sizes.0])?, inputs.len());
+        Ok(Some((mean, cov, array(py, inputs, [count])?, at)))
+    }
+
+    /// The last measurement that was given to `update` and taken.
     #[getter]
     fn z<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let guard = self.lock(py)?;
-        let (seen, y) = (guard.moving.seen, guard.moving.y.clone());
+        let (seen, z) = (guard.moving.seen, guard.moving.z.clone());
         drop(guard);
-        let m = y.len();
-        if seen { array(py, y, [m]).map(Some) } else { Ok(None) }
+        let m = z.len();
+        if seen { array(py, z, [m]).map(Some) } else { Ok(None) }
     }
 
     /// Starts the belief anew at a mean and covariance, keeping the clock.
@@ -338,8 +380,7 @@ impl CoreFilter {
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         let built = self.built();
         let mut guard = self.lock(py)?;
-        let start = built.runner.default_start();
-        let live = built.runner.start(start).map_err(|e| to_python(py, e, None))?;
+        let live = begin(py, &self.spec, &built.runner)?;
         let (_, m, inputs) = self.sizes;
         *guard.moving = Moving::new(live, built.problem.dt, m, inputs);
         Ok(())
@@ -408,20 +449,27 @@ impl CoreFilter {
         Ok(Some((array(py, values, [count, n])?, array(py, weights, [count])?)))
     }
 
-    /// The belief and the clock, for pickling.
+    /// The belief, with what the last measurement left, and the clock, for pickling.
     fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, lock::SavedClock)> {
         let guard = self.lock(py)?;
-        let bytes = guard.moving.live.save().map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let mut bytes = guard.moving.save_traces();
+        let belief = guard.moving.live.save().map_err(|e| PyValueError::new_err(e.to_string()))?;
+        bytes.extend(belief);
         Ok((PyBytes::new(py, &bytes), guard.moving.clock.save()))
     }
 
     /// The inverse of `save`.
     fn load(&self, py: Python<'_>, saved: (Vec<u8>, lock::SavedClock)) -> PyResult<()> {
         let (bytes, clock) = saved;
-        let live = self.runner().load(&bytes).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let wrong = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
+        let (traces, belief) = lock::Traces::read(&bytes)
+            .filter(|(traces, _)| traces.fit(self.sizes))
+            .ok_or_else(|| wrong(&"the saved state is damaged, or of another filter"))?;
+        let live = self.runner().load(belief).map_err(|e| wrong(&e))?;
         let mut guard = self.lock(py)?;
         guard.moving.live = live;
         guard.moving.clock = lock::StepClock::load(clock);
+        guard.moving.load_traces(traces);
         Ok(())
     }
 

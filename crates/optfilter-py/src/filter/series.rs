@@ -3,6 +3,7 @@
 use super::CoreFilter;
 use crate::convert::{as_array, slice};
 use crate::errors::{bad, to_python};
+use crate::problem::check_particles;
 use nalgebra::DMatrix;
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter::Series;
@@ -71,7 +72,8 @@ impl<'py> Arrays<'py> {
         first_run: u64,
     ) -> PyResult<Many<'_>> {
         let (n, m, inputs) = filter.sizes;
-        let (dt, default) = (filter.built().problem.dt, filter.start());
+        let (problem, default) = (filter.built().problem, filter.start());
+        let dt = problem.dt;
         let (count, len, columns, single) = match *self.ys.shape() {
             [len, columns] => (1, len, columns, true),
             [count, len, columns] => (count, len, columns, false),
@@ -81,6 +83,8 @@ impl<'py> Arrays<'py> {
             let message = format!("has {columns} columns where the model measures {m}");
             return Err(bad("ys", message));
         }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        check_particles(&filter.spec, &problem, count.min(threads))?;
         let ys = slice("ys", &self.ys)?;
         let ts = self.ts.as_ref().map(|a| slice("ts", a)).transpose()?;
         let us = self.us.as_ref().map(|a| slice("us", a)).transpose()?;

@@ -234,7 +234,13 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     let ruled = |wanted: &[Missing]| -> Vec<bool> {
         spec.missing_inputs.iter().map(|rule| wanted.contains(rule)).collect()
     };
-    about.set_item("held_inputs", ruled(&[Missing::Hold, Missing::Interpolate]))?;
+    // Of those that are held, an input that noise alone reads is 2.
+    let held: Vec<u8> = ruled(&[Missing::Hold, Missing::Interpolate])
+        .iter()
+        .zip(&spec.inputs)
+        .map(|(held, input)| u8::from(*held) + u8::from(*held && !spec.is_read(input)))
+        .collect();
+    about.set_item("held_inputs", held)?;
     about.set_item("interpolated_inputs", ruled(&[Missing::Interpolate]))?;
     about.set_item("observations", &spec.observations)?;
     let parameters = PyDict::new(py);
