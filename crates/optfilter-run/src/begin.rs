@@ -20,6 +20,10 @@ where
     /// What a start needs besides mean and covariance.
     type Settings: Clone + Send + Sync + 'static;
     fn begin(settings: &Self::Settings, n: N, start: &Start) -> Result<Self, FilterError>;
+    /// Whether a belief could begin so.
+    fn can_begin(settings: &Self::Settings, n: N, start: &Start) -> Result<(), FilterError> {
+        Self::begin(settings, n, start).map(drop)
+    }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         None
     }
@@ -95,6 +99,10 @@ where
     fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
         let belief = GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?;
         Self::new(&belief, count, Stream::new(seed, start.run, "particles"))
+    }
+    /// A few particles say what all would: a hundred million take seconds to draw.
+    fn can_begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<(), FilterError> {
+        Self::begin(&(count.min(64), seed), n, start).map(drop)
     }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         let n = self.mean().nrows();

@@ -575,7 +575,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             filter,
         };
         // A start that cannot be is said now, not at the first row.
-        F::Belief::begin(&engine.settings, engine.filter.dims().0, &engine.start)
+        F::Belief::can_begin(&engine.settings, engine.filter.dims().0, &engine.start)
             .map_err(SpecError::from)?;
         Ok(engine)
     }
