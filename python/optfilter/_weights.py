@@ -118,7 +118,8 @@ def spec(settings: Mapping[str, Any]) -> str:
                 f"optimizer: must be SGD, Adam, RMSProp, Adagrad or Adadelta of optfilter, not {rule!r}; "
                 "other rules work with optfilter.torch and optfilter.jax"
             )
-        descent = {name: chosen[name] for name in ("steps", "window", "discount", "carry") if name in chosen}
+        names = ("steps", "window", "discount", "carry")
+        descent: dict[str, Any] = {str(name): chosen[name] for name in names if name in chosen}
         out["rule"] = to_json({"method": "imap", **rule._spec(), **descent})
     if "steps" in chosen:
         out["steps"] = whole("steps", chosen["steps"], most=2**32 - 1)
