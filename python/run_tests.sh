@@ -4,7 +4,7 @@
 #
 # PYTHON chooses the interpreter (default: python3). PROFILE chooses how Rust is compiled (default: dev, as `cargo test`;
 # `release` is what `pip install .` gives users). Results do not depend on it to the last bit.
-# PEERS=0 leaves out Ray, Dask, Spark, JAX and optax, and with them the tests that need them; and it packs the
+# PEERS=0 leaves out Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river, and with them the tests that need them; and it packs the
 # extension that the workspace has compiled, after a check that the source package has every source of it (python/pack.py).
 # Otherwise the source package is compiled and installed as users get it, away from the workspace.
 # Needs cargo and a package index.
@@ -49,6 +49,14 @@ else
         --config-settings=build-args="--profile=$profile" "optfilter[test] @ file://$sdist"
     "$python" -m pip install --quiet --disable-pip-version-check ray jax optax \
         || echo "Ray, JAX or optax does not install here: their tests are skipped"
+    # For networks: each by itself, so that one that is missing takes no other with it. PyTorch without its libraries for cards, where
+    # that index can be reached.
+    install() { "$python" -m pip install --quiet --disable-pip-version-check "$@"; }
+    install torch --index-url https://download.pytorch.org/whl/cpu || install torch \
+        || echo "PyTorch does not install here: its tests are skipped"
+    for peer in safetensors flax river; do
+        install "$peer" || echo "$peer does not install here: its tests are skipped"
+    done
     # Spark also needs Java (Debian: default-jre-headless).
     "$python" -m pip install --quiet --disable-pip-version-check "ray[data]" "dask[dataframe]" distributed pyspark \
         || echo "Dask, Ray or Spark does not install here: their tests are skipped"

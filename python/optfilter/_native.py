@@ -7,27 +7,23 @@ changed where something is wrong with what was given.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, _network
+from . import _core, _network, _weights
 from ._arrays import Array, whole
 from ._estimator import Estimator
 from ._network import NetworkLike
-from ._settings import to_json
-from .optimizers import Adam, Optimizer
 
 #: What is only there once something was learnt.
 LEARNT = (
     *("_engine", "_made", "_settings", "_flat", "_samples", "_keys"),
     *("classes_", "feature_names_in_", "n_features_in_"),
 )
-
-
-#: The settings of a single filter, and what each is where another one was given.
-SINGLE: dict[str, Any] = {"optimizer": Adam(1e-3), "steps": 10, "window": 0, "discount": 1.0, "carry": False}
 
 
 class Native(Estimator):
@@ -40,26 +36,20 @@ class Native(Estimator):
     classes_: NDArray[Any]
     n_features_in_: int
 
-    def _given(self) -> list[str]:
-        """The settings of a single filter that were given."""
-        return [name for name in SINGLE if getattr(self, name) is not None]
+    method: Optional[str]
 
-    def _single(self) -> dict[str, Any]:
-        """All settings of a single filter."""
-        return {name: usual if getattr(self, name) is None else getattr(self, name) for name, usual in SINGLE.items()}
+    def _filter(self) -> dict[str, Any]:
+        """The settings of a single filter as they were given; None where they were not."""
+        return {name: getattr(self, name) for name in ("method", *_weights.READ_BY)}
 
     def _spec(self, outputs: int, loss: str) -> Optional[str]:
         """The single filter as the engine reads it; nothing for a bank."""
-        if not self._given() and not (loss == "squared" and outputs > 1):
+        settings = self._filter()
+        several = loss == "squared" and outputs > 1
+        if self.method == "auto" or (not _weights.given(settings) and not several):
+            _weights.check({**settings, "method": "auto"})
             return None
-        settings = self._single()
-        rule = settings.pop("optimizer")
-        if not isinstance(rule, Optimizer) or not hasattr(rule, "lr"):
-            raise ValueError(
-                f"optimizer: must be SGD, Adam, RMSProp, Adagrad or Adadelta of optfilter, not {rule!r}; "
-                "other rules work with optfilter.torch and optfilter.jax"
-            )
-        return to_json({"method": "imap", **rule._spec(), **settings})
+        return _weights.spec(settings)
 
     def _described(self, made: tuple[list[int], int, str]) -> tuple[str, Optional[str], bool]:
         return _network.describe(self.network), self._spec(*made[1:]), bool(self.scale)
@@ -162,14 +152,28 @@ class Native(Estimator):
         return array, _network.labels(y, len(array)), names
 
     def _grow(self, new: NDArray[Any]) -> None:
-        """One more class: what was learnt of the others stays; the optimizer's memory and the window begin anew."""
+        """One more class: what was learnt of the others stays; the optimizer's memory and the window begin anew. The engine before stays as it
+        is, so that it can be put back."""
         if (new.dtype.kind in "US") != (self.classes_.dtype.kind in "US"):
             _network.codes(new, self.classes_)  # says what is wrong
         classes = np.concatenate([self.classes_, new])
         if len(classes) > 2:
-            self._engine.grow(len(classes))
-            self._made = (self._made[0], len(classes), "classes")
+            engine = self._engine_of(self._made, self._settings)
+            engine.load(self._engine.save())
+            engine.grow(len(classes))
+            self._engine, self._made = engine, (self._made[0], len(classes), "classes")
         self.classes_ = classes
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        """What fails in here leaves everything as it was before. Engines are replaced in here, or undo their own failures."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:  # Ctrl-C too
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def __getstate__(self) -> dict[str, Any]:
         state = {k: v for k, v in self.__dict__.items() if k != "_engine"}

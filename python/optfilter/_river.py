@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -26,6 +27,8 @@ class OneByOne(ABC):
     @abstractmethod
     def _grow(self, new: NDArray[Any]) -> None: ...
     @abstractmethod
+    def _undone(self) -> AbstractContextManager[None]: ...
+    @abstractmethod
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any: ...
     @abstractmethod
     def predict(self, X: Any) -> NDArray[Any]: ...
@@ -43,12 +46,14 @@ class OneByOne(ABC):
         """One sample as a dictionary of features. A class that was never met gives the network one more output."""
         X = self._vector(x)
         label = np.asarray([y])
-        if hasattr(self, "_engine") and self._classifies:
-            seen = _network.class_labels(label)
-            if seen[0] not in self.classes_.tolist():
-                self._grow(seen)
-        self.partial_fit(X, label)
-        self._keys = getattr(self, "_keys", None) or list(x)
+        # The features are looked at by partial_fit, after the network has grown: what fails there undoes that, too.
+        with self._undone():
+            if hasattr(self, "_engine") and self._classifies:
+                seen = _network.class_labels(label)
+                if seen[0] not in self.classes_.tolist():
+                    self._grow(seen)
+            self.partial_fit(X, label)
+            self._keys = getattr(self, "_keys", None) or list(x)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:
         """The class or number of one sample; None (0.0 for numbers) before anything was learnt."""

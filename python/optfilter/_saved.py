@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _network, optimizers
+from . import _network, _weights, optimizers
 
 _RULES = {
     "gd": lambda lr, more: optimizers.SGD(lr),
@@ -47,6 +47,51 @@ class Saved:
         return max(len(self.targets), 1)
 
 
+#: The numbers of a single filter under the names that the command line gives them; a method has one count at most.
+_LINES = {
+    "steps": "steps",
+    "lr": "lr",
+    "drift_var": "sigma2",
+    "prior_var": "prior",
+    "noise_var": "noise",
+    "robust": "robust",
+    "particles": "particles",
+    "rank": "particles",
+}
+
+
+def _single(settings: dict[str, Any]) -> list[str]:
+    lines = [f"method {settings['method']}"]
+    if "optimizer" in settings:
+        spec = settings["optimizer"]._spec()
+        lines += [
+            f"optimizer {spec.pop('optimizer')}",
+            f"lr {spec.pop('lr')!r}",
+            f"rule {json.dumps(spec)}",
+            f"carry {'true' if settings['carry'] else 'false'}",
+            f"window {settings['window']} {float(settings['discount'])!r}",
+        ]
+    return lines + [f"{line} {settings[name]}" for name, line in _LINES.items() if name in settings]
+
+
+def _settings(one: dict[str, str]) -> dict[str, Any]:
+    """What the lines say of a single filter, as far as its method reads it."""
+    method = one.get("method", "imap")
+    settings: dict[str, Any] = {"method": method}
+    reads = {name for name, methods in _weights.READ_BY.items() if method in methods}
+    if "optimizer" in reads:
+        settings["optimizer"] = _RULES[one["optimizer"]](float(one["lr"]), json.loads(one.get("rule", "{}")))
+        settings["carry"] = one.get("carry") == "true"
+        window, _, discount = one.get("window", "0 1").partition(" ")
+        settings["window"], settings["discount"] = int(window), float(discount)
+    for name, line in _LINES.items():
+        if name in reads and line in one:
+            settings[name] = (int if name in ("steps", "particles", "rank") else float)(one[line])
+    if method in ("imap", "vkf"):
+        settings.setdefault("steps", 50)
+    return settings
+
+
 def text(
     follower: Any,
     shape: list[int],
@@ -57,17 +102,7 @@ def text(
     """The lines for a follower."""
     single: list[str] = ["method auto"]
     if not follower._banked:
-        settings = follower._single()
-        spec = settings["optimizer"]._spec()
-        single = [
-            "method imap",
-            f"optimizer {spec.pop('optimizer')}",
-            f"lr {spec.pop('lr')!r}",
-            f"rule {json.dumps(spec)}",
-            f"carry {'true' if settings['carry'] else 'false'}",
-            f"window {settings['window']} {float(settings['discount'])!r}",
-            f"steps {settings['steps']}",
-        ]
+        single = _single(_weights.usual(follower._filter()))
     lines = [
         f"network {_network.describe(follower.network)}",
         *single,
@@ -103,11 +138,7 @@ def parse(data: bytes, path: str) -> Saved:
         one = {key: values[0] for key, values in found.items()}
         settings["network"] = one["network"]
         if one.get("method") != "auto":
-            settings["optimizer"] = _RULES[one["optimizer"]](float(one["lr"]), json.loads(one.get("rule", "{}")))
-            settings["carry"] = one.get("carry") == "true"
-            settings["steps"] = int(one.get("steps", "50"))
-            window, _, discount = one.get("window", "0 1").partition(" ")
-            settings["window"], settings["discount"] = int(window), float(discount)
+            settings.update(_settings(one))
         settings["seed"] = int(one.get("seed", "0"))
         settings["scale"] = one.get("scale", "true") == "true"
         pairs = {key: [(float(v.split()[0]), float(v.split()[1])) for v in found.get(key, [])] for key in ("feature", "target")}

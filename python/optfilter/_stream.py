@@ -154,6 +154,9 @@ class FollowResult:
         Whether classes are predicted.
     shares : tuple of (str, float)
         Of a bank of settings: each with its share in the last prediction, the largest first.
+    calibration_error : float
+        Expected calibration error: how far the largest probability is from how often it is right, over 15 bins, as a share. NaN where
+        numbers are predicted, and of networks of PyTorch and JAX, whose outputs need not be probabilities.
     """
 
     time: NDArray[Any]
@@ -163,6 +166,7 @@ class FollowResult:
     squared_error: Array
     classification: bool
     shares: tuple[tuple[str, float], ...] = ()
+    calibration_error: float = float("nan")
 
     @property
     def accuracy(self) -> float:

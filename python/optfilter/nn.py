@@ -21,6 +21,9 @@ same with anyone's network.
 True
 >>> follower.predict(X[:3]).shape, follower.predict_proba(X[:3]).shape
 ((3,), (3, 2))
+>>> sure = optfilter.nn.follow(X, y, time, network="linear", method="lofi", rank=2, drift_var=1e-2)
+>>> bool(sure.accuracy > 0.85), bool(sure.calibration_error < 0.1)
+(True, True)
 >>> follower.partial_fit([[0.0, 1.0]], ["sideways"])
 Traceback (most recent call last):
 ValueError: y: unknown class np.str_('sideways') of sample 0; the classes are ['down', 'up']
@@ -34,7 +37,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _network, _saved, _stream
+from . import _network, _saved, _stream, _weights
 from ._arrays import Array, whole
 from ._estimator import not_fitted
 from ._network import (
@@ -50,7 +53,7 @@ from ._network import (
     ReLU,
     Tanh,
 )
-from ._native import LEARNT, SINGLE, Native
+from ._native import LEARNT, Native
 from ._progress import Progress
 from ._river import OneByOne
 from ._stream import FollowResult, WeightsDiverged
@@ -77,10 +80,11 @@ __all__ = [
 class Follower(Native, OneByOne):
     """A network with a filter over its weights, or with a bank of filters.
 
-    Where none of ``optimizer``, ``steps``, ``window``, ``discount`` and ``carry`` is given, nothing has to be chosen: rules, rates over four
-    decades, K and windows run side by side, a linear network beside the one asked for, and what is predicted is their mixture by how well
-    each has predicted lately (``shares_``). It is what ``optfilter adapt`` does by itself, to the bit. Each of the five settings makes a single filter,
+    Where no setting of a filter is given (none from ``optimizer`` to ``particles`` below), nothing has to be chosen: rules, rates,
+    K and windows run side by side, a linear network beside the one asked for, and what is predicted is their mixture by how well
+    each has predicted lately (``shares_``). It is what ``optfilter adapt`` does by itself, to the bit. Each of these settings makes a single filter,
     the others at the defaults below. Several numbers per sample are always predicted by a single one.
+    A setting that the method does not read is refused.
 
     Parameters
     ----------
@@ -97,6 +101,22 @@ class Follower(Native, OneByOne):
         g, how much a batch counts for each time step of its age; of a single filter by default 1.
     carry : bool
         Whether the optimizer's memory goes on from batch to batch; else (the default of a single filter) it begins anew with each.
+    method : str
+        How the weights follow: ``"imap"`` (of a single filter the default) takes K optimizer steps, ``"vkf"`` takes them with a pull to the
+        prediction, ``"direct"`` takes 1000; ``"ekf"``, ``"vdekf"``, ``"bong"`` (a variance for each weight), ``"lofi"`` (a low-rank
+        belief) and ``"ivon"`` have error bars on weights, over which :meth:`predict_proba` averages; ``"pf"`` has
+        particles, ``"static"`` never learns, and ``"auto"`` is the bank.
+    lr : float
+        The rate of ``"ivon"``, by default 1e-3. (The rate of a rule belongs to it: ``optimizer=Adam(lr)``.)
+    drift_var : float
+        Variance of the weights' random walk for each time step: by default 0.01 of vkf and pf, 1e-5 of ekf, vdekf, bong and lofi. ``--sigma2`` of
+        the command line.
+    prior_var, noise_var : float
+        Of ekf, vdekf, bong and lofi: variance of each weight at the start, and of a label that is a number in units of its scale; by default 0.1 both.
+    robust : float
+        Of the same: labels beyond about so many deviations count less (WoLF); by default all count alike.
+    rank, particles : int
+        Directions of lofi (by default 10), particles of pf (by default 1000).
     task : {"classification", "regression"}, optional
         By default texts and whole numbers are classes, other labels numbers.
     scale : bool
@@ -131,6 +151,14 @@ class Follower(Native, OneByOne):
         discount: Optional[float] = None,
         carry: Optional[bool] = None,
         *,
+        method: Optional[str] = None,
+        lr: Optional[float] = None,
+        drift_var: Optional[float] = None,
+        prior_var: Optional[float] = None,
+        noise_var: Optional[float] = None,
+        robust: Optional[float] = None,
+        rank: Optional[int] = None,
+        particles: Optional[int] = None,
         task: Optional[str] = None,
         scale: bool = True,
         weights: Union[str, os.PathLike[str], None] = None,
@@ -143,6 +171,14 @@ class Follower(Native, OneByOne):
         self.window = window
         self.discount = discount
         self.carry = carry
+        self.method = method
+        self.lr = lr
+        self.drift_var = drift_var
+        self.prior_var = prior_var
+        self.noise_var = noise_var
+        self.robust = robust
+        self.rank = rank
+        self.particles = particles
         self.task = task
         self.scale = scale
         self.weights = weights
@@ -183,10 +219,13 @@ class Follower(Native, OneByOne):
             return self
         X, y, names = self._pair(X, y)
         if hasattr(self, "_engine"):
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), np.sort(self.classes_)):
-                raise ValueError(f"classes: {list(classes)} on a later call, but they were {self.classes_.tolist()}")
-            self._renew()
-            self._engine.learn(X, *self._coded(y))
+            if classes is not None and self._classifies:
+                if not np.array_equal(np.unique(np.asarray(classes)), np.sort(self.classes_)):
+                    raise ValueError(f"classes: {list(classes)} on a later call, but they were {self.classes_.tolist()}")
+            coded = self._coded(y)
+            with self._undone():
+                self._renew()
+                self._engine.learn(X, *coded)
         else:
             fresh = Follower(**self.get_params())
             fresh._begin(X, y, classes, names)
@@ -212,7 +251,8 @@ class Follower(Native, OneByOne):
 
     @property
     def predict_proba(self) -> Callable[[Any], Array]:
-        """``predict_proba(X)``: probabilities of all classes, in the order of ``classes_``; not there for numbers."""
+        """``predict_proba(X)``: probabilities of all classes, in the order of ``classes_``, averaged over the belief of a method
+        with error bars on weights; not there for numbers."""
         if self.task == "regression" or (hasattr(self, "_engine") and not self._classifies):
             raise AttributeError("predict_proba: numbers are predicted, not classes")
         return self._probabilities
@@ -253,16 +293,17 @@ class Follower(Native, OneByOne):
         X, y, names = self._pair(X, y)
         slices, times = _stream.time_steps(len(X), time, every)
         pretrain = whole("pretrain", pretrain, least=0, most=len(slices) - 1)
-        if pretrain:
-            rows = slice(0, slices[pretrain].start)
-            self.fit(X[rows], y[rows])
-        elif not hasattr(self, "_engine"):
-            self._begin(X, y, None, names)
-        self._renew()
         first = slices[pretrain].start
+        with self._undone():
+            if pretrain:
+                rows = slice(0, first)
+                self.fit(X[rows], y[rows])
+            elif not hasattr(self, "_engine"):
+                self._begin(X, y, None, names)
+            self._renew()
+            coded = self._coded(y[first:])
         slices, times = slices[pretrain:], times[pretrain:]
         ends = [rows.stop - first for rows in slices]
-        coded = self._coded(y[first:])
         with Progress(len(slices), "following", progress, unit="step") as bar:
             done = 0
 
@@ -320,12 +361,13 @@ def follow(
     >>> follow(X, X[:, 0] > 0, network="linear").shares[0][0].split()[0] in ("adam", "gd")
     True
     """
-    if auto is False and not any(settings.get(name) is not None for name in SINGLE):
-        settings["steps"] = SINGLE["steps"]
+    if auto is False and not _weights.given(settings):
+        settings["method"] = "imap"
     follower = Follower(**settings)
     if auto:
-        if follower._given():
-            raise ValueError(f"{follower._given()[0]}: is chosen by the bank itself; leave it out, or auto=False")
+        chosen = _weights.given(follower._filter())
+        if chosen:
+            raise ValueError(f"{chosen[0]}: is chosen by the bank itself; leave it out, or auto=False")
         if np.ndim(y) > 1 and np.shape(y)[1] > 1:
             raise ValueError("y: the bank predicts one number for each sample; use auto=False for several")
     return follower.follow(X, y, time, every=every, pretrain=pretrain, progress=progress)

@@ -20,8 +20,8 @@ Tasks:
   licences   only: are the licences of all dependencies on the allowed list?
   circles    only: does any file import another one that imports it?
   packages   only: every crate packed, and a program built and run from the packages alone
-  peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX and optax from Python), the Python package
-             compiled from its source package, and the photographs
+  peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
+             the Python package compiled from its source package, and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
   storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
@@ -99,7 +99,10 @@ fn check(python: bool) -> Result<(), String> {
     }
     println!("\nall checks passed in {:.0} s", start.elapsed().as_secs_f64());
     println!(
-        "not part of this check: what `cargo xtask peers` does (burn; Ray, Dask, Spark, JAX and optax; Yearbook on the photographs;"
+        "not part of this check: what `cargo xtask peers` does (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river,"
+    );
+    println!(
+        "  so also that native, PyTorch's and JAX's networks are one filter; Yearbook on the photographs;"
     );
     println!(
         "  the Python package compiled from its source package instead of packed from what the workspace compiled),"

@@ -3,7 +3,7 @@
 use crate::convert::{array, as_array, slice};
 use crate::errors::bad;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArrayDyn};
-use optfilter_nn::adapt::{Labels, Score};
+use optfilter_nn::adapt::{Labels, Score, Tally};
 use optfilter_nn::{Network, Shape, safetensors};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -77,8 +77,12 @@ pub(super) fn hear(tell: Option<&Py<PyAny>>, steps: usize, raised: &mut Option<P
     raised.is_none()
 }
 
-/// Scores as a dictionary of arrays.
-pub(super) fn scores_dict<'py>(py: Python<'py>, scores: &[Score]) -> PyResult<Bound<'py, PyDict>> {
+/// Scores as a dictionary of arrays, and the calibration error of all of them as a share (of numbers there is none).
+pub(super) fn scores_dict<'py>(
+    py: Python<'py>,
+    scores: &[Score],
+    tally: &Tally,
+) -> PyResult<Bound<'py, PyDict>> {
     let n = scores.len();
     let out = PyDict::new(py);
     out.set_item("loss", array(py, scores.iter().map(|s| s.loss).collect(), [n])?)?;
@@ -89,6 +93,9 @@ pub(super) fn scores_dict<'py>(py: Python<'py>, scores: &[Score]) -> PyResult<Bo
     out.set_item("right", PyArray1::from_vec(py, right))?;
     let errors = scores.iter().map(|s| s.squared_error).collect();
     out.set_item("squared_error", array(py, errors, [n])?)?;
+    let classes = !tally.by_class.is_empty();
+    let calibration = if classes { tally.calibration_error() / 100.0 } else { f64::NAN };
+    out.set_item("calibration_error", calibration)?;
     Ok(out)
 }
 

@@ -5,16 +5,14 @@
 //! optimizer steps of a single filter and between time steps of a bank.
 
 mod given;
+mod single;
 
 use crate::convert::array;
-use crate::errors::bad;
-use crate::problem::{read_spec, spec_error};
 use crate::threads::run_here;
 use given::{Given, bytes, checked_weights, finite_weights, hear, locked, scores_dict, shape_of};
 use numpy::{PyArray1, PyReadonlyArray1};
 use optfilter::checkpoint;
-use optfilter_nn::adapt::{AdaptError, Follower, Scaling, Score, Setup, WeightMethod};
-use optfilter_nn::filter::{Memory, Window};
+use optfilter_nn::adapt::{AdaptError, Follower, Scaling, Score, Setup, Tally, WeightMethod};
 use optfilter_nn::{Shape, safetensors};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -109,19 +107,15 @@ impl CoreFollower {
             ..Setup::default()
         };
         if let Some(spec) = spec {
-            let spec = read_spec(spec)?;
-            let window = Window::new(spec.window(), spec.discount());
-            setup.method = WeightMethod::ImplicitMap { steps: spec.steps() };
-            setup.rule = Some(spec.rule().map_err(spec_error)?);
-            setup.memory = if spec.carry() { Memory::Carry } else { Memory::Restart };
-            setup.window = window.map_err(|e| bad("discount", e))?;
+            single::choose(spec, &mut setup)?;
         }
         let follower = Follower::begin(shape, classes, &setup, None).map_err(|e| wrong(&e))?;
         let state = State { follower: follower.carefully(), updates: 0 };
         Ok(Self { shape, setup, state: Mutex::new(state) })
     }
 
-    /// What the network says of samples: log-odds or logits of a single filter, probabilities of a bank, numbers in the labels' units.
+    /// What the network says of samples: log-odds or logits of a single filter (moderated by its error bars, where it has them),
+    /// probabilities of a bank, numbers in the labels' units.
     fn outputs<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let given = Given::new(x, None, None)?;
         let x = given.samples(self.shape.len())?;
@@ -197,6 +191,7 @@ impl CoreFollower {
         let labels = given.labels(state.follower.classes())?;
         let each = labels.len() / (x.len() / width).max(1);
         let mut raised = None;
+        let mut tally = Tally::default();
         let followed = run_here(py, |stop| -> Result<Vec<Score>, AdaptError> {
             let (mut scores, mut predicted) = (Vec::with_capacity(ends.len()), Vec::new());
             let (mut from, mut told) = (0, 0);
@@ -207,6 +202,9 @@ impl CoreFollower {
                 let time = step as f64;
                 let score = state.follower.step_until(time, rows, &part, &mut predicted, stop)?;
                 state.updates += 1;
+                if score.n > 0 {
+                    tally.add(&score, &predicted, &part, state.follower.classes());
+                }
                 scores.push(score);
                 if to - told >= STRIDE || step + 1 == ends.len() {
                     told = to;
@@ -222,7 +220,7 @@ impl CoreFollower {
             return Err(error);
         }
         let scores = followed.map_err(|e| self.failed(py, &e, state.updates))?;
-        scores_dict(py, &scores)
+        scores_dict(py, &scores, &tally)
     }
 
     /// Makes room for more classes: the outputs of those known stay, the rest begins anew.
