@@ -58,9 +58,11 @@ class CoreModel:
         f: tuple[Any, list[str]],
         f_jacobian: Optional[tuple[Any, list[str]]],
         f_vjp: Optional[tuple[Any, list[str]]],
+        f_jvp: Optional[tuple[Any, list[str]]],
         h: tuple[Any, list[str]],
         h_jacobian: Optional[tuple[Any, list[str]]],
         h_vjp: Optional[tuple[Any, list[str]]],
+        h_jvp: Optional[tuple[Any, list[str]]],
         state_angles: list[bool],
         angles: list[bool],
         vectorized: bool,
@@ -86,6 +88,8 @@ class CoreFilter:
     def prior(self) -> Optional[tuple[_Array, Optional[_Array]]]: ...
     @property
     def z(self) -> Optional[_Array]: ...
+    @property
+    def lagged(self) -> Optional[_Array]: ...
     @property
     def flags(self) -> str: ...
     @property

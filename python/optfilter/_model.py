@@ -18,7 +18,7 @@ _DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "
 
 
 def _extras(name: str, function: Callable[..., Any], vectors: int = 1) -> list[str]:
-    """The parameters that a callable takes besides the state (and the vector to pull back)."""
+    """The parameters that a callable takes besides the state (and the vector that its Jacobian is multiplied with)."""
     if not callable(function):
         raise ValueError(f"{name}: must be callable, not {function!r}")
     try:
@@ -41,15 +41,26 @@ def _extras(name: str, function: Callable[..., Any], vectors: int = 1) -> list[s
     return required
 
 
-def _product(name: str, function: Callable[..., Any], vjp: Any) -> Any:
-    """The vector-Jacobian product of a callable, as given or made by JAX, with the parameters it takes."""
-    jitted = type(function).__module__.split(".")[0] in ("jax", "jaxlib")
-    if vjp is None and not jitted:
+def _given_product(label: str, given: Any) -> Any:
+    """A product with a Jacobian as it was given, with the parameters it takes; None where JAX is to make it."""
+    if isinstance(given, str):
+        if given != "jax":
+            raise ValueError(f'{label}: must be callable or "jax", not {given!r}')
         return None
-    if vjp is not None and not isinstance(vjp, str):
-        return vjp, _extras(f"{name}_vjp", vjp, 2)
-    if vjp not in (None, "jax"):
-        raise ValueError(f'{name}_vjp: must be callable or "jax", not {vjp!r}')
+    return given, _extras(label, given, 2)
+
+
+def _products(name: str, function: Callable[..., Any], vjp: Any, jvp: Any) -> tuple[Any, Any]:
+    """The products with a callable's Jacobian, transposed and not, as given or made by JAX, with the parameters they take."""
+    jitted = type(function).__module__.split(".")[0] in ("jax", "jaxlib")
+    if jitted or any(isinstance(given, str) and given == "jax" for given in (vjp, jvp)):
+        vjp, jvp = ("jax" if given is None else given for given in (vjp, jvp))
+    backwards = None if vjp is None else _given_product(f"{name}_vjp", vjp) or _jax_vjp(name, function)
+    forwards = None if jvp is None else _given_product(f"{name}_jvp", jvp) or _jax_jvp(name, function)
+    return backwards, forwards
+
+
+def _jax_vjp(name: str, function: Callable[..., Any]) -> Any:
     import jax  # only where it is asked for
 
     def product(x: Any, w: Any, *rest: Any) -> Any:
@@ -57,6 +68,34 @@ def _product(name: str, function: Callable[..., Any], vjp: Any) -> Any:
         return pull_back(jax.numpy.asarray(w, value.dtype).reshape(value.shape))[0]
 
     return jax.jit(product), _extras(name, function)
+
+
+def _jax_jvp(name: str, function: Callable[..., Any]) -> Any:
+    import jax  # only where it is asked for
+
+    def of(rest: tuple[Any, ...]) -> Callable[[Any], Any]:
+        return lambda x: jax.numpy.asarray(function(x, *rest))
+
+    def pushed(x: Any, v: Any, *rest: Any) -> Any:
+        return jax.jvp(of(rest), (x,), (v,))[1]
+
+    def transposed(x: Any, v: Any, *rest: Any) -> Any:
+        value, pull_back = jax.vjp(of(rest), x)
+        return jax.vjp(lambda w: pull_back(w)[0], value)[1](v)[0]
+
+    # A function with a pull-back of its own (custom_vjp) cannot be pushed through; but the pull-back is linear, and its own
+    # pull-back is the tangent.
+    ways = [jax.jit(pushed), jax.jit(transposed)]
+
+    def product(*arguments: Any) -> Any:
+        if len(ways) > 1:
+            try:
+                return ways[0](*arguments)
+            except TypeError:
+                del ways[:-1]
+        return ways[-1](*arguments)
+
+    return product, _extras(name, function)
 
 
 def _flags(name: str, which: Iterable[int], size: int) -> list[bool]:
@@ -92,6 +131,12 @@ class Model:
         numbers. They may name ``u``, ``t``, ``dt`` and ``k``, too. With them a gradient costs one call, whatever ``n``.
         ``"jax"`` makes them by :func:`jax.vjp`, as is done of itself for a jitted function. A filter that needs a
         gradient and has neither product nor Jacobian takes differences, and warns once.
+    f_jvp, h_jvp : callable or "jax", optional
+        Their Jacobian-vector products: ``f_jvp(x, v)`` is the Jacobian at ``x`` times ``v``, an array of ``n`` numbers (of
+        ``h``, ``m``). :class:`optfilter.CG` needs tangents besides gradients: with these one costs one call. Without them it
+        is the given Jacobian times ``v``, or else a difference for two calls of ``f`` or ``h`` (four where a state is nearly
+        zero), whatever ``n``; that is as good as exact unless states differ by many orders of magnitude. JAX makes them by
+        :func:`jax.jvp` where it makes the others.
     vectorized : bool
         Whether ``f`` and ``h`` take many states at once, as the rows of an array ``(points, n)``, and return
         ``(points, n)`` and ``(points, m)``: a Jacobian, or a step of all particles, is then one call. Jacobians
@@ -157,6 +202,8 @@ class Model:
         h_jacobian: Optional[Callable[..., Any]] = None,
         f_vjp: Any = None,
         h_vjp: Any = None,
+        f_jvp: Any = None,
+        h_jvp: Any = None,
         inputs: int = 0,
         dt: float = 1.0,
         Q: Any = None,
@@ -179,16 +226,17 @@ class Model:
         def pair(label: str, function: Any) -> Any:
             return None if function is None else (function, _extras(label, function))
 
+        f_products, h_products = _products("f", f, f_vjp, f_jvp), _products("h", h, h_vjp, h_jvp)
         core = _core.CoreModel.callable(
             n,
             m,
             inputs,
             pair("f", f),
             pair("f_jacobian", f_jacobian),
-            _product("f", f, f_vjp),
+            *f_products,
             pair("h", h),
             pair("h_jacobian", h_jacobian),
-            _product("h", h, h_vjp),
+            *h_products,
             _flags("state_angles", state_angles, n),
             _flags("angles", angles, m),
             bool(vectorized),
@@ -202,6 +250,8 @@ class Model:
             h_jacobian=h_jacobian,
             f_vjp=f_vjp,
             h_vjp=h_vjp,
+            f_jvp=f_jvp,
+            h_jvp=h_jvp,
             inputs=inputs,
             state_angles=tuple(state_angles),
             angles=tuple(angles),

@@ -309,7 +309,8 @@ class ImplicitMAP(Filter):
         Steps per measurement; 50 unless given, 3 for CG.
     window : int
         Past rows that are looked at besides the newest; 0, the paper's filter, unless given. The result then has
-        ``lagged``: what the rows after it have made of each estimate.
+        ``lagged``: what the rows after it have made of each estimate. Step by step, ``f.lagged`` is the state at the
+        oldest row of the window; None before the first row.
     discount : float
         How much each row of the window counts, of the one after it; 1 unless given.
     constraint : {"strong", "weak"}

@@ -183,3 +183,49 @@ def test_vectorized_is_kept_by_copies():
     _, model = both()
     again = pickle.loads(pickle.dumps(model)).replace(R=0.2)
     assert again.f([0.1, 0.2], [0.0]).shape == (2,)
+
+
+def test_a_window_tells_of_its_oldest_row_while_it_is_stepped():
+    turn = lambda x, dt: np.array([x[0] + dt * x[1], x[1] - dt * np.sin(x[0])])
+    model = optfilter.Model(turn, lambda x: x[:1], n=2, m=1, dt=0.1, R=0.1, x0=[1.0, 0.0])
+    ys = np.cos(0.1 * np.arange(12))[:, None]
+    rows = 3
+    windowed = optfilter.ImplicitMAP(model, optfilter.CG(), 2, window=rows, error_bars=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # gradients by differences
+        whole = windowed.filter(ys)
+        assert windowed.lagged is None
+        for k, y in enumerate(ys):
+            if k > 0:
+                windowed.predict()
+            windowed.update(y)
+            if k >= rows:
+                np.testing.assert_array_equal(windowed.lagged, whole.lagged[k - rows])
+                assert not np.array_equal(windowed.lagged, whole.means[k - rows])
+    windowed.reset()
+    assert windowed.lagged is None
+    windowed.update(ys[0])
+    np.testing.assert_array_equal(windowed.lagged, windowed.x)
+    for without in (optfilter.ImplicitMAP(model, optfilter.CG(), 2), optfilter.ExtendedKalmanFilter(model, Q=0.1)):
+        without.update(ys[0])
+        assert without.lagged is None
+
+
+def test_what_a_callable_raises_on_the_way_to_the_oldest_row_is_raised():
+    broken = []
+
+    def f(x):
+        if broken:
+            raise ZeroDivisionError("by the user")
+        return x
+
+    model = model_of(f, f_jacobian=lambda x: np.eye(1), h_jacobian=lambda x: np.eye(1))
+    windowed = optfilter.ImplicitMAP(model, optfilter.CG(), 1, window=2, error_bars=False)
+    windowed.update(1.0)
+    windowed.predict()
+    windowed.update(1.0)
+    broken.append(True)
+    with pytest.raises(ZeroDivisionError, match="by the user"):
+        windowed.lagged
+    broken.clear()
+    assert windowed.lagged.shape == (1,)

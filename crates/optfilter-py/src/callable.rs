@@ -1,11 +1,11 @@
 //! Models written as Python callables.
 //!
 //! A callable maps a NumPy vector to a vector, or many of them, one per row, to as many. Derivatives are the user's
-//! Jacobian or vector-Jacobian product, or else central differences ([`Differentiable::differences`]).
+//! Jacobian or products with it, or else central differences ([`Differentiable::differences`]).
 
 use crate::convert::{array, as_array, slice, type_name};
 use crate::errors::{bad, is_pending, keep_pending};
-use crate::vjp::{Vjp, warn_of_differences};
+use crate::product::{Product, warn_of_slowness};
 use numpy::{PyArray1, PyArrayDyn, PyUntypedArrayMethods};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
@@ -77,7 +77,7 @@ impl Function {
 
     /// Calls the function at one or more states, one after the other in `x`; its exception is kept for the driver
     /// and NaN returned.
-    fn call(&self, x: &[f64], n: usize, u: &[f64], step: &Step, out: &mut [f64]) {
+    pub(crate) fn call(&self, x: &[f64], n: usize, u: &[f64], step: &Step, out: &mut [f64]) {
         let rows = x.len() / n;
         if is_pending() || rows == 0 {
             out.fill(f64::NAN);
@@ -140,7 +140,7 @@ impl Function {
         f64::from_bits(self.precision.load(Ordering::Relaxed))
     }
 
-    fn notice(&self, epsilon: f64) {
+    pub(crate) fn notice(&self, epsilon: f64) {
         // Positive numbers are ordered as their bits are.
         self.precision.fetch_max(epsilon.to_bits(), Ordering::Relaxed);
     }
@@ -189,13 +189,16 @@ fn coarseness(object: &Bound<'_, PyAny>) -> f64 {
     }
 }
 
-/// A vector function of the state with an optional Jacobian.
+/// A vector function of the state with what the user knows of its Jacobian.
 #[derive(Debug)]
 pub(crate) struct Differentiable {
     pub(crate) value: Function,
     pub(crate) jacobian: Option<Function>,
-    pub(crate) vjp: Option<Vjp>,
-    /// Whether it was said that its gradient is taken by differences.
+    /// The transposed Jacobian times a vector.
+    pub(crate) vjp: Option<Product>,
+    /// The Jacobian times a vector.
+    pub(crate) jvp: Option<Product>,
+    /// Whether it was said that its gradient takes many calls.
     pub(crate) has_warned: AtomicBool,
 }
 
@@ -224,10 +227,11 @@ impl Differentiable {
         rows: usize,
         target: &mut [f64],
     ) {
-        match (&self.jacobian, &self.vjp) {
-            (Some(function), _) => function.call(x, x.len(), u, step, target),
-            (None, Some(vjp)) => vjp.jacobian(x, u, step, rows, target),
-            (None, None) => self.differences(x, u, step, rows, target),
+        match (&self.jacobian, &self.vjp, &self.jvp) {
+            (Some(function), ..) => function.call(x, x.len(), u, step, target),
+            (None, Some(vjp), _) => vjp.rows(x, u, step, rows, target),
+            (None, None, Some(jvp)) => jvp.columns(x, u, step, rows, target),
+            (None, None, None) => self.differences(x, u, step, rows, target),
         }
     }
 
@@ -236,12 +240,17 @@ impl Differentiable {
     /// it is |x| again (as for a square root or a power), unless rounding swallows the difference (x is small beside
     /// what it is added to): then 1, if that gives the same within the rounding error.
     fn differences(&self, x: &[f64], u: &[f64], step: &Step, m: usize, target: &mut [f64]) {
+        self.at_precision(|eps| self.differences_at(eps, x, u, step, m, target));
+    }
+
+    /// Takes differences of a function with the machine epsilon of its results.
+    pub(crate) fn at_precision(&self, mut take: impl FnMut(f64)) {
         loop {
             let eps = self.value.precision();
             if eps > f64::EPSILON {
                 self.value.warn();
             }
-            self.differences_at(eps, x, u, step, m, target);
+            take(eps);
             // Results may have shown that the function is less precise than it was taken for.
             if self.value.precision() == eps || is_pending() {
                 return;
@@ -343,9 +352,10 @@ impl Differentiable {
         out: &mut [S],
     ) {
         match &self.vjp {
-            Some(vjp) if !S::DIFFERENTIAL => return vjp.pull_back(x, u, step, r, out),
+            Some(vjp) if !S::DIFFERENTIAL => return vjp.apply(x, u, step, r, out),
             None if self.jacobian.is_none() => {
-                warn_of_differences(self.value.name, x.len(), &self.has_warned);
+                let has_jvp = self.jvp.is_some();
+                warn_of_slowness(self.value.name, x.len(), has_jvp, &self.has_warned);
             }
             _ => {}
         }
@@ -393,7 +403,7 @@ impl Pair {
 }
 
 /// Whether numbers that should have all digits have none beyond single precision, and not because they are round.
-fn is_single(values: &[f64]) -> bool {
+pub(crate) fn is_single(values: &[f64]) -> bool {
     let is_round = |v: f64| (v as f32).to_bits() & 0xfff == 0;
     values.iter().all(|&v| f64::from(v as f32) == v) && values.iter().any(|&v| !is_round(v))
 }

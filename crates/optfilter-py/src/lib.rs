@@ -14,11 +14,12 @@ mod model;
 mod nn;
 mod optimizer;
 mod problem;
+mod product;
 mod reproduce;
 mod simulate;
+mod tangent;
 mod theory;
 mod threads;
-mod vjp;
 
 use pyo3::prelude::*;
 

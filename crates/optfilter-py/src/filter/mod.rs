@@ -293,6 +293,29 @@ impl CoreFilter {
         if out.cov.is_empty() { Ok(None) } else { fixed_array(py, out.cov, [n, n]).map(Some) }
     }
 
+    /// The state at the oldest row of the window, as the rows after it show it; None without a window, or before the first row.
+    #[getter]
+    fn lagged<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let runner = self.runner();
+        if runner.lag().is_none_or(|rows| rows == 0) {
+            return Ok(None);
+        }
+        let guard = self.lock(py)?;
+        if guard.moving.clock.index == 0 {
+            return Ok(None);
+        }
+        // The path is followed anew, which calls the model.
+        let live = &guard.moving.live;
+        let mut path = self.step(py, &*runner, || live.path())?;
+        drop(guard);
+        if let Some(error) = take_pending() {
+            return Err(error);
+        }
+        let n = self.sizes.0;
+        path.truncate(n);
+        array(py, path, [n]).map(Some)
+    }
+
     /// The prediction before the last measurement: mean, and covariance where there is one.
     #[getter]
     #[allow(clippy::type_complexity)] // two arrays

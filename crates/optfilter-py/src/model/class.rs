@@ -4,7 +4,7 @@ use super::AnyModel;
 use crate::callable::{CallableModel, Differentiable, Function};
 use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
 use crate::errors::{bad, take_pending};
-use crate::vjp::Vjp;
+use crate::product::Product;
 use nalgebra::{DVector, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
@@ -132,9 +132,11 @@ impl CoreModel {
         f: (Py<PyAny>, Vec<String>),
         f_jacobian: Option<(Py<PyAny>, Vec<String>)>,
         f_vjp: Option<(Py<PyAny>, Vec<String>)>,
+        f_jvp: Option<(Py<PyAny>, Vec<String>)>,
         h: (Py<PyAny>, Vec<String>),
         h_jacobian: Option<(Py<PyAny>, Vec<String>)>,
         h_vjp: Option<(Py<PyAny>, Vec<String>)>,
+        h_jvp: Option<(Py<PyAny>, Vec<String>)>,
         state_angles: Vec<bool>,
         angles: Vec<bool>,
         vectorized: bool,
@@ -148,19 +150,21 @@ impl CoreModel {
         let pair = |name, jacobian_name, value, jacobian: Option<_>| -> PyResult<Differentiable> {
             let jacobian = jacobian.map(|j| Function::new(jacobian_name, j, false)).transpose()?;
             let value = Function::new(name, value, vectorized)?;
-            Ok(Differentiable { value, jacobian, vjp: None, has_warned: false.into() })
+            Ok(Differentiable { value, jacobian, vjp: None, jvp: None, has_warned: false.into() })
         };
-        let product = |name, vjp: Option<_>| vjp.map(|v| Vjp::new(name, v)).transpose();
+        let product = |name, given: Option<_>| given.map(|g| Product::new(name, g)).transpose();
         let model = CallableModel {
             states,
             outputs,
             inputs,
             transition: Differentiable {
                 vjp: product("f_vjp", f_vjp)?,
+                jvp: product("f_jvp", f_jvp)?,
                 ..pair("f", "f_jacobian", f, f_jacobian)?
             },
             observation: Differentiable {
                 vjp: product("h_vjp", h_vjp)?,
+                jvp: product("h_jvp", h_jvp)?,
                 ..pair("h", "h_jacobian", h, h_jacobian)?
             },
             state_angles,

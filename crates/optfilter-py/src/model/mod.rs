@@ -10,7 +10,7 @@ use crate::callable::{CallableModel, Differentiable, Extra};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,
-    RandomWalk, Step, Stretch,
+    PushForward, RandomWalk, Step, Stretch,
 };
 use optfilter::scalar::Scalar;
 use optfilter::simd::dispatch;
@@ -114,6 +114,19 @@ impl Dynamics for AnyModel {
         };
         has.then_some(pull_back)
     }
+    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+        let has = each!(self, m => m.transition_push_forward().is_some(), _c => true);
+        let push_forward: PushForward<Self> = |model, x, u, step, v, out| {
+            each!(
+                model,
+                m => if let Some(own) = m.transition_push_forward() {
+                    own(m, x, u, step, v, out);
+                },
+                c => c.transition.push_forward(x, u, step, v, out)
+            );
+        };
+        has.then_some(push_forward)
+    }
     fn is_state_angle(&self, component: usize) -> bool {
         each!(
             self,
@@ -188,6 +201,19 @@ impl Observation for AnyModel {
             Self::Callable(c) => c.observation.pull_back(x, u, step, r, out),
             Self::Text(_) => {}
         })
+    }
+    fn push_forward(&self) -> Option<PushForward<Self>> {
+        let has = each!(self, m => m.push_forward().is_some(), _c => true);
+        let push_forward: PushForward<Self> = |model, x, u, step, v, out| {
+            each!(
+                model,
+                m => if let Some(own) = m.push_forward() {
+                    own(m, x, u, step, v, out);
+                },
+                c => c.observation.push_forward(x, u, step, v, out)
+            );
+        };
+        has.then_some(push_forward)
     }
     fn is_angle(&self, component: usize) -> bool {
         each!(

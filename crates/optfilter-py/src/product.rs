@@ -1,4 +1,5 @@
-//! Vector-Jacobian products written in Python: `vjp(x, w)` is the transposed Jacobian at `x` times `w`.
+//! Products with a Jacobian written in Python: `vjp(x, w)` is the transposed Jacobian at `x` times `w`, `jvp(x, v)` the
+//! Jacobian itself times `v`.
 
 use crate::callable::Extra;
 use crate::convert::{as_array, slice, type_name};
@@ -12,15 +13,15 @@ use pyo3::types::PyTuple;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A function of the state, of a vector to pull back, and of the extra parameters it takes.
+/// A function of the state, of the vector that the Jacobian is multiplied with, and of the extra parameters it takes.
 #[derive(Debug)]
-pub(crate) struct Vjp {
+pub(crate) struct Product {
     name: &'static str,
     function: Py<PyAny>,
     extras: Vec<Extra>,
 }
 
-impl Vjp {
+impl Product {
     pub(crate) fn new(
         name: &'static str,
         (function, extras): (Py<PyAny>, Vec<String>),
@@ -30,14 +31,7 @@ impl Vjp {
     }
 
     /// The product over any scalar without derivatives of its own; lanes are called one after the other.
-    pub(crate) fn pull_back<S: Scalar>(
-        &self,
-        x: &[S],
-        u: &[f64],
-        step: &Step,
-        r: &[S],
-        out: &mut [S],
-    ) {
+    pub(crate) fn apply<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
         let both = [x, r].concat();
         let mut plain = |point: &[f64], out: &mut [f64], _: Option<&mut [f64]>| {
             let (x, r) = point.split_at(x.len());
@@ -46,15 +40,8 @@ impl Vjp {
         S::lift(&both, &mut plain, out, None);
     }
 
-    /// The row-major Jacobian, a row at a time.
-    pub(crate) fn jacobian(
-        &self,
-        x: &[f64],
-        u: &[f64],
-        step: &Step,
-        rows: usize,
-        target: &mut [f64],
-    ) {
+    /// The row-major Jacobian, a row at a time, of a product with the transposed one.
+    pub(crate) fn rows(&self, x: &[f64], u: &[f64], step: &Step, rows: usize, target: &mut [f64]) {
         let mut unit = vec![0.0; rows];
         for (i, row) in target.chunks_exact_mut(x.len()).enumerate() {
             unit[i] = 1.0;
@@ -63,8 +50,27 @@ impl Vjp {
         }
     }
 
+    /// The row-major Jacobian, a column at a time, of a product with the Jacobian itself.
+    pub(crate) fn columns(
+        &self,
+        x: &[f64],
+        u: &[f64],
+        step: &Step,
+        rows: usize,
+        target: &mut [f64],
+    ) {
+        let n = x.len();
+        let (mut unit, mut column) = (vec![0.0; n], vec![0.0; rows]);
+        for j in 0..n {
+            unit[j] = 1.0;
+            self.call(x, u, step, &unit, &mut column);
+            unit[j] = 0.0;
+            column.iter().enumerate().for_each(|(i, slope)| target[i * n + j] = *slope);
+        }
+    }
+
     /// Calls the function; its exception is kept for the driver and NaN returned.
-    fn call(&self, x: &[f64], u: &[f64], step: &Step, r: &[f64], out: &mut [f64]) {
+    pub(crate) fn call(&self, x: &[f64], u: &[f64], step: &Step, r: &[f64], out: &mut [f64]) {
         if is_pending() {
             out.fill(f64::NAN);
             return;
@@ -103,14 +109,17 @@ impl Vjp {
     }
 }
 
-/// Says, once for a function, that its gradient is taken by differences.
-pub(crate) fn warn_of_differences(name: &str, states: usize, has_warned: &AtomicBool) {
+/// Says, once for a function, that its gradient takes as many calls as it has states, or twice as many.
+pub(crate) fn warn_of_slowness(name: &str, states: usize, has_jvp: bool, has_warned: &AtomicBool) {
     if has_warned.swap(true, Ordering::Relaxed) {
         return;
     }
-    let calls = 2 * states;
+    let (means, calls) = match has_jvp {
+        true => (format!("{name}_jvp"), states),
+        false => ("differences".to_owned(), 2 * states),
+    };
     let message = format!(
-        "{name}: its gradient is taken by differences, for {calls} calls each time; give {name}_vjp or {name}_jacobian"
+        "{name}: its gradient is taken by {means}, for {calls} calls each time; give {name}_vjp or {name}_jacobian"
     );
     let warned = Python::attach(|py| {
         let message = CString::new(message).unwrap_or_default();
