@@ -35,7 +35,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "to be undone: `Score` belongs below both",
     ),
     (
-        "crates/optfilter-py/src/vjp.rs",
+        "crates/optfilter-py/src/product.rs",
         "crates/optfilter-py/src/callable.rs",
         "to be undone: `Extra` belongs below both",
     ),
