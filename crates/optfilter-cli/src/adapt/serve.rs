@@ -87,8 +87,9 @@ fn answer(
         Labels::Classes { names, .. } => {
             let probabilities: Vec<&[f64]> =
                 predicted.chunks_exact(follower.classes().max(1)).collect();
-            let named: Vec<&str> =
-                probabilities.iter().map(|row| names[most_likely(row)].as_str()).collect();
+            // Of a stream with one class the other has no name.
+            let name = |row: &&[f64]| names.get(most_likely(row)).map_or("", String::as_str);
+            let named: Vec<&str> = probabilities.iter().map(name).collect();
             answer.insert("prediction".into(), named.into());
             answer.insert("probabilities".into(), json!(probabilities));
         }
