@@ -14,7 +14,7 @@
 //!
 //! Rates mean the same whatever the size of a time step: from several samples a member learns one after the other, in a drawn order (they
 //! may be sorted by class), and windows count samples. The loss of a time step is a sum, and a rate that suits one sample is far too large for
-//! that of three hundred. Weights decay once per time step, and members are judged by all of it before they learn from any.
+//! that of three hundred. A member that says the time step far worse after it than before loses as much evidence. Weights decay once per time step, and members are judged by all of it before they learn from any.
 //!
 //! Beside the network asked for a linear one is always tried: it costs next to nothing, and where labels follow each other it is
 //! often the best.
@@ -142,6 +142,22 @@ impl Member {
         self.temper(slope, temper);
         // A member that is certain and wrong is not out for ever.
         -loss.min(20.0)
+    }
+
+    /// How badly the outputs as they are say the labels, in nats; nothing is learnt from it.
+    fn surprise(
+        &self,
+        batch: &Minibatch<'_, f32>,
+        (scaled, slopes): (&mut [f32], &mut [f32]),
+    ) -> f64 {
+        let squared = batch.loss == Loss::SquaredError;
+        let (sharpness, unit) = if squared { (1.0, self.square) } else { (self.sharpness, 1.0) };
+        let mut sum = 0.0;
+        for (i, z) in self.outputs.chunks_exact(scaled.len()).enumerate() {
+            scaled.iter_mut().zip(z).for_each(|(to, z)| *to = *z * sharpness as f32);
+            sum += f64::from(batch.loss.sample(scaled, batch.targets, i, slopes)) / unit;
+        }
+        sum
     }
 
     /// All but what it is.
@@ -326,12 +342,23 @@ impl Bank {
             if n == 1 {
                 m.filter.update(evaluator, batch);
             }
+            let before = if n > 1 { m.surprise(batch, (&mut *scaled, &mut *slopes)) } else { 0.0 };
             for (done, sample) in order.iter().enumerate() {
                 if done > 0 {
                     m.filter.next_batch();
                 }
                 let one = batch.sample(*sample, evaluator.sample_len(), self.outputs);
                 m.filter.update(evaluator, &one);
+            }
+            if n > 1 {
+                // Who goes astray within the time step is found out now, not when the next one was predicted with it. A nat for each sample
+                // is forgiven: to be quick is no mistake.
+                evaluator.predict(m.filter.weights(), batch.samples, &mut m.outputs);
+                let after = m.surprise(batch, (&mut *scaled, &mut *slopes));
+                m.evidence += match after.is_finite() {
+                    true => (before - after + n as f64).min(0.0),
+                    false => f64::NEG_INFINITY,
+                };
             }
             if !super::follow::all_finite(m.filter.weights()) || !m.evidence.is_finite() {
                 m.evidence = f64::NEG_INFINITY;
