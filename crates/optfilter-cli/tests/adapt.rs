@@ -372,7 +372,7 @@ fn flags_that_do_nothing_are_refused() {
     let data = folder.write("d.csv", &turning());
     for (flags, expected) in [
         (&["--method", "lofi", "--particles", "50"][..], "--particles"),
-        (&["--rank", "3"], "--method lofi"),
+        (&["--rank", "3"], "--method lofi, bong"),
         (&["--particles", "3"], "--method pf"),
         (&["--method", "auto", "--lr", "3"], "--lr"),
         (&["--method", "static", "--steps", "3"], "--steps"),
@@ -433,4 +433,135 @@ fn units_of_numbers_do_not_matter() {
         let off = (other.0 / plain.0 - 1.0).abs().max((other.1 / plain.1 - 1.0).abs());
         assert!(off < 0.01, "{factor} {offset} {stream}: {other:?} {plain:?}");
     }
+}
+
+/// A line that is refused leaves everything as it was: what is said of the next line is what it would have been.
+#[test]
+fn refused_lines_change_nothing() {
+    let folder = Folder::new();
+    let mut numbers = "a,y\n".to_owned();
+    for i in 0..60 {
+        let a = f64::from(i * 37 % 20) / 10.0 - 1.0;
+        numbers += &format!("{a},{}\n", 3.0 * a + 0.5);
+    }
+    let data = folder.write("n.csv", &numbers);
+    let classes = folder.write("c.csv", &turning());
+    let answers = |args: &[&str], lines: &[&str]| -> Vec<serde_json::Value> {
+        let output = run_with_input(args, &(lines.join("\n") + "\n"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = text.lines().filter(|l| l.starts_with('{'));
+        lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+    };
+    let probe = r#"{"x": [0.3]}"#;
+    for refused in [
+        &[r#"{"x": [50], "y": "oops"}"#, r#"{"x": [50], "y": [1, 2]}"#][..],
+        &[r#"{"x": [50], "y": 1e300}"#, r#"{"x": [1e300]}"#],
+    ] {
+        let args = ["adapt", data.as_str(), "--network", "linear", "--follow"];
+        let before = answers(&args, &[probe]);
+        assert!(before[0]["prediction"][0].as_f64().unwrap().is_finite(), "{before:?}");
+        let after = answers(&args, &[refused, &[probe]].concat());
+        assert!(after[..refused.len()].iter().all(|a| a["error"].is_string()), "{after:?}");
+        assert_eq!(after[refused.len()], before[0], "{refused:?}");
+    }
+    // A label so far away, by a scaling that stays as it was saved, that the weights diverge.
+    let weights = folder.name("w");
+    ok(&["adapt", &data, "--network", "linear", "--steps", "1", "--save", &weights]);
+    let args = ["adapt", data.as_str(), "--weights", &weights, "--follow", "--optimizer", "gd"];
+    let before = answers(&args, &[probe]);
+    let after = answers(&args, &[r#"{"x": [0.3], "y": 1e100}"#, probe]);
+    assert!(after[0]["error"].as_str().unwrap().contains("finite numbers"), "{after:?}");
+    assert_eq!(after[1], before[0]);
+    // A class that nobody knows.
+    let args = ["adapt", classes.as_str(), "--network", "linear", "--follow"];
+    let probe = r#"{"x": [0.3, -0.2]}"#;
+    let before = answers(&args, &[probe]);
+    let after = answers(&args, &[r#"{"x": [90, 90], "y": "sideways"}"#, probe]);
+    assert!(after[0]["error"].as_str().unwrap().contains("sideways"), "{after:?}");
+    assert_eq!(after[1], before[0]);
+}
+
+/// A method has its own defaults, whatever the settings of another were.
+#[test]
+fn methods_have_their_own_defaults() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    let method = |args: &[&str]| -> Vec<String> {
+        let args = [&["adapt", data.as_str(), "--network", "linear", "--json"], args].concat();
+        let value: serde_json::Value = serde_json::from_str(&ok(&args)).unwrap();
+        let runs = value.as_array().unwrap();
+        runs.iter().map(|run| run["method"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(method(&["--method", "ivon"]), ["IVON, K=1 lr=0.1"]);
+    assert_eq!(method(&["--method", "ivon", "--steps", "2"]), ["IVON, K=2 lr=0.1"]);
+    assert_eq!(method(&["--method", "ivon", "--compare"])[2], "direct fit, adam K=1000 lr=0.001");
+    assert_eq!(method(&["--method", "bong", "--rank", "3"]), ["LoFi, rank=3 drift=0.00001"]);
+    // Weights bring the settings of their method, and of no other.
+    let weights = folder.name("w");
+    method(&[
+        "--method", "vkf", "--steps", "7", "--lr", "0.02", "--sigma2", "0.5", "--save", &weights,
+    ]);
+    let from = |args: &[&str]| method(&[&["--weights", weights.as_str()], args].concat());
+    assert_eq!(from(&[]), ["variational, K=7 sigma2=0.5"]);
+    assert_eq!(from(&["--method", "vkf", "--steps", "3"]), ["variational, K=3 sigma2=0.5"]);
+    assert_eq!(from(&["--method", "ivon"]), ["IVON, K=1 lr=0.1"]);
+    assert_eq!(from(&["--method", "imap"]), ["implicit MAP, adam K=50 lr=0.001"]);
+    assert_eq!(from(&["--method", "ekf"]), ["diagonal EKF, drift=0.00001"]);
+}
+
+/// A text among numbers is a mistake, and so are labels that the weights were not made for; both are named by their line.
+#[test]
+fn labels_of_another_type_are_refused() {
+    let folder = Folder::new();
+    let mut lines: Vec<String> = vec!["a,y".into()];
+    lines.extend((0..300).map(|i| format!("{},{}", i % 7, f64::from(i) * 0.37)));
+    let fails = |args: &[&str], input: &str, expected: &[&str]| {
+        let output = run_with_input(&[&["adapt"], args, &["--network", "linear"]].concat(), input);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?} {err}");
+        assert!(expected.iter().all(|e| err.contains(e)), "{args:?} {err}");
+    };
+    for at in [1, 100, 290] {
+        let mut lines = lines.clone();
+        lines[at] = "3,oops".into();
+        let text = lines.join("\n") + "\n";
+        let data = folder.write("t.csv", &text);
+        let line = format!("line {}", at + 1);
+        fails(&[&data], "", &[&line, "oops"]);
+        fails(&[&data, "--stream"], "", &[&line, "oops"]);
+        fails(&["-"], &text, &[&line, "oops"]);
+    }
+    let (known, weights) = (folder.write("d.csv", &turning()), folder.name("w"));
+    ok(&["adapt", &known, "--network", "linear", "--save", &weights]);
+    let text = turning().replace(",up,", ",left,").replace(",down,", ",right,");
+    let other = folder.write("o.csv", &text);
+    fails(&[&other, "--weights", &weights], "", &["the weights know no class", "down, up"]);
+    fails(&[&other, "--weights", &weights, "--stream"], "", &["line 2", "they know down, up"]);
+    // Numbers, beside as many features as the weights are for.
+    let number = |line: &String| format!("{line},1\n");
+    let two: String = lines[1..].iter().map(number).collect();
+    let two = folder.write("two.csv", &format!("a,y,b\n{two}"));
+    fails(&[&two, "--weights", &weights, "--stream"], "", &["line 2", "they know down, up"]);
+    // One that joins those that are known is a new class.
+    let joined = turning() + "0.5,0.5,far,120\n0.1,0.5,up,121\n";
+    let joined = folder.write("j.csv", &joined);
+    ok(&["adapt", &joined, "--network", "linear", "--weights", &weights, "--stream"]);
+}
+
+/// What was chosen when is there for scripts as well; gradient descent is tried with large rates.
+#[test]
+fn choices_are_there_for_scripts() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    let args = ["adapt", &data, "--network", "linear", "--tune", "--optimizer", "gd", "--json"];
+    let value: serde_json::Value = serde_json::from_str(&ok(&args)).unwrap();
+    let windows = value[0]["windows"].as_array().unwrap();
+    assert_eq!(windows.len(), 9);
+    for window in windows {
+        assert!(window["void"].is_boolean() && window["chosen"]["steps"].as_u64().unwrap() > 0);
+        let (chosen, best) = (&window["chosen"]["mean_loss"], &window["best"]["mean_loss"]);
+        assert!(best.as_f64().unwrap() <= chosen.as_f64().unwrap(), "{window}");
+    }
+    assert!(value[0]["next"]["lr"].as_f64().unwrap() > 0.0);
 }

@@ -177,6 +177,96 @@ fn new_classes_leave_the_old_ones_alone() {
     assert!(after[0][3] > four[0][3]);
 }
 
+/// Rates mean the same whatever the size of a time step.
+#[test]
+fn a_bank_bears_time_steps_of_any_size() {
+    let n = 3000;
+    let mut draw = Draw::new(4, 0, "sizes");
+    let (mut x, mut y) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let row = [draw.normal(), draw.normal(), draw.normal()];
+        y.push(row[0] - 2.0 * row[1] + 0.5 * row[2] + 0.1 * draw.normal());
+        x.extend(row);
+    }
+    for network in ["linear", "mlp:8"] {
+        let rmse = |every: usize| {
+            let time = (0..n).map(|i| (i / every) as f64).collect();
+            let labels = Labels::Values(y.clone());
+            let stream = Stream::new(Shape::Vector(3), x.clone(), labels, time).unwrap();
+            let mut follower = Follower::new(&stream, &auto(network), None).unwrap();
+            let scores = prequential(&mut follower, &stream, 0..stream.steps()).unwrap();
+            (level(&scores, stream.labels()), level(&scores[1200 / every..], stream.labels()))
+        };
+        // From the beginning, and once all have learnt from as many.
+        let alone = rmse(1);
+        assert!(alone.0 < 0.5 && alone.1 < 0.2, "{network} {alone:?}");
+        for every in [10, 30, 100, 300] {
+            let (all, later) = rmse(every);
+            let near = all < 2.0 * alone.0 && later < 1.3 * alone.1;
+            assert!(near, "{network} {every}: {all} {later} {alone:?}");
+        }
+    }
+}
+
+/// Whoever sorts a time step by class changes nothing: what is learnt last counts for no more.
+#[test]
+fn classes_sorted_within_a_time_step_do_no_harm() {
+    let (n, every) = (3000, 100);
+    let mut draw = Draw::new(5, 0, "sorted");
+    let mut rows: Vec<([f64; 2], u32)> = Vec::new();
+    for _ in 0..n {
+        let p = [draw.normal(), draw.normal()];
+        rows.push((p, u32::from(p[0] + p[1] + 0.5 * draw.normal() > 0.0)));
+    }
+    let run = |rows: &[([f64; 2], u32)]| {
+        let x = rows.iter().flat_map(|(p, _)| *p).collect();
+        let labels = Labels::classes(rows.iter().map(|(_, y)| *y).collect(), 2);
+        let time = (0..n).map(|i| (i / every) as f64).collect();
+        let stream = Stream::new(Shape::Vector(2), x, labels, time).unwrap();
+        let mut follower = Follower::new(&stream, &auto("linear"), None).unwrap();
+        let scores = prequential(&mut follower, &stream, 0..stream.steps()).unwrap();
+        (level(&scores[5..], stream.labels()), mean_loss(&scores[5..]))
+    };
+    let mixed = run(&rows);
+    rows.chunks_mut(every).for_each(|step| step.sort_by_key(|(_, y)| *y));
+    let sorted = run(&rows);
+    // The orders are drawn alike and the samples are not: a spread of a point is one of chance.
+    assert!(sorted.0 > mixed.0 - 1.0 && sorted.1 < mixed.1 + 0.02, "{sorted:?} {mixed:?}");
+}
+
+/// A class that joins takes nothing from a bank of what it has learnt.
+#[test]
+fn a_bank_grows_without_forgetting() {
+    let stream = turning(1500);
+    for network in ["linear", "mlp:5"] {
+        let mut follower = Follower::new(&stream, &auto(network), None).unwrap();
+        prequential(&mut follower, &stream, 0..stream.steps()).unwrap();
+        let probe = [0.4, -1.2];
+        let mut two = Vec::new();
+        follower.look(&probe, &mut two).unwrap();
+        let shares = follower.shares();
+        follower.grow(3).unwrap();
+        assert_eq!(follower.shares(), shares);
+        let mut three = Vec::new();
+        follower.look(&probe, &mut three).unwrap();
+        // At most the probability of a class that was never seen: exp(-4).
+        for (class, before) in two.iter().enumerate() {
+            assert!((three[class] - before).abs() < 0.02, "{network} {two:?} {three:?}");
+        }
+        let labels = Labels::classes(vec![2], 3);
+        for _ in 0..200 {
+            follower.learn_from(&probe, &labels).unwrap();
+        }
+        follower.look(&probe, &mut three).unwrap();
+        assert!(three[2] > 0.9, "{network} {three:?}");
+        // A second class joins what is no pair any more, and the whole can be put aside.
+        follower.grow(4).unwrap();
+        let mut other = Follower::new(&stream, &auto(network), None).unwrap();
+        other.load(&follower.save().unwrap()).unwrap();
+        assert_eq!(other.predict(&probe), follower.predict(&probe));
+    }
+}
+
 /// Units and offset of a label that is a number change the units of the errors, and nothing else.
 #[test]
 fn units_of_the_label_do_not_matter() {

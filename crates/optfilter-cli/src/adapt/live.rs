@@ -43,7 +43,7 @@ fn read_checkpoint(path: &Path) -> Result<Option<(u64, Vec<u8>)>, Failure> {
 }
 
 /// Follows the stream to its end.
-pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), Failure> {
+pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Failure> {
     if args.tune || args.compare || args.follow {
         return Err(Failure::usage(
             "--tune, --compare and --follow need the whole of DATA; leave out --stream, --delay and --checkpoint, and name a file",
@@ -73,7 +73,8 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
             (Source::File(file), Format::of_path(&args.data).unwrap_or(Format::Csv))
         }
     };
-    // What goes on predicts what it did; the next rows may look otherwise.
+    let known = saved.and_then(|s| s.classes.as_deref()).unwrap_or_default();
+    // What goes on predicts what it did, and weights what they were made for; the next rows may look otherwise.
     let before = kept.as_ref().map(|(_, bytes)| Live::predicts_numbers(bytes)).transpose();
     let before = before.map_err(of_checkpoint)?;
     let options = CsvOptions {
@@ -81,19 +82,24 @@ pub fn run(args: &Args, setup: &Setup, known: Option<&[String]>) -> Result<(), F
         time: args.time.clone(),
         every: args.every,
         ignore: args.ignore.clone(),
-        regress: args.task.map(|t| matches!(t, Task::Regress)).or(before),
+        regress: args
+            .task
+            .map(|t| matches!(t, Task::Regress))
+            .or(before)
+            .or(saved.map(|s| s.classes.is_none())),
     };
     let opened = TableSteps::open(source, format, &name, &options);
     let mut steps = opened.map_err(|e| asked_or(&stop, e, 0))?;
-    steps.know(known.unwrap_or_default());
+    steps.expect(known);
     let delay = args.delay.unwrap_or(0);
     let weights = match &args.weights {
         Some(path) => {
             let plain =
                 Setup { method: optfilter_nn::adapt::WeightMethod::Static, ..setup.clone() };
             let (n, regress) = (steps.features(), steps.regress());
-            let probe = Live::new(n, regress, &plain, None, known.unwrap_or_default(), 0)?;
-            let read = optfilter_nn::safetensors::load(probe.follower().network(), path);
+            let probe = Live::new(n, regress, &plain, None, known, 0)?;
+            let (network, classes) = (probe.follower().network(), probe.follower().classes());
+            let read = optfilter_nn::safetensors::load_classes(network, classes, path);
             Some(read.map_err(|e| Failure::data(format!("{}: {e}", path.display())))?)
         }
         None => None,

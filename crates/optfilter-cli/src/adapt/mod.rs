@@ -48,10 +48,10 @@ pub struct Args {
     /// gd, momentum, nesterov, adagrad, adadelta, rmsprop or adam [default: adam].
     #[arg(long)]
     optimizer: Option<String>,
-    /// Optimizer steps per time step (K) [default: 50].
+    /// Optimizer steps per time step (K) [default: 50; ivon 1].
     #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     steps: Option<u32>,
-    /// Learning rate; acts on the loss summed over the samples of a time step [default: 0.001].
+    /// Learning rate; acts on the loss summed over the samples of a time step [default: 0.001; ivon 0.1].
     #[arg(long, allow_negative_numbers = true)]
     lr: Option<f64>,
     /// Carry the optimizer's memory from one time step to the next instead of restarting it.
@@ -72,7 +72,7 @@ pub struct Args {
     /// Number of particles (pf) [default: 1000].
     #[arg(long, allow_negative_numbers = true)]
     particles: Option<usize>,
-    /// Directions of the low-rank part (lofi) [default: 10].
+    /// Directions of the low-rank part (lofi; with it bong is low-rank) [default: 10].
     #[arg(long, allow_negative_numbers = true)]
     rank: Option<usize>,
     /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
@@ -168,7 +168,7 @@ enum MethodName {
     Vdekf,
     /// Low-rank extended Kalman filter (LoFi).
     Lofi,
-    /// Bayesian online natural gradient, diagonal.
+    /// Bayesian online natural gradient, diagonal; with --rank low-rank, which takes the step of lofi.
     Bong,
     /// Variational online Newton (IVON), K = --steps.
     Ivon,
@@ -212,9 +212,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::usage("--every needs at least one row"));
     }
     if live::wanted(&args) {
-        let known = saved.as_ref().and_then(|s| s.classes.clone());
-        let setup = setup(&args, saved.map(|s| s.setup))?;
-        return live::run(&args, &setup, known.as_deref());
+        let setup = setup(&args, saved.as_ref().map(|s| s.setup.clone()))?;
+        return live::run(&args, &setup, saved.as_ref());
     }
     let stream = read(&args, saved.as_ref())?;
     let setup = setup(&args, saved.map(|s| s.setup))?;
@@ -226,7 +225,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 None,
             )?;
             Some(
-                safetensors::load(probe.network(), path)
+                safetensors::load_classes(probe.network(), probe.classes(), path)
                     .map_err(|e| Failure::data(format!("{}: {e}", path.display())))?,
             )
         }
@@ -251,7 +250,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let scores = prequential_into(&mut follower, &stream, first..stream.steps(), &mut tally)?;
         Ok((follower, Run { name: setup.label(), tally }, scores))
     };
-    let (mut follower, run, scores) = follow_one(&setup)?;
+    let (follower, run, scores) = follow_one(&setup)?;
     if run.tally.steps == 0 && first < stream.steps() {
         let name = files::display(&args.data);
         let reason = "all labels are the same: there is nothing to learn";
@@ -263,7 +262,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.compare {
         for other in [WeightMethod::Static, WeightMethod::DirectFit] {
             if other != setup.method {
-                let setup = Setup { method: other, ..setup.clone() };
+                // The rate of variational Newton steps is none of an optimizer.
+                let own = matches!(setup.method, WeightMethod::Ivon { .. }) && args.lr.is_none();
+                let lr = if own { Setup::default().lr } else { setup.lr };
+                let setup = Setup { method: other, lr, ..setup.clone() };
                 let (_, run, scores) = follow_one(&setup)?;
                 show::csv(&mut csv, &run.name, &scores, stream.labels());
                 runs.push(run);
@@ -286,6 +288,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Saved::write(&follower, &setup, stream.labels(), path).map_err(Failure::other)?;
     }
     if args.follow {
+        let mut follower = follower.carefully();
         serve::serve(&mut follower, &stream)?;
         if let Some(path) = &args.save {
             Saved::write(&follower, &setup, stream.labels(), path).map_err(Failure::other)?;
@@ -310,8 +313,10 @@ fn tuned(
     if steps.len() < 2 {
         return Err(Failure::data("there are too few time steps to choose anything by"));
     }
-    let grid = (&[1, 3, 10, 30][..], &[3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4][..]);
-    let rolling = tune_rolling(stream, setup, weights, steps, grid, 10)?;
+    let rates = [1e1, 3e0, 1e0, 3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4];
+    // Plain gradients bear larger rates than rules that bring them to one size.
+    let rates = if setup.optimizer == "gd" { &rates[..] } else { &rates[3..] };
+    let rolling = tune_rolling(stream, setup, weights, steps, (&[1, 3, 10, 30], rates), 10)?;
     if !rolling.next.loss.is_finite() {
         return Err(Failure { code: 4, message: "every configuration diverged".into() });
     }
@@ -320,7 +325,11 @@ fn tuned(
     show::csv(&mut csv, &name, &rolling.scores, stream.labels());
     let runs = [Run { name, tally: rolling.tally.clone() }];
     match args.json {
-        true => files::print(&format!("{}\n", show::summary_json(&runs, stream.labels())))?,
+        true => {
+            let mut summary = show::summary_json(&runs, stream.labels());
+            show::rolling_json(&rolling, &mut summary);
+            files::print(&format!("{summary}\n"))?;
+        }
         false => files::print(&(show::rolling(&rolling) + &show::summary(&runs, stream.labels())))?,
     }
     if let Some(path) = &args.csv {

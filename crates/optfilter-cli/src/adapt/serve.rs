@@ -1,11 +1,15 @@
 //! `optfilter adapt --follow`: JSON lines from standard input, one answer per line.
+//!
+//! A line that is refused changes nothing: labels are read before anything is predicted, and a label that leads the weights out of the
+//! finite numbers is undone, scaling included.
 
 use crate::failure::Failure;
-use optfilter_nn::adapt::{Follower, Labels, Prediction, Stream, class_name, most_likely};
+use optfilter_nn::adapt::{AdaptError, Follower, Labels, Stream, class_name, most_likely};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write as _};
 
-/// Answers each line of standard input: the prediction, and then the labels are learnt from.
+/// Answers each line of standard input: the prediction, and then the labels are learnt from. The follower is one that is kept
+/// [carefully](Follower::carefully).
 pub fn serve(follower: &mut Follower, stream: &Stream) -> Result<(), Failure> {
     let width = stream.shape().len();
     let mut out = std::io::stdout().lock();
@@ -48,28 +52,52 @@ fn answer(
         return Err(format!("a sample has {} numbers; the network takes {width}", row.len()));
     }
     let x: Vec<f64> = rows.concat();
+    let labels = match line.get("y").filter(|y| !y.is_null()) {
+        None => None,
+        Some(y) => {
+            let given = y.as_array().cloned().unwrap_or_else(|| vec![y.clone()]);
+            if given.len() != rows.len() {
+                return Err(format!("{} labels for {} samples", given.len(), rows.len()));
+            }
+            Some(read_labels(&given, known)?)
+        }
+    };
+    let mut predicted = Vec::new();
+    match &labels {
+        Some(labels) => {
+            let time = line.get("time").and_then(Value::as_f64).unwrap_or(f64::NAN);
+            follower.step(time, &x, labels, &mut predicted).map(|_| ())
+        }
+        None => follower.forecast(&x, &mut predicted),
+    }
+    .map_err(|e| match e {
+        AdaptError::Diverged { .. } => {
+            "the weights would leave the finite numbers; nothing was learnt".to_owned()
+        }
+        other => other.to_string(),
+    })?;
+    if predicted.iter().any(|p| !p.is_finite()) {
+        return Err("x leads the network out of the finite numbers".into());
+    }
     let mut answer = serde_json::Map::new();
     if let Some(time) = line.get("time") {
         answer.insert("time".into(), time.clone());
     }
-    match (follower.predict(&x), known) {
-        (Prediction::Classes(p), Labels::Classes { names, .. }) => {
-            let named: Vec<&str> = p.iter().map(|row| names[most_likely(row)].as_str()).collect();
+    match known {
+        Labels::Classes { names, .. } => {
+            let probabilities: Vec<&[f64]> =
+                predicted.chunks_exact(follower.classes().max(1)).collect();
+            // Of a stream with one class the other has no name.
+            let name = |row: &&[f64]| names.get(most_likely(row)).map_or("", String::as_str);
+            let named: Vec<&str> = probabilities.iter().map(name).collect();
             answer.insert("prediction".into(), named.into());
-            answer.insert("probabilities".into(), json!(p));
+            answer.insert("probabilities".into(), json!(probabilities));
         }
-        (Prediction::Values(v), _) => {
-            answer.insert("prediction".into(), json!(v));
+        Labels::Values(_) => {
+            answer.insert("prediction".into(), json!(predicted));
         }
-        _ => {}
     }
-    if let Some(y) = line.get("y").filter(|y| !y.is_null()) {
-        let given = y.as_array().cloned().unwrap_or_else(|| vec![y.clone()]);
-        if given.len() != rows.len() {
-            return Err(format!("{} labels for {} samples", given.len(), rows.len()));
-        }
-        let labels = read_labels(&given, known)?;
-        follower.learn_from(&x, &labels).map_err(|e| e.to_string())?;
+    if labels.is_some() {
         answer.insert("learnt".into(), rows.len().into());
     }
     Ok(Value::Object(answer))

@@ -5,7 +5,7 @@ use super::{Args, MethodName};
 use crate::failure::Failure;
 use clap::ValueEnum as _;
 use optfilter_nn::adapt::{Setup, WeightMethod};
-use optfilter_nn::filter::{Likelihood, Memory, Window};
+use optfilter_nn::filter::{IvonOptions, Likelihood, Memory, Window};
 
 /// The flags over what came with the weights, or over the defaults: the bank, unless a setting of a single filter is given.
 pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
@@ -42,15 +42,34 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
             base.pretrain = 0;
         }
     }
-    let (name, steps, var, count) = base.method.parts();
     let told = args.method.and_then(|m| m.to_possible_value());
-    // Particles of one method are no directions of another.
-    let same_count = count.filter(|_| told.as_ref().is_none_or(|t| t.get_name() == name));
+    let told = match told.as_ref().map_or(base.method.parts().0, |t| t.get_name()) {
+        "bong" if args.rank.is_some() => "lofi", // one step of natural gradient is the same
+        name => name,
+    };
+    // Settings of one method are none of another, whose own apply: K, rates, variances, particles.
+    if told != base.method.parts().0 {
+        base = Setup {
+            network: base.network,
+            numbers: base.numbers,
+            pretrain: base.pretrain,
+            seed: base.seed,
+            scaling: base.scaling,
+            running_scale: base.running_scale,
+            bank: base.bank,
+            method: WeightMethod::of_parts(told, None, None, None).unwrap_or(base.method),
+            ..Setup::default()
+        };
+        if told == "ivon" {
+            base.lr = IvonOptions::default().lr;
+        }
+    }
+    let (_, steps, var, count) = base.method.parts();
     let method = WeightMethod::of_parts(
-        told.as_ref().map_or(name, |t| t.get_name()),
+        told,
         args.steps.or(steps),
         args.sigma2.or(var),
-        args.particles.or(args.rank).or(same_count),
+        args.particles.or(args.rank).or(count),
     );
     let method = method.unwrap_or(base.method);
     check(args, method.parts().0)?;
@@ -96,7 +115,7 @@ fn check(args: &Args, method: &str) -> Result<(), Failure> {
         ("--decay", args.decay.is_some(), &["imap", "vkf", "direct", "pf"]),
         ("--sigma2", args.sigma2.is_some(), &["vkf", "pf", "ekf", "vdekf", "bong", "lofi"]),
         ("--particles", args.particles.is_some(), &["pf"]),
-        ("--rank", args.rank.is_some(), &["lofi"]),
+        ("--rank", args.rank.is_some(), &["lofi", "bong"]),
         ("--prior", args.prior.is_some(), BELIEF),
         ("--noise", args.noise.is_some(), BELIEF),
         ("--robust", args.robust.is_some(), BELIEF),

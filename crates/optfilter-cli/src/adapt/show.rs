@@ -1,7 +1,7 @@
 //! What `optfilter adapt` shows: tables, scores for scripts, and a picture.
 
 use crate::style;
-use optfilter_nn::adapt::{Choice, Follower, Labels, Piece, Rolling, Score, Tally, level};
+use optfilter_nn::adapt::{Choice, Follower, Labels, Piece, Rolling, Score, Tally, Tuned, level};
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Figure, Mark, Panel};
 use serde_json::{Value, json};
@@ -40,6 +40,19 @@ pub fn rolling(rolling: &Rolling) -> String {
         next.steps,
         next.lr
     )
+}
+
+/// The same for scripts, added to the result of the run.
+pub fn rolling_json(rolling: &Rolling, summary: &mut Value) {
+    let tried = |t: &Tuned| json!({ "steps": t.steps, "lr": t.lr, "mean_loss": t.loss });
+    let windows = rolling.choices.iter().map(|choice| {
+        json!({
+            "from": choice.time, "chosen": tried(&choice.chosen), "best": tried(&choice.best),
+            "void": choice.is_void(),
+        })
+    });
+    summary[0]["windows"] = windows.collect();
+    summary[0]["next"] = json!({ "steps": rolling.next.steps, "lr": rolling.next.lr });
 }
 
 fn measure(labels: &Labels) -> &'static str {

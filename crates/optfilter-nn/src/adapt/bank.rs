@@ -12,6 +12,10 @@
 //! is dropped (but for a few anchors, which stay so that somebody is quick after a sudden change), and a variation of the best one takes its place: another rate, another K, another window, memory carried or not,
 //! starting from the weights of the best with a little less evidence. A member whose weights leave the finite numbers is replaced at once.
 //!
+//! Rates mean the same whatever the size of a time step: from several samples a member learns one after the other, in a drawn order (they
+//! may be sorted by class), and windows count samples. The loss of a time step is a sum, and a rate that suits one sample is far too large for
+//! that of three hundred. A member that says the time step far worse after it than before loses as much evidence. Weights decay once per time step, and members are judged by all of it before they learn from any.
+//!
 //! Beside the network asked for a linear one is always tried: it costs next to nothing, and where labels follow each other it is
 //! often the best.
 //!
@@ -27,6 +31,7 @@
 //! et al. 2017) for the replacement.
 
 use super::AdaptError;
+use super::outputs::{RARE, grown};
 use super::setting::{Setting, first};
 use super::setup::Setup;
 use crate::evaluate::{Evaluator, Minibatch};
@@ -139,6 +144,22 @@ impl Member {
         -loss.min(20.0)
     }
 
+    /// How badly the outputs as they are say the labels, in nats; nothing is learnt from it.
+    fn surprise(
+        &self,
+        batch: &Minibatch<'_, f32>,
+        (scaled, slopes): (&mut [f32], &mut [f32]),
+    ) -> f64 {
+        let squared = batch.loss == Loss::SquaredError;
+        let (sharpness, unit) = if squared { (1.0, self.square) } else { (self.sharpness, 1.0) };
+        let mut sum = 0.0;
+        for (i, z) in self.outputs.chunks_exact(scaled.len()).enumerate() {
+            scaled.iter_mut().zip(z).for_each(|(to, z)| *to = *z * sharpness as f32);
+            sum += f64::from(batch.loss.sample(scaled, batch.targets, i, slopes)) / unit;
+        }
+        sum
+    }
+
     /// All but what it is.
     fn aside(&self) -> Result<Aside, CheckpointError> {
         let tempered = (self.sharpness, self.slope_square);
@@ -188,7 +209,7 @@ impl Bank {
         start: &[f32],
         options: BankOptions,
     ) -> Result<Self, AdaptError> {
-        let linear = Network::from_description("linear", network.input(), network.outputs())?;
+        let linear = linear_beside(network)?;
         let alone = base.network == "linear";
         let mut plan: Vec<(usize, Setting)> =
             first(options.size, alone).into_iter().map(|setting| (0, setting)).collect();
@@ -305,6 +326,7 @@ impl Bank {
         // Members are put aside until one has come through. Linear ones go first: they are small.
         let mut aside: Vec<(usize, Aside)> = Vec::new();
         let mut sound = false;
+        let order = if n > 1 { drawn_order(self.base.seed, self.seen, n) } else { Vec::new() };
         for (i, m) in self.members.iter_mut().enumerate().rev() {
             if careful && !sound {
                 aside.push((i, m.aside()?));
@@ -316,7 +338,28 @@ impl Bank {
             m.evidence = m.evidence * keep + gained;
             m.age += n as u64;
             m.filter.predict();
-            m.filter.update(&mut self.evaluators[m.net], batch);
+            let evaluator = &mut self.evaluators[m.net];
+            if n == 1 {
+                m.filter.update(evaluator, batch);
+            }
+            let before = if n > 1 { m.surprise(batch, (&mut *scaled, &mut *slopes)) } else { 0.0 };
+            for (done, sample) in order.iter().enumerate() {
+                if done > 0 {
+                    m.filter.next_batch();
+                }
+                let one = batch.sample(*sample, evaluator.sample_len(), self.outputs);
+                m.filter.update(evaluator, &one);
+            }
+            if n > 1 {
+                // Who goes astray within the time step is found out now, not when the next one was predicted with it. A nat for each sample
+                // is forgiven: to be quick is no mistake.
+                evaluator.predict(m.filter.weights(), batch.samples, &mut m.outputs);
+                let after = m.surprise(batch, (&mut *scaled, &mut *slopes));
+                m.evidence += match after.is_finite() {
+                    true => (before - after + n as f64).min(0.0),
+                    false => f64::NEG_INFINITY,
+                };
+            }
             if !super::follow::all_finite(m.filter.weights()) || !m.evidence.is_finite() {
                 m.evidence = f64::NEG_INFINITY;
             } else {
@@ -373,6 +416,33 @@ impl Bank {
         }
         (self.seen, self.tried) = (n as u64, n as u64);
         Ok(true)
+    }
+
+    /// The same bank with room for more classes: members keep setting, evidence, variance, temperature and age; memory of their optimizers
+    /// and their windows start anew.
+    pub fn grow(&self, old: &Network, new: &Network) -> Result<Self, AdaptError> {
+        let both =
+            |network: &Network| Ok::<_, AdaptError>([network.clone(), linear_beside(network)?]);
+        let (old, new) = (both(old)?, both(new)?);
+        let mut members = Vec::with_capacity(self.members.len());
+        for m in &self.members {
+            // Rare after the temperature; a bias lower than this would take long to be unlearnt.
+            let rare = RARE / m.sharpness.clamp(0.5, 1.0) as f32;
+            let weights = grown(&old[m.net], &new[m.net], m.filter.weights(), rare);
+            let filter = m.setting.setup(&self.base).filter(weights)?;
+            members.push(Member { setting: m.setting.clone(), filter, outputs: Vec::new(), ..*m });
+        }
+        Ok(Self {
+            base: self.base.clone(),
+            options: self.options,
+            members,
+            evaluators: new.iter().take(self.evaluators.len()).map(Evaluator::new).collect(),
+            outputs: new[0].outputs(),
+            predicted: Vec::new(),
+            scratch: Default::default(),
+            seen: self.seen,
+            tried: self.tried,
+        })
     }
 
     /// Drops what has failed, and what is clearly behind when it is time for a trial.
@@ -458,6 +528,21 @@ impl Bank {
         self.predicted.clear();
         Ok(())
     }
+}
+
+/// The linear network with the same inputs and outputs.
+fn linear_beside(network: &Network) -> Result<Network, AdaptError> {
+    Ok(Network::from_description("linear", network.input(), network.outputs())?)
+}
+
+/// The samples of a time step in a drawn order (Fisher and Yates), the same for every member and in every run.
+fn drawn_order(seed: u64, seen: u64, n: usize) -> Vec<usize> {
+    let mut draw = Stream::new(seed, seen, "order");
+    let mut order: Vec<usize> = (0..n).collect();
+    for i in (1..n).rev() {
+        order.swap(i, ((draw.uniform() * (i + 1) as f64) as usize).min(i));
+    }
+    order
 }
 
 /// Probabilities of all classes from a network's outputs times `sharpness`; numbers as they are.

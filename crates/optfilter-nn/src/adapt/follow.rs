@@ -4,7 +4,7 @@
 //! that nobody knew of may join ([`Follower::grow`]). Input that does not fit is an error and changes nothing.
 
 use super::bank::{Bank, probabilities};
-use super::outputs::{grown, network_of};
+use super::outputs::{RARE, grown, network_of};
 use super::scale::{Scaler, Scaling, mean_and_factor};
 use super::score::{Score, judge};
 use super::setting::Setting;
@@ -299,13 +299,12 @@ impl Follower {
                 self.shape
             )));
         }
-        match x.iter().position(|v| !v.is_finite()) {
-            Some(i) => Err(AdaptError::Data(format!(
-                "sample {}, feature {}: {} is not a finite number",
-                i / width,
-                i % width,
-                x[i]
-            ))),
+        match x.iter().position(|v| !can_be_scaled(*v)) {
+            Some(i) => {
+                let why = not_scaled(x[i]);
+                let (sample, feature) = (i / width, i % width);
+                Err(AdaptError::Data(format!("sample {sample}, feature {feature}: {} {why}", x[i])))
+            }
             None => Ok(x.len() / width),
         }
     }
@@ -347,8 +346,9 @@ impl Follower {
         learnt.map(|()| score)
     }
 
-    /// What is predicted of a time step that has come: a scaling that follows the stream has seen it.
-    pub(super) fn forecast(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<(), AdaptError> {
+    /// What is predicted of a time step that has come, as [`Follower::look`] has it: a scaling that follows the stream has seen it. On an error
+    /// nothing has changed.
+    pub fn forecast(&mut self, x: &[f64], out: &mut Vec<f64>) -> Result<(), AdaptError> {
         self.check(x)?;
         self.scaler.see(x);
         self.look(x, out)
@@ -431,10 +431,11 @@ impl Follower {
                 Ok(())
             }
             (Labels::Values(values), 0) => {
-                if let Some(i) = values.iter().position(|v| !v.is_finite()) {
+                if let Some(i) = values.iter().position(|v| !can_be_scaled(*v)) {
+                    let why = not_scaled(values[i]);
+                    let value = values[i];
                     return Err(AdaptError::Data(format!(
-                        "the label of sample {i}, {}, is not a finite number",
-                        values[i]
+                        "the label of sample {i}, {value}, {why}"
                     )));
                 }
                 Ok(())
@@ -544,15 +545,21 @@ impl Follower {
     }
 
     /// Makes room for more classes: the outputs of those known stay as they are, new ones begin at a small probability. Memory of
-    /// optimizers and windows starts anew.
+    /// optimizers and windows starts anew; members of a bank keep all else that they know. On an error nothing has changed.
     pub fn grow(&mut self, classes: usize) -> Result<(), AdaptError> {
         if self.classes == 0 || classes <= self.classes {
             return Ok(());
         }
         let network = network_of(&self.setup.network, self.shape, classes, 1)?;
-        let weights = grown(&self.network, &network, self.weights());
+        let grown = match &self.engine {
+            Engine::Bank(bank) => Engine::Bank(Box::new(bank.grow(&self.network, &network)?)),
+            Engine::Single(filter) => {
+                let weights = grown(&self.network, &network, filter.weights(), RARE);
+                engine(&network, &self.setup, weights)?
+            }
+        };
+        self.engine = grown;
         self.evaluator = Evaluator::new(&network);
-        self.engine = engine(&network, &self.setup, weights)?;
         self.network = network;
         self.classes = classes;
         Ok(())
@@ -583,6 +590,18 @@ impl Follower {
         self.scaler = scaler;
         Ok(())
     }
+}
+
+/// Largest magnitude of a number: its square is finite, and so is the sum of many. After a larger one no deviation would ever be finite again.
+const LARGEST_NUMBER: f64 = 1e150;
+
+fn can_be_scaled(v: f64) -> bool {
+    v.abs() <= LARGEST_NUMBER // and not NaN
+}
+
+/// What is wrong with a number that cannot be scaled.
+fn not_scaled(v: f64) -> &'static str {
+    if v.is_finite() { "is larger than 1e150" } else { "is not a finite number" }
 }
 
 /// Whether all weights are finite: an exponent of ones, and nothing else, carries into the sign's place.

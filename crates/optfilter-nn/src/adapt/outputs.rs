@@ -42,11 +42,12 @@ pub(super) fn network_of(
     Ok(network)
 }
 
+/// Log-odds of a class that was never seen.
+pub(super) const RARE: f32 = -4.0;
+
 /// Weights of a network with more outputs: the last layer's old outputs are kept, those of new classes begin at zero but for a bias
-/// that makes them rare. The one output `z` of two classes becomes the pair (0, z), which says the same.
-pub(super) fn grown(old: &Network, new: &Network, weights: &[f32]) -> Vec<f32> {
-    /// Log-odds of a class that was never seen.
-    const RARE: f32 = -4.0;
+/// that makes them `rare`. The one output `z` of two classes becomes the pair (0, z), which says the same.
+pub(super) fn grown(old: &Network, new: &Network, weights: &[f32], rare: f32) -> Vec<f32> {
     let mut out = vec![0.0; new.len()];
     let (before, after) = (old.outputs(), new.outputs());
     let shift = usize::from(before == 1);
@@ -64,7 +65,7 @@ pub(super) fn grown(old: &Network, new: &Network, weights: &[f32]) -> Vec<f32> {
             to[shift..shift + before].copy_from_slice(from);
         }
         if i + 2 == old.parameters().len() {
-            to_values[shift + before..].fill(RARE);
+            to_values[shift + before..].fill(rare);
         }
     }
     out

@@ -4,11 +4,14 @@ use super::{AdaptError, Labels, Stream};
 use crate::layer::Shape;
 use optfilter_table::npz::{Npz, Values};
 use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.
 pub(super) const MOST_CLASSES: usize = 50;
+
+/// Most classes of any kind: a column with more is no label, or a number.
+pub(super) const MOST_NAMES: usize = 10_000;
 
 /// What stands for a label that is missing.
 pub(super) fn is_missing(text: &str) -> bool {
@@ -23,6 +26,57 @@ pub fn class_name(text: &str) -> String {
     match text.parse::<f64>() {
         Ok(v) if v.abs() < 1e15 && !code => (v + 0.0).to_string(), // -0 + 0 is 0
         _ => text.to_owned(),
+    }
+}
+
+/// What the different labels of a stream look like, whoever reads them: numbers to be predicted where some are not whole or there are too many
+/// of them, else classes. A text among such numbers is a mistake.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    numbers: usize,
+    /// Whether some number is not whole.
+    broken: bool,
+    texts: usize,
+    /// The first text, and where it stands.
+    first: Option<(String, usize)>,
+}
+
+impl Look {
+    /// A label that has not been seen before, and where it stands.
+    pub fn add(&mut self, label: &str, at: usize) {
+        match label.parse::<f64>() {
+            Ok(v) if v.is_finite() => {
+                self.numbers += 1;
+                self.broken |= v.fract() != 0.0;
+            }
+            _ => {
+                self.texts += 1;
+                self.first.get_or_insert_with(|| (label.to_owned(), at));
+            }
+        }
+    }
+
+    /// Whether the numbers among the labels are no classes.
+    pub fn measured(&self) -> bool {
+        self.broken || self.numbers > MOST_CLASSES
+    }
+
+    /// Whether all labels are numbers.
+    pub fn all_numbers(&self) -> bool {
+        self.texts == 0
+    }
+
+    /// A text among numbers that are no classes, at most one in ten, with where it stands.
+    pub fn stray(&self) -> Option<&(String, usize)> {
+        let few = self.numbers >= 10 * self.texts;
+        self.first.as_ref().filter(|_| self.measured() && few)
+    }
+
+    /// What to say of a stray text.
+    pub fn complaint(text: &str) -> String {
+        format!(
+            "the label {text:?} is a text among numbers; mend it, or take all labels as classes (--task classify)"
+        )
     }
 }
 
@@ -52,16 +106,15 @@ pub fn read_npz(
     let bad = |reason: String| AdaptError::File { path: path.display().to_string(), reason };
     let x = file.array("x")?;
     let told = match file.texts("y")? {
-        Some(texts) => match texts.iter().position(|t| is_missing(t)) {
-            Some(i) => {
-                let reason = format!("y: the label of sample {i}, {:?}, is missing", texts[i]);
-                return Err(bad(reason));
-            }
-            None => named(texts, regress),
-        },
+        Some(texts) => named(texts, regress),
         None => numbered(file.array("y")?.doubles(), regress),
     };
-    let labels = told.map_err(bad)?;
+    let labels = told.map_err(|wrong| {
+        bad(match wrong.at {
+            Some(i) => format!("y, sample {i}: {}", wrong.reason),
+            None => wrong.reason,
+        })
+    })?;
     let shape = match x.shape[..] {
         [_, n] => Shape::Vector(n),
         [_, height, width] => Shape::Image { height, width, channels: 1 },
@@ -92,34 +145,63 @@ fn grouped(time: Vec<f64>, every: Option<usize>) -> Vec<f64> {
     }
 }
 
-/// Numbers as labels: whole ones from 0 on are classes, others are values.
-fn numbered(y: Vec<f64>, regress: Option<bool>) -> Result<Labels, String> {
-    let whole = y.iter().all(|v| v.fract() == 0.0 && *v >= 0.0 && *v < MOST_CLASSES as f64);
-    if regress.unwrap_or(!whole) {
-        return Ok(Labels::Values(y));
+/// Why labels cannot be taken, and which of them.
+#[derive(Debug)]
+struct Wrong {
+    at: Option<usize>,
+    reason: String,
+}
+
+/// Numbers as labels: few whole ones are classes, others are values.
+fn numbered(y: Vec<f64>, regress: Option<bool>) -> Result<Labels, Wrong> {
+    let measured = || y.iter().any(|v| v.is_finite() && v.fract() != 0.0);
+    if regress.unwrap_or_else(measured) && y.iter().all(|v| v.is_finite()) {
+        return Ok(Labels::Values(y)); // as below, without spelling every number
     }
-    if !whole {
-        return Err("y must be whole numbers from 0 on to be classes".into());
-    }
-    let count = y.iter().fold(1.0, |a: f64, b| a.max(*b)) as usize + 1;
-    Ok(Labels::classes(y.iter().map(|v| *v as u32).collect(), count))
+    named(y.iter().map(f64::to_string).collect(), regress)
 }
 
 /// Texts as labels: the classes in order, or, where all of them are numbers, perhaps values.
-fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, String> {
-    let labels: Vec<String> = labels.iter().map(|label| class_name(label)).collect();
-    let mut names: Vec<&String> = labels.iter().collect();
-    names.sort_unstable();
-    names.dedup();
-    let numbers: Option<Vec<f64>> = names.iter().map(|r| r.parse().ok()).collect();
-    let looks_like_classes =
-        numbers.is_none_or(|n| n.iter().all(|v| v.fract() == 0.0)) && names.len() <= MOST_CLASSES;
-    if regress.unwrap_or(!looks_like_classes) {
-        let values: Result<Vec<f64>, _> = labels.iter().map(|r| r.parse()).collect();
-        return values.map(Labels::Values).map_err(|_| "the labels are not numbers".into());
+fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
+    if let Some(i) = labels.iter().position(|label| is_missing(label)) {
+        let label = &labels[i];
+        let reason = format!(
+            "the label {label:?} is a missing one; --stream reads tables with missing labels"
+        );
+        return Err(Wrong { at: Some(i), reason });
     }
+    let labels: Vec<String> = labels.iter().map(|label| class_name(label)).collect();
+    let (mut seen, mut look) = (HashSet::new(), Look::default());
+    for (i, label) in labels.iter().enumerate() {
+        if seen.insert(label) {
+            look.add(label, i);
+        }
+    }
+    if let (None, Some((text, at))) = (regress, look.stray()) {
+        return Err(Wrong { at: Some(*at), reason: Look::complaint(text) });
+    }
+    if regress.unwrap_or(look.measured() && look.all_numbers()) {
+        let number = |(i, label): (usize, &String)| match label.parse::<f64>() {
+            Ok(v) if v.is_finite() => Ok(v),
+            _ => {
+                let reason = format!(
+                    "the label {label:?} is not a finite number, and numbers are predicted (--task classify for classes)"
+                );
+                Err(Wrong { at: Some(i), reason })
+            }
+        };
+        let values: Result<Vec<f64>, _> = labels.iter().enumerate().map(number).collect();
+        return values.map(Labels::Values);
+    }
+    let mut names: Vec<&String> = seen.into_iter().collect();
+    names.sort_unstable();
     if names.len() < 2 && regress != Some(false) {
-        return Err("all labels are the same: there is nothing to learn".into());
+        let reason = "all labels are the same: there is nothing to learn".into();
+        return Err(Wrong { at: None, reason });
+    }
+    if names.len() > MOST_NAMES {
+        let reason = "more than 10,000 classes; is the label a number? (--task regress)".into();
+        return Err(Wrong { at: None, reason });
     }
     // Numbers in order of value, not of spelling.
     names.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
@@ -157,19 +239,19 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
     let (mut x, mut labels, mut times) = (Vec::new(), Vec::new(), Vec::new());
     for (i, row) in rows.values.chunks_exact(width).enumerate() {
         x.extend_from_slice(&row[..features]);
-        let label = rows.labels.get(row[features] as usize).cloned().unwrap_or_default();
-        if is_missing(&label) {
-            let line = rows.lines.get(i).copied().unwrap_or(0);
-            let column = wanted.get(features).map_or("", |w| w.column.as_str());
-            let message = format!(
-                "line {line}, column {column:?}: the label {label:?} is a missing one; --stream reads tables with missing labels"
-            );
-            return Err(bad(message));
-        }
-        labels.push(label);
+        labels.push(rows.labels.get(row[features] as usize).cloned().unwrap_or_default());
         times.push(row.get(features + 1).copied().unwrap_or(i as f64));
     }
-    let labels = named(labels, options.regress).map_err(bad)?;
+    let column = wanted.get(features).map_or("", |w| w.column.as_str());
+    let labels = named(labels, options.regress).map_err(|wrong| {
+        bad(match wrong.at {
+            Some(i) => {
+                let line = rows.lines.get(i).copied().unwrap_or(0);
+                format!("line {line}, column {column:?}: {}", wrong.reason)
+            }
+            None => wrong.reason,
+        })
+    })?;
     Stream::new(Shape::Vector(features), x, labels, grouped(times, options.every))
         .map_err(|e| bad(e.to_string()))
 }
@@ -298,5 +380,37 @@ mod tests {
         std::fs::remove_file(path).unwrap();
         let names = vec!["down".to_owned(), "up".to_owned()];
         assert_eq!(*stream.labels(), Labels::Classes { of: vec![1, 0], names });
+    }
+
+    /// Labels of an archive are what the same numbers are in a table.
+    #[test]
+    fn numbers_of_an_archive_are_those_of_a_table() {
+        for (y, expected) in [
+            (vec![-1.0, 1.0, -1.0], "-1 1"),
+            (vec![60.0, 10.0, 60.0], "10 60"),
+            (vec![0.0, 2.0, -0.0], "0 2"),
+            (vec![0.5, 1.0, 2.0], "values"),
+            ((0..60).map(f64::from).collect(), "values"),
+        ] {
+            let kind = |labels: Labels| match labels {
+                Labels::Classes { names, .. } => names.join(" "),
+                Labels::Values(_) => "values".to_owned(),
+            };
+            let rows: String = y.iter().map(|v| format!("1,{v}\n")).collect();
+            let table = of(&format!("a,y\n{rows}"), "same.csv").unwrap();
+            assert_eq!(kind(table.labels().clone()), expected);
+            assert_eq!(kind(numbered(y, None).unwrap()), expected);
+        }
+        assert_eq!(numbered(vec![0.0, f64::NAN], None).unwrap_err().at, Some(1));
+    }
+
+    #[test]
+    fn a_text_among_numbers_is_a_mistake() {
+        let rows: String = (0..40).map(|i| format!("{i},{}.5\n", i % 20)).collect();
+        let error = of(&format!("a,y\n{rows}1,oops\n"), "stray.csv").unwrap_err();
+        assert!(error.contains("line 42, column \"y\"") && error.contains("oops"), "{error}");
+        // Versions of something: one text in four.
+        let some = of("a,y\n1,1.5\n2,2.5\n3,2.6\n4,beta\n", "version.csv").unwrap();
+        assert!(matches!(some.labels(), Labels::Classes { names, .. } if names.len() == 4));
     }
 }

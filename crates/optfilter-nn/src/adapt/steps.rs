@@ -4,7 +4,7 @@
 //! its last row where rows are counted, and with the first row of another time where there is a time column.
 
 use super::AdaptError;
-use super::read::{CsvOptions, MOST_CLASSES, class_name, columns, is_missing};
+use super::read::{CsvOptions, Look, MOST_CLASSES, MOST_NAMES, class_name, columns, is_missing};
 use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -44,18 +44,27 @@ pub struct TableSteps {
     regress: bool,
     classes: HashMap<String, usize>,
     names: Vec<String>,
+    /// What the classes look like, with the lines of texts, where nobody said that they are classes.
+    look: Option<Look>,
+    /// Whether a class may be new: not before one was met that came with the weights.
+    joined: bool,
     last: f64,
 }
 
-/// Whether labels are numbers to be predicted; nothing, where they may still be either.
-fn are_numbers(labels: &[String]) -> Option<bool> {
-    let seen: Vec<&String> = labels.iter().filter(|l| !is_missing(l)).collect();
-    let numbers: Option<Vec<f64>> = seen.iter().map(|l| l.parse().ok()).collect();
-    match numbers {
-        None => Some(false),
-        Some(n) if n.iter().any(|v| v.fract() != 0.0) || n.len() > MOST_CLASSES => Some(true),
-        Some(_) => None,
+/// Whether labels are numbers to be predicted; nothing, where they may still be either. The error is the number of a text that does not belong
+/// there, and what is wrong with it.
+fn are_numbers(labels: &[String]) -> Result<Option<bool>, (usize, String)> {
+    let mut look = Look::default();
+    for (i, label) in labels.iter().enumerate().filter(|(_, label)| !is_missing(label)) {
+        look.add(label, i);
     }
+    if let Some((text, at)) = look.stray() {
+        return Err((*at, Look::complaint(text)));
+    }
+    Ok(match look.all_numbers() {
+        true => look.measured().then_some(true),
+        false => Some(false),
+    })
 }
 
 impl TableSteps {
@@ -90,7 +99,16 @@ impl TableSteps {
             if rows.rows == 0 {
                 return Err(bad("there are no samples: the table has a head and no rows".into()));
             }
-            match options.regress.or_else(|| are_numbers(&rows.labels)) {
+            if let Some(regress) = options.regress {
+                break (regress, ended);
+            }
+            let looked = are_numbers(&rows.labels).map_err(|(label, reason)| {
+                let of_it = |row: &[f64]| row.get(features).is_some_and(|v| *v as usize == label);
+                let row = rows.values.chunks_exact(wanted.len()).position(of_it);
+                let line = row.and_then(|row| rows.lines.get(row)).copied().unwrap_or(0);
+                bad(format!("line {line}: {reason}"))
+            })?;
+            match looked {
                 Some(regress) => break (regress, ended),
                 None if ended || rows.rows >= look => break (false, ended),
                 None => {}
@@ -112,6 +130,8 @@ impl TableSteps {
             regress,
             classes: HashMap::new(),
             names: Vec::new(),
+            look: options.regress.is_none().then(Look::default),
+            joined: true,
             last: f64::NEG_INFINITY,
         })
     }
@@ -131,7 +151,15 @@ impl TableSteps {
     /// Classes that are known already, in their order.
     pub fn know(&mut self, names: &[String]) {
         self.names = names.to_vec();
+        self.joined = true;
         self.classes = names.iter().cloned().zip(0..).collect();
+    }
+
+    /// Classes that came with weights, in their order: labels that are all others belong to something else, and are refused. New classes may
+    /// join once one that is known was met.
+    pub fn expect(&mut self, names: &[String]) {
+        self.know(names);
+        self.joined = names.is_empty();
     }
 
     /// Which columns are what, and what a time step is: names and values.
@@ -202,15 +230,28 @@ impl TableSteps {
         }
         let text = class_name(&text);
         if let Some(class) = self.classes.get(&text) {
+            self.joined = true;
             return Ok(*class as f64);
         }
-        if self.names.len() >= 10_000 {
-            return Err(AdaptError::File {
-                path: self.name.clone(),
-                reason: format!(
-                    "line {line}: more than 10,000 classes; is the label a number? (--task regress)"
-                ),
-            });
+        let bad = |line: u64, reason: &str| AdaptError::File {
+            path: self.name.clone(),
+            reason: format!("line {line}: {reason}"),
+        };
+        if !self.joined {
+            let known = self.names.join(", ");
+            let reason = format!("the weights know no class {text:?}; they know {known}");
+            return Err(bad(line, &reason));
+        }
+        if self.names.len() >= MOST_NAMES {
+            let reason = "more than 10,000 classes; is the label a number? (--task regress)";
+            return Err(bad(line, reason));
+        }
+        if let Some(look) = &mut self.look {
+            look.add(&text, line as usize);
+            // A text that came first has made classes of numbers.
+            if let Some((text, at)) = look.stray().filter(|_| self.names.len() > MOST_CLASSES) {
+                return Err(bad(*at as u64, &Look::complaint(text)));
+            }
         }
         self.classes.insert(text.clone(), self.names.len());
         self.names.push(text);

@@ -138,6 +138,10 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for ImplicitMap<E, O> {
         self.past.advance();
     }
 
+    fn next_batch(&mut self) {
+        self.past.advance();
+    }
+
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         self.run(evaluator, batch, None);
     }

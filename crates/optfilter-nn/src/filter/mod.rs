@@ -56,6 +56,8 @@ impl<T: Real + Scalar + Serialize + DeserializeOwned> Weight for T {}
 pub trait WeightFilter<E: Weight> {
     /// Time passes: the weights move by the transition function.
     fn predict(&mut self);
+    /// Another batch of the same time step: the window moves on, the weights do not.
+    fn next_batch(&mut self) {}
     /// Labels arrive.
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>);
     /// Labels arrive, and somebody may lose patience: false if `stop` ended it before the last step. A filter without steps does not ask.

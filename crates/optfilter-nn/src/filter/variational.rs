@@ -112,6 +112,10 @@ impl<E: Weight, O: Optimizer<E>> WeightFilter<E> for Variational<E, O> {
         self.past.advance();
     }
 
+    fn next_batch(&mut self) {
+        self.past.advance();
+    }
+
     fn update(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>) {
         if evaluator.count(batch) == 0 {
             return; // without labels the prior stands
