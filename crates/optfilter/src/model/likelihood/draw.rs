@@ -25,10 +25,12 @@ const LARGEST_RATE: f64 = 1e9;
 #[derive(Clone, Debug)]
 pub enum Scatter<'a, M: Dim>
 where
-    DefaultAllocator: Allocator<M, M>,
+    DefaultAllocator: Allocator<M, M> + Allocator<M>,
 {
     /// Together, by a factor of their covariance.
     Together(OMatrix<f64, M, M>),
+    /// Each as a normal of its own standard deviation.
+    Each(OVector<f64, M>),
     /// Each by a law of its own.
     Apart(&'a [Component]),
 }
@@ -40,8 +42,11 @@ where
     /// Of a likelihood of `m` components; `None` if its covariance has no factor, or if nobody knows how to draw from it.
     pub fn new(likelihood: &'a AnyLikelihood<M>, m: M) -> Option<Self> {
         Some(match likelihood {
-            AnyLikelihood::SquaredError(_) => Self::Together(OMatrix::identity_generic(m, m)),
-            AnyLikelihood::Gaussian(gaussian) => Self::Together(psd_factor(&gaussian.cov())?),
+            AnyLikelihood::SquaredError(_) => Self::Each(OVector::repeat_generic(m, U1, 1.0)),
+            AnyLikelihood::Gaussian(gaussian) => match gaussian.own_variances() {
+                Some(variances) => Self::Each(variances.map(Scalar::sqrt)),
+                None => Self::Together(psd_factor(&gaussian.cov())?),
+            },
             AnyLikelihood::Independent(independent) => Self::Apart(independent.components()),
             AnyLikelihood::Foreign(_) => return None,
         })
@@ -54,6 +59,14 @@ where
                 let mut z = OVector::<f64, M>::zeros_generic(y.shape_generic().0, U1);
                 stream.fill_normal(z.as_mut_slice());
                 *y = &*y + factor * z;
+            }
+            // All at once: as many normals as a matrix would take, in the same order.
+            Self::Each(deviations) => {
+                let mut z = OVector::<f64, M>::zeros_generic(y.shape_generic().0, U1);
+                stream.fill_normal(z.as_mut_slice());
+                for i in 0..y.nrows() {
+                    y[i] += deviations[i] * z[i];
+                }
             }
             Self::Apart(components) => {
                 for (i, component) in components.iter().enumerate() {

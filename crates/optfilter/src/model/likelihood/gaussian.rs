@@ -131,6 +131,14 @@ where
         }
     }
 
+    /// The variances, where the components are independent.
+    pub fn own_variances(&self) -> Option<&OVector<f64, M>> {
+        match &self.spread {
+            Spread::Diagonal { variances, .. } => Some(variances),
+            Spread::Dense { .. } => None,
+        }
+    }
+
     /// The measurement covariance R.
     pub fn cov(&self) -> OMatrix<f64, M, M> {
         match &self.spread {
