@@ -121,10 +121,14 @@ pub(super) fn checked_weights(
     Ok(weights.to_vec())
 }
 
-/// The weights of a safetensors file, all of them finite.
-pub(super) fn finite_weights(network: &Network, bytes: &[u8]) -> PyResult<Vec<f32>> {
-    let weights: Vec<f32> =
-        safetensors::from_bytes(network, bytes).map_err(|e| bad("weights", e.to_string()))?;
+/// The weights of a safetensors file for so many classes, all of them finite.
+pub(super) fn finite_weights(
+    network: &Network,
+    classes: usize,
+    bytes: &[u8],
+) -> PyResult<Vec<f32>> {
+    let weights: Vec<f32> = safetensors::from_bytes_classes(network, classes, bytes)
+        .map_err(|e| bad("weights", e.to_string()))?;
     match weights.iter().all(|w| w.is_finite()) {
         true => Ok(weights),
         false => Err(bad("weights", "one of them is not a finite number")),

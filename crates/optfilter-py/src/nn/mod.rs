@@ -304,7 +304,7 @@ impl CoreFollower {
     /// Begins anew at the weights of a safetensors file of Flax or PyTorch.
     fn read_safetensors(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
         let mut state = self.lock(py)?;
-        let weights = finite_weights(state.follower.network(), bytes)?;
+        let weights = finite_weights(state.follower.network(), state.follower.classes(), bytes)?;
         self.begin(&mut state, weights, 0)
     }
 
