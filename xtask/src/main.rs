@@ -78,6 +78,9 @@ fn check(python: bool) -> Result<(), String> {
     // Examples were read above; those that are run are compiled when they are. (`--lib` would compile the Python extension as a test,
     // which has none.)
     cargo(&["test", "--locked", "--workspace", "--tests", "--no-run"], &[])?;
+    // What Python's tests and the storm need is compiled on all cores, so that neither waits for the other's lock.
+    let examples = ["--bin", "optfilter", "--example", "doors", "--example", "storm", "--lib"];
+    cargo(&[["build", "--locked", "--workspace"].as_slice(), &examples].concat(), &[])?;
     // Python's tests keep one core busy, as do most of the tests that follow.
     let beside = python
         .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
