@@ -122,6 +122,9 @@ where
         let mut loss = self.lane_loss(&all);
         loss.follow_only(&all.start);
         let mut path = loss.path();
+        if let Some(bounds) = &self.bounds {
+            path.chunks_exact_mut(n).for_each(|x| bounds.project(x));
+        }
         let last = path.len() - n;
         path[last..].copy_from_slice(&all.mean);
         Some(path)
