@@ -19,7 +19,7 @@ import optfilter
 from optfilter import likelihoods
 
 
-def interrupt(code: str, after: float = 0.5, within: float = 2.0) -> None:
+def interrupt(code: str, after: float = 0.5, within: float = 5.0) -> None:
     """Runs ``code`` in a new interpreter, which says "ready", presses Ctrl-C, and checks that it ends by it soon.
 
     A second is promised; the other one is for a machine that is busy.
@@ -76,7 +76,7 @@ def interrupt(code: str, after: float = 0.5, within: float = 2.0) -> None:
     ],
 )
 def test_ctrl_c(work):
-    within = 5.0 if "10**7" in work else 2.0
+    within = 5.0  # a second on an idle machine; these tests run beside others
     interrupt(
         f"""
         import numpy as np, optfilter

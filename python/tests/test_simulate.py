@@ -139,7 +139,7 @@ def test_links_of_model_files_are_applied_once():
     assert abs(np.sum(data.observations[:, 0] - rate)) < 5 * np.sqrt(rate.sum())
     for make in (
         lambda m: optfilter.ImplicitMAP(m, optfilter.SGD(0.05), 5),
-        lambda m: optfilter.ParticleFilter(m, 200, seed=1, R=1.0),
+        lambda m: optfilter.ParticleFilter(m, 200, seed=1),
     ):
         a, b = make(linked).filter(data.observations), make(spelled_out).filter(data.observations)
         np.testing.assert_allclose(a.means, b.means, rtol=1e-12)

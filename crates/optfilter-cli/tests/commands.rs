@@ -138,11 +138,15 @@ fn explain_gives_the_prior_of_a_window() {
     assert!((prior - (1.0 / kept - 1.0) / curvature).abs() < 1e-12, "{value}");
     let gain = f.powi(past) * (1.0 - kept) / curvature * f.powi(past) * h / r;
     assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
-    // What has no prior is run; without a memory momentum is gradient descent.
+    // Without a memory momentum is gradient descent.
     let rule = ["--optimizer", "momentum", "--decay", "0", "--lr", "0.03"];
     let value: serde_json::Value = serde_json::from_str(&ok(&[&args[..], &rule].concat())).unwrap();
-    assert!(value["implied_prior"].is_null(), "{value}");
+    assert!((number(&value["implied_prior"]) - prior).abs() < 1e-12, "{value}");
     assert!((number(&value["gain"]) - gain).abs() < 1e-12, "{value}");
+    // What adapts its steps has no prior, and is run.
+    let rule = ["--optimizer", "adam", "--lr", "0.03"];
+    let value: serde_json::Value = serde_json::from_str(&ok(&[&args[..], &rule].concat())).unwrap();
+    assert!(value["implied_prior"].is_null() && number(&value["gain"]) > 0.0, "{value}");
     // A path that may bend has no such prior, and another gain.
     let noisy = folder.write("n.toml", &(folder.read("m.toml") + "[process_noise]\nvar = 1\n"));
     let weak =
@@ -272,7 +276,8 @@ fn states_that_no_measurement_moves_are_named_and_the_default_fits_the_model() {
     assert_eq!(json(&filter)["settings"]["method"], "kf");
     assert!(warned(&["compare", "constant-velocity", &data]).contains(&format!("imap: {word}")));
     let tune = ["tune", "constant-velocity", &data, "--methods", "imap", "--budget", "10"];
-    assert!(warned(&tune).contains(word));
+    // It finds a window, which sees how fast things move.
+    assert!(!warned(&tune).contains(word));
     let model =
         folder.write("m.toml", "system = \"constant-velocity\"\n[filter]\nmethod = \"imap\"\n");
     assert!(warned(&["model", "check", &model]).contains(word));
