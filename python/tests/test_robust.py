@@ -107,7 +107,7 @@ def test_what_comes_after_ctrl_c():
         assert np.array_equal(f.smooth(np.ones(9)).means, f.smooth(np.ones(9)).means)
         raise KeyboardInterrupt
         """,
-        within=4.0,
+        within=8.0,
     )
 
 
