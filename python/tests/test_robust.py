@@ -19,7 +19,7 @@ import optfilter
 from optfilter import likelihoods
 
 
-def interrupt(code: str, after: float = 0.5, within: float = 5.0) -> None:
+def interrupt(code: str, after: float = 0.5, within: float = 10.0) -> None:
     """Runs ``code`` in a new interpreter, which says "ready", presses Ctrl-C, and checks that it ends by it soon.
 
     A second is promised; the other one is for a machine that is busy.
@@ -35,7 +35,7 @@ def interrupt(code: str, after: float = 0.5, within: float = 5.0) -> None:
         assert process.poll() is None, "it was over before it could be interrupted"
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=12)
+        _, errors = process.communicate(timeout=30)
         assert time.monotonic() - begin < within
         assert "KeyboardInterrupt" in errors, errors
     finally:
@@ -76,7 +76,7 @@ def interrupt(code: str, after: float = 0.5, within: float = 5.0) -> None:
     ],
 )
 def test_ctrl_c(work):
-    within = 5.0  # a second on an idle machine; these tests run beside others
+    within = 10.0  # a second on an idle machine; these tests run beside others
     interrupt(
         f"""
         import numpy as np, optfilter
@@ -107,7 +107,7 @@ def test_what_comes_after_ctrl_c():
         assert np.array_equal(f.smooth(np.ones(9)).means, f.smooth(np.ones(9)).means)
         raise KeyboardInterrupt
         """,
-        within=8.0,
+        within=20.0,
     )
 
 
