@@ -12,45 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 
-/// Imports that are in a circle and are known to be, each with a word why.
-const KNOWN: &[(&str, &str, &str)] = &[
-    (
-        "crates/optfilter-nn/src/adapt/bank.rs",
-        "crates/optfilter-nn/src/adapt/follow.rs",
-        "to be undone: `all_finite` belongs below both",
-    ),
-    (
-        "crates/optfilter-nn/src/adapt/setup.rs",
-        "crates/optfilter-nn/src/adapt/bank.rs",
-        "to be undone: `BankOptions` are settings",
-    ),
-    (
-        "crates/optfilter-nn/src/adapt/score.rs",
-        "crates/optfilter-nn/src/adapt/follow.rs",
-        "to be undone: `score` drives a `Follower`, which counts in a `Score`",
-    ),
-    (
-        "crates/optfilter-nn/src/adapt/tally.rs",
-        "crates/optfilter-nn/src/adapt/score.rs",
-        "to be undone: `Score` belongs below both",
-    ),
-    (
-        "crates/optfilter-py/src/product.rs",
-        "crates/optfilter-py/src/callable.rs",
-        "to be undone: `Extra` belongs below both",
-    ),
-    (
-        "crates/optfilter/src/derivative.rs",
-        "crates/optfilter/src/scalar/tape.rs",
-        "to be undone: `VectorFunction` belongs below both",
-    ),
-    (
-        "crates/optfilter/src/filter/common_gain.rs",
-        "crates/optfilter/src/filter/extended.rs",
-        "to be undone: its lanes and rows belong below both",
-    ),
-];
-
 /// Steps from a name to what it stands for: more than any has, unless names stand for each other.
 const MOST_STEPS: usize = 32;
 
@@ -67,26 +28,17 @@ pub(crate) fn check() -> Result<(), String> {
             graph.extend(imports_between(&texts));
         }
     }
-    judge(graph, KNOWN)?;
-    println!("{files} files, {} imports in circles that are known", KNOWN.len());
+    judge(graph)?;
+    println!("{files} files, no circles");
     Ok(())
 }
 
 /// Where a file imports another one, and on which line first.
 type Graph = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// Every circle that is not known, and everything known that is in no circle, is an error.
-fn judge(mut graph: Graph, known: &[(&str, &str, &str)]) -> Result<(), String> {
+/// Every circle is an error.
+fn judge(mut graph: Graph) -> Result<(), String> {
     let mut wrong = Vec::new();
-    for &(from, to, _) in known {
-        let imports = graph.get(from).is_some_and(|to_all| to_all.contains_key(to));
-        if !(imports && shortest_way(&graph, to, from).is_some()) {
-            wrong.push(format!("  {from} -> {to} is in no circle: take it off the list in xtask"));
-        }
-    }
-    for &(from, to, _) in known {
-        graph.get_mut(from).and_then(|to_all| to_all.remove(to));
-    }
     while let Some(circle) = shortest_circle(&graph) {
         let mut lines = Vec::new();
         for (i, from) in circle.iter().enumerate() {
@@ -254,7 +206,7 @@ mod tests {
     #[test]
     fn files_that_import_each_other_are_found_with_their_lines() {
         let files = graph(&[("x.rs", "\nuse crate::y::Y;"), ("y.rs", "fn f() { super::x::g() }")]);
-        let error = judge(files, &[]).unwrap_err();
+        let error = judge(files).unwrap_err();
         assert!(error.contains("a/src/x.rs:2 -> a/src/y.rs"), "{error}");
         assert!(error.contains("a/src/y.rs:1 -> a/src/x.rs"), "{error}");
     }
@@ -268,24 +220,21 @@ mod tests {
             ("deep/mod.rs", "mod below;"),
             ("z.rs", "use std::fmt;"),
         ];
-        assert_eq!(judge(graph(&files), &[]), Ok(()));
+        assert_eq!(judge(graph(&files)), Ok(()));
         files[4].1 = "use crate::y::Y;";
-        let error = judge(graph(&files), &[]).unwrap_err();
+        let error = judge(graph(&files)).unwrap_err();
         assert!(error.contains("a/src/deep/below.rs:1 -> a/src/z.rs"), "{error}");
         assert!(!error.contains("x.rs"), "{error}");
     }
 
     #[test]
     fn what_a_module_hands_on_is_followed_to_its_file() {
-        let error = judge(
-            graph(&[
-                ("lib.rs", "mod x; mod deep; pub use deep::Q;"),
-                ("x.rs", "use crate::Q as P;"),
-                ("deep/mod.rs", "mod below; pub(crate) use below::Q;"),
-                ("deep/below.rs", "use crate::x::X;"),
-            ]),
-            &[],
-        );
+        let error = judge(graph(&[
+            ("lib.rs", "mod x; mod deep; pub use deep::Q;"),
+            ("x.rs", "use crate::Q as P;"),
+            ("deep/mod.rs", "mod below; pub(crate) use below::Q;"),
+            ("deep/below.rs", "use crate::x::X;"),
+        ]));
         assert!(error.unwrap_err().contains("a/src/x.rs:1 -> a/src/deep/below.rs"));
     }
 
@@ -298,21 +247,12 @@ mod tests {
             ("z.rs", "use crate::x::below::C;"),
             ("x/tests.rs", "use crate::z::A;"),
         ]);
-        assert_eq!(judge(files, &[]), Ok(()));
+        assert_eq!(judge(files), Ok(()));
     }
 
     #[test]
     fn names_that_stand_for_each_other_lead_nowhere() {
         let files = graph(&[("x.rs", "use crate::y::A;"), ("y.rs", "use crate::x::A;")]);
-        assert_eq!(judge(files, &[]), Ok(()));
-    }
-
-    #[test]
-    fn what_is_known_passes_until_it_is_undone() {
-        let both = [("x.rs", "use crate::y::Y;"), ("y.rs", "use crate::x::X;")];
-        let known = [("a/src/x.rs", "a/src/y.rs", "why")];
-        assert_eq!(judge(graph(&both), &known), Ok(()));
-        let one = graph(&[both[0], ("y.rs", "")]);
-        assert!(judge(one, &known).unwrap_err().contains("take it off the list"));
+        assert_eq!(judge(files), Ok(()));
     }
 }

@@ -7,6 +7,7 @@ mod callable;
 mod convert;
 mod errors;
 mod explore;
+mod extra;
 mod filter;
 mod fit;
 mod log_prob;

@@ -1,9 +1,9 @@
 //! Products with a Jacobian written in Python: `vjp(x, w)` is the transposed Jacobian at `x` times `w`, `jvp(x, v)` the
 //! Jacobian itself times `v`.
 
-use crate::callable::Extra;
 use crate::convert::{as_array, slice, type_name};
 use crate::errors::{bad, is_pending, keep_pending};
+use crate::extra::Extra;
 use numpy::{PyArray1, PyUntypedArrayMethods};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;

@@ -4,15 +4,9 @@
 //! many as there are inputs up to four, else eight at a time (four where numbers are lanes or duals already). Buffers have the size of the function's
 //! dimensions, so nothing is allocated when those are known at compile time.
 
-use crate::scalar::{Dual, Scalar};
+use crate::scalar::{Dual, Scalar, VectorFunction};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
-
-/// A function of a vector, written once for every scalar.
-pub trait VectorFunction {
-    /// Writes f(x) to `out`.
-    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]);
-}
 
 /// Calls `$body` with the constant `$width` set to the number of directions to carry for `$n` inputs. Numbers that are
 /// many already, lanes or duals, know two widths only: every further one is a copy of every model in machine code.

@@ -31,9 +31,9 @@
 //! et al. 2017) for the replacement.
 
 use super::AdaptError;
-use super::outputs::{RARE, grown};
+use super::outputs::{RARE, all_finite, grown};
 use super::setting::{Setting, first};
-use super::setup::Setup;
+use super::setup::{BankOptions, Setup};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::filter::{Resumable, fit_until};
 use crate::kernel::Loss;
@@ -41,29 +41,6 @@ use crate::network::Network;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::optim::Adam;
 use optfilter::rng::Stream;
-
-/// How a bank is kept. The defaults were chosen on the SEA and weather streams and on generated ones, and on nothing else.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BankOptions {
-    /// Discount of evidence per sample.
-    pub forget: f64,
-    /// Number of members.
-    pub size: usize,
-    /// Samples between two trials of something new.
-    pub patience: u64,
-    /// Rate at which temperatures are learnt.
-    pub temper: f64,
-    /// Members of the network asked for that are never dropped for being behind.
-    pub anchors: usize,
-    /// Linear members beside those of another network, two of which are never dropped.
-    pub linear: usize,
-}
-
-impl Default for BankOptions {
-    fn default() -> Self {
-        Self { forget: 0.995, size: 5, patience: 300, temper: 0.003, anchors: 3, linear: 3 }
-    }
-}
 
 struct Member {
     setting: Setting,
@@ -360,7 +337,7 @@ impl Bank {
                     false => f64::NEG_INFINITY,
                 };
             }
-            if !super::follow::all_finite(m.filter.weights()) || !m.evidence.is_finite() {
+            if !all_finite(m.filter.weights()) || !m.evidence.is_finite() {
                 m.evidence = f64::NEG_INFINITY;
             } else {
                 sound = true;
@@ -393,7 +370,7 @@ impl Bank {
             let mut start = of_it.map(|m| m.filter.weights().to_vec()).unwrap_or_default();
             let evaluator = &mut self.evaluators[net];
             let fitted = fit_until(&adam, evaluator, batch, &mut start, (most, tolerance), stop);
-            if !fitted.is_some_and(|f| f.loss.is_finite()) || !super::follow::all_finite(&start) {
+            if !fitted.is_some_and(|f| f.loss.is_finite()) || !all_finite(&start) {
                 return Ok(false);
             }
             starts.push(start);

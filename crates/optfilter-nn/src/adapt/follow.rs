@@ -4,7 +4,7 @@
 //! that nobody knew of may join ([`Follower::grow`]). Input that does not fit is an error and changes nothing.
 
 use super::bank::{Bank, probabilities};
-use super::outputs::{RARE, grown, network_of};
+use super::outputs::{RARE, all_finite, grown, network_of};
 use super::scale::{Scaler, Scaling, mean_and_factor};
 use super::score::{Score, judge};
 use super::setting::Setting;
@@ -12,7 +12,7 @@ use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Labels, Stream};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::filter::{Resumable, fit_until};
-use crate::kernel::{Lane, Level, Loss, Op, Real, Reduction, Targets};
+use crate::kernel::{Loss, Reduction, Targets};
 use crate::layer::Shape;
 use crate::network::Network;
 use optfilter::checkpoint;
@@ -602,20 +602,6 @@ fn can_be_scaled(v: f64) -> bool {
 /// What is wrong with a number that cannot be scaled.
 fn not_scaled(v: f64) -> &'static str {
     if v.is_finite() { "is larger than 1e150" } else { "is not a finite number" }
-}
-
-/// Whether all weights are finite: an exponent of ones, and nothing else, carries into the sign's place.
-pub(super) fn all_finite(weights: &[f32]) -> bool {
-    struct Carried<'a>(&'a [f32]);
-    impl Op<f32> for Carried<'_> {
-        type Out = u32;
-        #[inline(always)]
-        unsafe fn run<V: Lane<E = f32>>(self) -> u32 {
-            let carried = |w: &f32| (w.to_bits() & 0x7f80_0000) + 0x0080_0000;
-            self.0.iter().fold(0, |all, w| all | carried(w))
-        }
-    }
-    f32::dispatch(Level::detect(), Carried(weights)) & 0x8000_0000 == 0
 }
 
 /// Averages probabilities over the belief: an output z with variance s, by the linearised network, becomes z/sqrt(1 + pi s/8),

@@ -33,6 +33,7 @@ mod bank;
 mod follow;
 mod live;
 mod outputs;
+mod prequential;
 mod read;
 mod saved;
 mod scale;
@@ -41,21 +42,20 @@ mod setting;
 mod setup;
 mod steps;
 mod tally;
+mod tune;
 
-pub use bank::BankOptions;
 pub use follow::{Follower, Prediction};
 pub use live::Live;
+pub use prequential::{prequential, prequential_into};
 pub use read::{CsvOptions, class_name, read_csv, read_npz};
 pub use saved::Saved;
 pub use scale::{LARGEST, Moments, Scaling};
-pub use score::{
-    Choice, Rolling, Score, Tuned, judge, level, mean_loss, most_likely, prequential,
-    prequential_into, tune, tune_rolling,
-};
+pub use score::{Score, judge, level, mean_loss, most_likely};
 pub use setting::Setting;
-pub use setup::{Setup, WeightMethod};
+pub use setup::{BankOptions, Setup, WeightMethod};
 pub use steps::{Step, TableSteps};
 pub use tally::{Piece, Tally};
+pub use tune::{Choice, Rolling, Tuned, tune, tune_rolling};
 
 use crate::layer::Shape;
 use std::ops::Range;

@@ -1,6 +1,7 @@
-//! The network for so many classes, and its weights when there are more of them.
+//! The network for so many classes, its weights when there are more of them, and whether they are numbers still.
 
 use super::AdaptError;
+use crate::kernel::{Lane, Level, Op, Real};
 use crate::layer::Shape;
 use crate::network::Network;
 
@@ -69,4 +70,18 @@ pub(super) fn grown(old: &Network, new: &Network, weights: &[f32], rare: f32) ->
         }
     }
     out
+}
+
+/// Whether all weights are finite: an exponent of ones, and nothing else, carries into the sign's place.
+pub(super) fn all_finite(weights: &[f32]) -> bool {
+    struct Carried<'a>(&'a [f32]);
+    impl Op<f32> for Carried<'_> {
+        type Out = u32;
+        #[inline(always)]
+        unsafe fn run<V: Lane<E = f32>>(self) -> u32 {
+            let carried = |w: &f32| (w.to_bits() & 0x7f80_0000) + 0x0080_0000;
+            self.0.iter().fold(0, |all, w| all | carried(w))
+        }
+    }
+    f32::dispatch(Level::detect(), Carried(weights)) & 0x8000_0000 == 0
 }

@@ -1,7 +1,6 @@
 //! How a stream is followed: network, filter and optimizer, all by name and number.
 
 use super::AdaptError;
-use super::bank::BankOptions;
 use super::scale::Scaling;
 use crate::filter::{
     Diagonal, DiagonalRule, ImplicitMap, Ivon, IvonOptions, Likelihood, LowRank, Memory, Particle,
@@ -114,6 +113,29 @@ impl WeightMethod {
             Self::LoFi { rank, drift_var } => ("lofi", None, Some(drift_var), Some(rank)),
             Self::Ivon { steps } => ("ivon", Some(steps), None, None),
         }
+    }
+}
+
+/// How a bank is kept. The defaults were chosen on the SEA and weather streams and on generated ones, and on nothing else.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BankOptions {
+    /// Discount of evidence per sample.
+    pub forget: f64,
+    /// Number of members.
+    pub size: usize,
+    /// Samples between two trials of something new.
+    pub patience: u64,
+    /// Rate at which temperatures are learnt.
+    pub temper: f64,
+    /// Members of the network asked for that are never dropped for being behind.
+    pub anchors: usize,
+    /// Linear members beside those of another network, two of which are never dropped.
+    pub linear: usize,
+}
+
+impl Default for BankOptions {
+    fn default() -> Self {
+        Self { forget: 0.995, size: 5, patience: 300, temper: 0.003, anchors: 3, linear: 3 }
     }
 }
 

@@ -6,7 +6,8 @@ mod class;
 
 pub(crate) use class::{CoreModel, built_in_systems};
 
-use crate::callable::{CallableModel, Differentiable, Extra};
+use crate::callable::{CallableModel, Differentiable};
+use crate::extra::Extra;
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::{
     Dynamics, Growth, Integrated, JacobianMut, Linear, Lorenz63, Lorenz96, Observation, PullBack,

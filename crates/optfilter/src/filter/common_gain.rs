@@ -44,7 +44,8 @@ use super::extended::Extended;
 use super::gaussian::{
     GaussianBelief, GaussianMeasurement, LN_TAU, check_process_cov, conditioned, propagated,
 };
-use super::traits::{Belief, LARGEST};
+use super::lane_row::{LaneCovs, LaneRow, Together, is_sane};
+use super::traits::Belief;
 use crate::Shapes;
 use crate::linalg::{Solver, product};
 use crate::model::likelihood::Observed;
@@ -64,18 +65,6 @@ const FREE: usize = 16;
 
 /// Numbers that a graph may hold: 64 MiB.
 const ROOM: usize = 1 << 23;
-
-/// How a run of some lanes ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Together {
-    /// Every row of every lane was handed out.
-    Done,
-    /// A lane left the numbers, or cannot be computed: what each comes to is for it to say alone.
-    Apart,
-    /// The gaps of these series have too little in common, or they are so long that their covariances fill the memory; those to
-    /// come will not fare better.
-    Crowded,
-}
 
 /// The graph of covariances of series that share a clock.
 pub struct CommonGain<'a, M: Model, Q>
@@ -106,7 +95,7 @@ where
 }
 
 /// What a row makes of it.
-pub(super) struct Learnt<N: Dim, M: Dim>
+struct Learnt<N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,
 {
@@ -128,61 +117,6 @@ where
     /// Observed components times ln 2 pi.
     constant: f64,
     ln_det: f64,
-}
-
-/// A row of every lane.
-pub struct LaneRow<'a, N: Dim, M: Dim, const W: usize>
-where
-    DefaultAllocator: Shapes<N, M>,
-{
-    /// Estimates.
-    pub mean: &'a [Lanes<W>],
-    /// Measurement less prediction; NaN where missing.
-    pub innovation: &'a [Lanes<W>],
-    /// Zero where nothing was measured.
-    pub log_likelihood: Lanes<W>,
-    /// NaN where nothing was measured.
-    pub nis: Lanes<W>,
-    pub(super) covs: LaneCovs<'a, N, M, W>,
-}
-
-/// Covariances of every lane.
-pub(super) enum LaneCovs<'a, N: Dim, M: Dim, const W: usize>
-where
-    DefaultAllocator: Shapes<N, M>,
-{
-    /// Those of places that lanes may share.
-    Common([&'a Learnt<N, M>; W]),
-    /// Of the estimate and of the innovation, each lane's own.
-    Own(&'a OMatrix<Lanes<W>, N, N>, &'a OMatrix<Lanes<W>, M, M>),
-}
-
-impl<N: Dim, M: Dim, const W: usize> LaneRow<'_, N, M, W>
-where
-    DefaultAllocator: Shapes<N, M>,
-{
-    /// Writes the covariance of the estimate (n x n).
-    #[inline(always)]
-    pub fn write_cov(&self, lane: usize, out: &mut [f64]) {
-        match &self.covs {
-            LaneCovs::Common(learnt) => write(learnt[lane].cov.as_slice(), |v| *v, out),
-            LaneCovs::Own(cov, _) => write(cov.as_slice(), |v| v.0[lane], out),
-        }
-    }
-
-    /// Writes the covariance of the innovation (m x m); NaN where missing.
-    #[inline(always)]
-    pub fn write_innovation_cov(&self, lane: usize, out: &mut [f64]) {
-        match &self.covs {
-            LaneCovs::Common(learnt) => write(learnt[lane].innovation_cov.as_slice(), |v| *v, out),
-            LaneCovs::Own(_, cov) => write(cov.as_slice(), |v| v.0[lane], out),
-        }
-    }
-}
-
-#[inline(always)]
-fn write<T>(from: &[T], read: impl Fn(&T) -> f64, out: &mut [f64]) {
-    out.iter_mut().zip(from).for_each(|(out, v)| *out = read(v));
 }
 
 impl<'a, M: Model, Q: Noise<M::State, M::Output>> CommonGain<'a, M, Q>
@@ -325,7 +259,7 @@ where
                 }
             }
             let (mean, innovation) = (x.as_slice(), v.as_slice());
-            let covs = LaneCovs::Common(learnt);
+            let covs = LaneCovs::Common(learnt.map(|l| (&l.cov, &l.innovation_cov)));
             sink(k, &step, &LaneRow { mean, innovation, log_likelihood, nis, covs });
             if same {
                 at = [(learnt[0].next, 0); W];
@@ -532,12 +466,6 @@ where
     DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
 {
     if belief.flaw().is_some() { Err(Together::Apart) } else { Ok(belief.cov) }
-}
-
-/// Whether every lane of every number could still measure something.
-#[inline(always)]
-pub(super) fn is_sane<const W: usize>(x: &[Lanes<W>]) -> bool {
-    x.iter().all(|v| Scalar::all_lt(v.abs(), Lanes([LARGEST; W])))
 }
 
 #[cfg(test)]

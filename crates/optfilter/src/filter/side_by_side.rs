@@ -29,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::common_gain::{LaneCovs, LaneRow, Together, is_sane};
 use super::gaussian::{Conditioned, GaussianBelief, GaussianMeasurement, LN_TAU, condition_masked};
+use super::lane_row::{LaneCovs, LaneRow, Together, is_sane};
 use super::traits::{Filter, LARGEST};
 use crate::Shapes;
 use crate::model::{Observation, Step};

@@ -2,10 +2,9 @@
 
 use super::gaussian::{Conditioned, log_density};
 use crate::Shapes;
-use crate::derivative::VectorFunction;
 use crate::error::FilterError;
 use crate::linalg::{Solver, product, sandwich, symmetric_product};
-use crate::scalar::{Lanes, Scalar};
+use crate::scalar::{Lanes, Scalar, VectorFunction};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};

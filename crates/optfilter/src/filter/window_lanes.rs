@@ -5,7 +5,7 @@
 //! own (it leaves the numbers, say), none is run: what each comes to is for it to say alone. A window that bends, and conjugate gradients,
 //! whose number of steps depends on what they find, are not run in lanes.
 
-use super::common_gain::is_sane;
+use super::lane_row::is_sane;
 use super::traits::Filter;
 use super::window::{Descent, Window};
 use super::window_loss::{Row, Shared, WindowLoss};

@@ -1,8 +1,8 @@
 //! Derivatives of models: by hand where somebody wrote them, else automatic.
 
 use super::{Dynamics, JacobianMut, Model, Observation, Step};
-use crate::derivative::{self, VectorFunction};
-use crate::scalar::{Lanes, Scalar};
+use crate::derivative;
+use crate::scalar::{Lanes, Scalar, VectorFunction};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 

@@ -41,6 +41,12 @@ use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAss
 /// value and, when asked, the row-major Jacobian (outputs x inputs).
 pub type Liftable<'a> = dyn FnMut(&[f64], &mut [f64], Option<&mut [f64]>) + 'a;
 
+/// A function of a vector, written once for every scalar.
+pub trait VectorFunction {
+    /// Writes f(x) to `out`.
+    fn eval<S: Scalar>(&self, x: &[S], out: &mut [S]);
+}
+
 /// A number that state-space models, likelihoods and optimizers are written over.
 ///
 /// All operations act lane by lane. Nothing reorders or fuses operations, so every lane is bit for

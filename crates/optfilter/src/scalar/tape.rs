@@ -5,8 +5,7 @@
 //! where duals need one for every eight. The slopes are those of [`Dual`]; a branch that was not taken leaves no
 //! trace. The tape holds one evaluation at a time, so its length is that of one model step.
 
-use super::{Dual, Liftable, Scalar};
-use crate::derivative::VectorFunction;
+use super::{Dual, Liftable, Scalar, VectorFunction};
 use crate::scratch::Scratch;
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::cell::{Cell, RefCell};

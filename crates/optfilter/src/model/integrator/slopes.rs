@@ -2,8 +2,8 @@
 //! times a vector along them.
 
 use super::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator, Step, euler, rk4};
-use crate::derivative::{self, VectorFunction};
-use crate::scalar::Scalar;
+use crate::derivative;
+use crate::scalar::{Scalar, VectorFunction};
 use crate::scratch::{Scratch, is_long};
 use crate::simd::dispatch;
 use alloc::vec::Vec;
