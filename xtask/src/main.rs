@@ -86,6 +86,12 @@ fn check(python: bool) -> Result<(), String> {
         .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
         .transpose()?;
     cargo(&["test", "--locked", "--workspace", "--tests"], &[])?;
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let has_compiler = Command::new(&compiler).arg("--version").output().is_ok();
+    if has_compiler {
+        let kernels = ["--test", "cuda_kernels", "--", "--ignored"];
+        cargo(&[["test", "--locked", "--workspace"].as_slice(), &kernels].concat(), &[])?;
+    }
     cargo(&["test", "--locked", "--workspace", "--doc"], &[])?;
     // The program and the library share a name, and so would their pages: libraries only.
     cargo(
@@ -113,6 +119,11 @@ fn check(python: bool) -> Result<(), String> {
     println!(
         "  the other fuzz targets (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
     );
+    if !has_compiler {
+        println!(
+            "  and, without a C++ compiler ({compiler}), the card's kernels compiled for the processor"
+        );
+    }
     if !python {
         println!("  and, as asked, the Python package");
     }

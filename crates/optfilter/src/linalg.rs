@@ -242,8 +242,8 @@ where
 }
 
 /// A lower-triangular L with L L' = A for a symmetric positive *semi*-definite A: a pivot that is
-/// zero up to rounding leaves a zero column. `None` if A has a clearly negative pivot or a NaN.
-pub fn psd_factor<N: Dim>(a: &OMatrix<f64, N, N>) -> Option<OMatrix<f64, N, N>>
+/// zero up to rounding leaves a zero column. `None` if A has a clearly negative pivot or a NaN, in any lane.
+pub fn psd_factor<S: Scalar, N: Dim>(a: &OMatrix<S, N, N>) -> Option<OMatrix<S, N, N>>
 where
     DefaultAllocator: Allocator<N, N>,
 {
@@ -252,7 +252,7 @@ where
 
 /// The same for a covariance that a measurement has narrowed: its rounding errors are in units of what it was before, and an
 /// exact measurement may have left a millionth of that.
-pub(crate) fn narrowed_factor<N: Dim>(a: &OMatrix<f64, N, N>) -> Option<OMatrix<f64, N, N>>
+pub(crate) fn narrowed_factor<S: Scalar, N: Dim>(a: &OMatrix<S, N, N>) -> Option<OMatrix<S, N, N>>
 where
     DefaultAllocator: Allocator<N, N>,
 {
@@ -260,39 +260,44 @@ where
 }
 
 /// [`psd_factor`], where a pivot is zero if it is within this share of its variance.
-fn psd_factor_within<N: Dim>(a: &OMatrix<f64, N, N>, rounding: f64) -> Option<OMatrix<f64, N, N>>
+fn psd_factor_within<S: Scalar, N: Dim>(
+    a: &OMatrix<S, N, N>,
+    rounding: f64,
+) -> Option<OMatrix<S, N, N>>
 where
     DefaultAllocator: Allocator<N, N>,
 {
+    /// Whether `a < b` in any lane.
+    fn any_lt<S: Scalar>(a: S, b: S) -> bool {
+        !S::all_lt(S::select_lt(a, b, S::ONE, S::ZERO), S::ONE)
+    }
     let n = a.nrows();
     let mut l = a.clone();
-    l.fill(0.0);
+    l.fill(S::ZERO);
     for j in 0..n {
         let mut pivot = a[(j, j)];
         for k in 0..j {
             pivot -= l[(j, k)] * l[(j, k)];
         }
         // Against the component's own variance: what is small beside another unit may be large in its own.
-        let tiny = a[(j, j)].abs() * rounding;
-        if !pivot.is_finite() || pivot < -tiny {
+        let tiny = a[(j, j)].abs() * S::from_f64(rounding);
+        if !pivot.is_finite() || any_lt(pivot, -tiny) {
             return None;
         }
-        let null = pivot <= tiny;
-        let root = if null { 0.0 } else { Scalar::sqrt(pivot) };
+        let unless_null = |v: S| S::select_lt(tiny, pivot, v, S::ZERO);
+        let root = unless_null(pivot.sqrt());
         l[(j, j)] = root;
         for i in j + 1..n {
             let mut v = a[(i, j)];
             for k in 0..j {
                 v -= l[(i, k)] * l[(j, k)];
             }
-            if null {
-                // A semi-definite matrix has a zero column below a zero pivot.
-                if !v.is_finite() || v.abs() > Scalar::sqrt(tiny * a[(i, i)].abs()) {
-                    return None;
-                }
-            } else {
-                l[(i, j)] = v / root;
+            // A semi-definite matrix has a zero column below a zero pivot.
+            let left = S::select_lt(tiny, pivot, S::ZERO, v.abs());
+            if !v.is_finite() || any_lt((tiny * a[(i, i)].abs()).sqrt(), left) {
+                return None;
             }
+            l[(i, j)] = unless_null(v / root);
         }
     }
     Some(l)

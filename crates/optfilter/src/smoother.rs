@@ -46,7 +46,7 @@ use crate::scalar::Scalar;
 use crate::series::Series;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// A belief before a step and the prediction after it, together.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,48 +92,86 @@ where
         turn: impl Fn(usize) -> Option<f64>,
         index: u64,
     ) -> Result<GaussianBelief<N>, FilterError> {
-        let Some(root) = psd_factor(&self.predicted.cov) else {
-            let quantity = "predicted covariance";
-            return Err(FilterError::NotPositiveDefinite { quantity, index: Some(index) });
+        let prediction = Prediction {
+            mean: &self.predicted.mean,
+            cov: &self.predicted.cov,
+            factor: &self.factor,
+            image: &self.image,
+            rest: &self.rest,
         };
-        // G' = (P-)^-1 C', C' = D L'
-        let mut gain = product(&self.image, &self.factor.transpose());
-        solve_psd(&root, &mut gain);
-        let gain = gain.transpose();
-        let mut shift = &next.mean - &self.predicted.mean;
-        for i in 0..shift.nrows() {
-            if let Some(turn) = turn(i) {
-                shift[i] = Scalar::wrap(shift[i], turn);
+        match prediction.smoothed(&filtered.mean, (&next.mean, &next.cov), turn) {
+            Some((mean, cov)) => Ok(GaussianBelief { mean, cov }),
+            None => {
+                let quantity = "predicted covariance";
+                Err(FilterError::NotPositiveDefinite { quantity, index: Some(index) })
             }
         }
-        let mean = &filtered.mean + product(&gain, &shift);
-        let kept = &self.factor - product(&gain, &self.image); // L - G D
-        let after = &next.cov + &self.rest;
+    }
+}
+
+/// What a step made of a belief, in numbers of any kind: m-, P-, L, D and W.
+struct Prediction<'a, S: Scalar, N: Dim>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    mean: &'a OVector<S, N>,
+    cov: &'a OMatrix<S, N, N>,
+    factor: &'a OMatrix<S, N, N>,
+    image: &'a OMatrix<S, N, N>,
+    rest: &'a OMatrix<S, N, N>,
+}
+
+impl<S: Scalar, N: Dim> Prediction<'_, S, N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+{
+    /// The moments of the state before the step given those after it; `None` if P- is no covariance.
+    fn smoothed(
+        &self,
+        filtered: &OVector<S, N>,
+        next: (&OVector<S, N>, &OMatrix<S, N, N>),
+        turn: impl Fn(usize) -> Option<f64>,
+    ) -> Option<(OVector<S, N>, OMatrix<S, N, N>)> {
+        let root = psd_factor(self.cov)?;
+        // G' = (P-)^-1 C', C' = D L'
+        let mut gain = product(self.image, &self.factor.transpose());
+        solve_psd(&root, &mut gain);
+        let gain = gain.transpose();
+        let mut shift = next.0 - self.mean;
+        for i in 0..shift.nrows() {
+            if let Some(turn) = turn(i) {
+                shift[i] = shift[i].wrap(turn);
+            }
+        }
+        let mean = filtered + product(&gain, &shift);
+        let kept = self.factor - product(&gain, self.image); // L - G D
+        let after = next.1 + self.rest;
         let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &after);
-        Ok(GaussianBelief { mean, cov })
+        Some((mean, cov))
     }
 }
 
 /// A^-1 B in place, A = L L'; a solution with zeros where A has no information.
-fn solve_psd<N: Dim>(l: &OMatrix<f64, N, N>, b: &mut OMatrix<f64, N, N>)
+fn solve_psd<S: Scalar, N: Dim>(l: &OMatrix<S, N, N>, b: &mut OMatrix<S, N, N>)
 where
     DefaultAllocator: Allocator<N, N>,
 {
     let n = l.nrows();
+    let over = |v: S, pivot: S| S::select_lt(S::ZERO, pivot, v / pivot, S::ZERO);
     for c in 0..n {
         for i in 0..n {
             let mut v = b[(i, c)];
             for k in 0..i {
                 v -= l[(i, k)] * b[(k, c)];
             }
-            b[(i, c)] = if l[(i, i)] > 0.0 { v / l[(i, i)] } else { 0.0 };
+            b[(i, c)] = over(v, l[(i, i)]);
         }
         for i in (0..n).rev() {
             let mut v = b[(i, c)];
             for k in i + 1..n {
                 v -= l[(k, i)] * b[(k, c)];
             }
-            b[(i, c)] = if l[(i, i)] > 0.0 { v / l[(i, i)] } else { 0.0 };
+            b[(i, c)] = over(v, l[(i, i)]);
         }
     }
 }
@@ -218,6 +256,69 @@ where
                 quantity: "smoothed estimate",
                 last_good: filtered.mean.as_slice().to_vec(),
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::{Dual, Lanes};
+    use nalgebra::{SMatrix, SVector, matrix, vector};
+
+    /// A step of a random system; `shift` moves F and the mean after it. Its last direction is known exactly for every third `k`.
+    fn step<S: Scalar>(k: [f64; 4], shift: S, number: impl Fn([f64; 4]) -> S) -> [S; 6] {
+        let of = |f: &dyn Fn(f64) -> f64| number(k.map(f));
+        let (zero, one) = (S::ZERO, S::ONE);
+        let f = matrix![of(&|k| 0.9 + 0.01 * k) + shift, of(&|k| 0.1 * k); zero, one];
+        let p = of(&|k| if k % 3.0 == 0.0 { 0.0 } else { 0.2 * k });
+        let cov = matrix![of(&|k| 1.0 + k), zero; zero, p];
+        let q = matrix![of(&|k| 0.1 * k), zero; zero, zero];
+        let mean = vector![of(&|k| k - 1.0), one];
+        let factor: SMatrix<S, 2, 2> = narrowed_factor(&cov).unwrap();
+        let image = product(&f, &factor);
+        let (predicted, predicted_cov) = (product(&f, &mean), sandwich(&f, &cov) + q);
+        let prediction = Prediction {
+            mean: &predicted,
+            cov: &predicted_cov,
+            factor: &factor,
+            image: &image,
+            rest: &q,
+        };
+        let next = predicted + vector![of(&|k| 0.3 * k) + shift, zero];
+        let next_cov = predicted_cov * of(&|k| 0.5 + 0.01 * k);
+        let (mean, cov): (SVector<S, 2>, SMatrix<S, 2, 2>) =
+            prediction.smoothed(&mean, (&next, &next_cov), |_| None).unwrap();
+        [mean[0], mean[1], cov[(0, 0)], cov[(0, 1)], cov[(1, 0)], cov[(1, 1)]]
+    }
+
+    const ALL: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
+
+    #[test]
+    fn lanes_are_smoothed_to_the_bit_of_each_alone() {
+        let all = step(ALL, Lanes([0.0; 4]), Lanes);
+        for (lane, k) in ALL.into_iter().enumerate() {
+            let alone = step([k; 4], 0.0, |k| k[0]);
+            for (v, a) in all.iter().zip(alone) {
+                assert_eq!(v.0[lane].to_bits(), a.to_bits(), "lane {lane}");
+            }
+        }
+    }
+
+    #[test]
+    fn derivatives_by_a_parameter_come_with_the_numbers() {
+        for k in ALL {
+            let exact = step([k; 4], Dual::<f64, 1>::variable(0.0, 0), |k| Dual::from_f64(k[0]));
+            let h = 1e-6;
+            let (up, down) = (step([k; 4], h, |k| k[0]), step([k; 4], -h, |k| k[0]));
+            for i in 0..6 {
+                let difference = (up[i] - down[i]) / (2.0 * h);
+                let error = (exact[i].eps[0] - difference).abs();
+                assert!(
+                    error < 1e-7 * (1.0 + difference.abs()),
+                    "{k}, {i}: {exact:?} {difference}"
+                );
+            }
         }
     }
 }

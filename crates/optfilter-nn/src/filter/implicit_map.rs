@@ -12,6 +12,26 @@
 //! K and the optimizer take the place of the process and measurement noise: few steps keep the weights near their
 //! prediction, many steps believe the labels. Requires a loss with a gradient, nothing else.
 //!
+//! A line (intercept and slope) that has seen one point, after no step, one and two:
+//!
+//! ```
+//! use optfilter::optim::GradientDescent;
+//! use optfilter_nn::filter::{ImplicitMap, WeightFilter};
+//! use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
+//! let line = Network::mlp(1, &[], 1)?;
+//! let mut evaluator = Evaluator::<f64>::new(&line);
+//! let (x, y) = ([1.0], [3.0]);
+//! for (steps, expected) in [(0, 0.0), (1, 0.3), (2, 0.54)] {
+//!     let mut filter = ImplicitMap::new(GradientDescent::new(0.1)?, steps, vec![0.0; 2]);
+//!     let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
+//!     filter.predict();
+//!     filter.update(&mut evaluator, &batch);
+//!     println!("K = {steps}: {:.2?}", filter.weights());
+//!     assert!(filter.weights().iter().all(|w| (w - expected).abs() < 1e-15)); // 0.1 (3 - 2 w) more each time
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
 use super::{

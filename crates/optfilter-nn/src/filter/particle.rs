@@ -10,6 +10,23 @@
 //! `s` is a variance. Requires forward passes only. In thousands of dimensions the likelihood concentrates on one
 //! particle; that is the filter's nature, and the [effective number](Particle::effective) says so.
 //!
+//! A line that has seen one point: the Kalman filter says 1 and 1, and 20,000 particles about that.
+//!
+//! ```
+//! use optfilter_nn::filter::{Particle, WeightFilter};
+//! use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
+//! let line = Network::mlp(1, &[], 1)?;
+//! let mut evaluator = Evaluator::<f64>::new(&line);
+//! let mut filter = Particle::new(20_000, 1.0, vec![0.0; 2], 1)?;
+//! let (x, y) = ([1.0], [3.0]);
+//! let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
+//! filter.predict();
+//! filter.update(&mut evaluator, &batch);
+//! println!("intercept and slope: {:.3?}; {:.0} particles count", filter.weights(), filter.effective());
+//! assert!(filter.weights().iter().all(|w| (w - 1.0).abs() < 0.05));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: Gordon, Salmond and Smith 1993.
 
 use super::{Resumable, Transition, Weight, WeightFilter, same_length};

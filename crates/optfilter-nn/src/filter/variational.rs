@@ -8,6 +8,24 @@
 //! `s` is the variance of the transition, `n` the number of labels; the minimum is sought by K steps of an optimizer,
 //! begun at `m` with fresh memory (or the memory carried on). Over a window (window.rs) sum and `n` are discounted alike. The prior is the one the implicit filter leaves implicit.
 //!
+//! On a line that has seen one point it is the Kalman filter: gain (1, 1) / (1 + 1 + 1), innovation 3.
+//!
+//! ```
+//! use optfilter::optim::GradientDescent;
+//! use optfilter_nn::filter::{Variational, WeightFilter};
+//! use optfilter_nn::{Evaluator, Loss, Minibatch, Network, Reduction, Targets};
+//! let line = Network::mlp(1, &[], 1)?;
+//! let mut evaluator = Evaluator::<f64>::new(&line);
+//! let mut filter = Variational::new(GradientDescent::new(0.3)?, 100, 1.0, vec![0.0; 2])?;
+//! let (x, y) = ([1.0], [3.0]);
+//! let batch = Minibatch::new(&line, &x, Targets::Values(&y), Loss::SquaredError, Reduction::Sum)?;
+//! filter.predict();
+//! filter.update(&mut evaluator, &batch);
+//! println!("intercept and slope: {:.6?}", filter.weights());
+//! assert!(filter.weights().iter().all(|w| (w - 1.0).abs() < 1e-12));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Reference: the paper's variational Kalman filter; Auvinen et al. 2010 for the name.
 
 use super::{

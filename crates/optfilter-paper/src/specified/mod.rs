@@ -14,7 +14,7 @@ use crate::systems::{Dynamics as Integrator, System};
 use nalgebra::{Const, SMatrix, SVector};
 use optfilter::Series;
 use optfilter::batch::Batch;
-use optfilter::drive::Run;
+use optfilter::drive::{Run, drive};
 use optfilter::filter::{
     Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Particle, ParticleBelief,
     Resampling, Scheme, SigmaPoints, Unscented,
@@ -244,16 +244,15 @@ impl<M> Case<'_, M> {
     where
         F: Filter<State = Const<N>, Output = Const<N>, Belief = GaussianBelief<Const<N>>> + Sync,
     {
-        let (prior, dt) = (self.prior::<N>()?, self.dt);
+        let prior = self.prior::<N>()?;
         self.each(|_, simulation| {
-            let mut belief = prior.clone();
             let mut means = Vec::with_capacity(simulation.states.len());
-            for (k, y) in simulation.observations.chunks(N).enumerate() {
-                let step = Step::even(k as u64 + 1, dt);
-                filter.predict(&mut belief, &[], &step).ok()?;
-                filter.update(&mut belief, y, &[], &step).ok()?;
+            let series = Series::new(&simulation.observations, N).ok()?.with_dt(self.dt).ok()?;
+            drive(filter, &mut prior.clone(), &series.predict_first(), &mut |_, _, belief, _| {
                 means.extend_from_slice(belief.mean.as_slice());
-            }
+                Ok(())
+            })
+            .ok()?;
             Some(means)
         })
     }
