@@ -116,13 +116,14 @@ where
     fn flaw(&self) -> Option<&'static str> {
         // One comparison for all: a finite number times zero is zero, every other NaN. Of a covariance the
         // variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
-        let (mut size, mut spread, mut negative) = (0.0, 0.0, false);
+        let (mut square, mut spread, mut least) = (0.0, 0.0, 0.0);
         for i in 0..self.mean.nrows() {
-            size += self.mean[i].abs();
-            spread += self.cov[(i, i)];
-            negative |= self.cov[(i, i)] < 0.0;
+            let var = self.cov[(i, i)];
+            square += self.mean[i] * self.mean[i];
+            spread += var;
+            least = if var < least { var } else { least };
         }
-        if size + spread * 0.0 < LARGEST && !negative {
+        if square + spread * 0.0 < LARGEST * LARGEST && least == 0.0 {
             return None;
         }
         name_flaw(self.clone())
@@ -230,17 +231,29 @@ pub(crate) fn condition<S: Scalar, N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    if observed != Observed::All {
-        let GaussianMeasurement { h, r, .. } = &mut *measurement;
-        *r = masked_cov(r, observed);
-        for i in 0..h.nrows() {
-            if !observed.has(i) {
-                h.row_mut(i).fill(S::ZERO);
-            }
-        }
-    }
+    mask(measurement, observed);
     let count = observed.count(measurement.residual.nrows());
     condition_masked(mean, cov, measurement, ln_turns(count))
+}
+
+/// Takes missing components out of a measurement: they say nothing of the state, with a variance of their own.
+#[inline(always)]
+fn mask<S: Scalar, N: Dim, M: Dim>(
+    measurement: &mut GaussianMeasurement<S, N, M>,
+    observed: Observed<'_>,
+) where
+    DefaultAllocator: Shapes<N, M>,
+{
+    if observed == Observed::All {
+        return;
+    }
+    let GaussianMeasurement { h, r, .. } = measurement;
+    *r = masked_cov(r, observed);
+    for i in 0..h.nrows() {
+        if !observed.has(i) {
+            h.row_mut(i).fill(S::ZERO);
+        }
+    }
 }
 
 /// [`condition`] on a measurement without whose missing components; `turns` is ln 2 pi of every other.
@@ -291,18 +304,21 @@ where
 {
     let m = measurement.residual.nrows();
     check_square("measurement_cov (R)", m, &measurement.r, Some(index))?;
-    let Some(done) = condition(&belief.mean, &belief.cov, &mut measurement, observed) else {
+    mask(&mut measurement, observed);
+    // The product of their variances is positive unless one is zero (or many of them are tiny). It is asked for first, so that the
+    // covariance before the measurement need not be kept.
+    let GaussianMeasurement { h, r, .. } = &measurement;
+    let noisy = (0..m).fold(1.0, |product, i| product * r[(i, i)]) > 0.0;
+    let exact = match noisy {
+        true => None,
+        false => narrowed(belief.cov.clone(), h.clone(), r.clone()),
+    };
+    let turns = ln_turns(observed.count(m));
+    let Some(done) = condition_masked(&belief.mean, &belief.cov, &measurement, turns) else {
         return Err(not_positive_definite("innovation covariance", index));
     };
     let Conditioned { mean, mut cov, innovation_cov, log_likelihood, nis } = done;
-    if (0..m).any(|i| measurement.r[(i, i)] == 0.0)
-        && let Some(exact) = narrowed(
-            belief.cov.clone(),
-            measurement.h.clone(),
-            measurement.r.clone(),
-            innovation_cov.clone(),
-        )
-    {
+    if let Some(exact) = exact {
         cov = exact;
     }
     let GaussianMeasurement { residual, h, r } = measurement;
@@ -313,21 +329,25 @@ where
 }
 
 /// The covariance after a measurement without noise, which leaves directions that are known exactly: (I - G H) L times its own
-/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before. By value, like
-/// [`name_flaw`].
+/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before. `None` if all have noise.
+/// By value, like [`name_flaw`].
 #[cold]
 #[inline(never)]
 fn narrowed<N: Dim, M: Dim>(
     cov: OMatrix<f64, N, N>,
     h: OMatrix<f64, M, N>,
     r: OMatrix<f64, M, M>,
-    s: OMatrix<f64, M, M>,
 ) -> Option<OMatrix<f64, N, N>>
 where
     DefaultAllocator: Shapes<N, M>,
 {
+    if (0..r.nrows()).all(|i| r[(i, i)] != 0.0) {
+        return None;
+    }
+    let hp = product(&h, &cov);
+    let s = symmetric_product(&hp, &h) + &r;
     let factor = narrowed_factor(&cov)?;
-    let gain = Solver::new(&s)?.solve(&product(&h, &cov)).transpose();
+    let gain = Solver::new(&s)?.solve(&hp).transpose();
     let kept = &factor - product(&gain, &product(&h, &factor));
     let mut cov = symmetric_product(&kept, &kept) + noise_sandwich(&gain, &r);
     // What exact measurements narrow row after row ends among the smallest numbers there are, which round to anything.

@@ -134,11 +134,6 @@ where
         let (next, update) = conditioned(belief, measurement, observed, step.index)?;
         Ok((next, Update { innovation, ..update }))
     }
-
-    #[inline(always)]
-    fn is_weighed(&self, update: &Update<M::Output>) -> bool {
-        update.has_exponent()
-    }
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Iterated<M, Q>

@@ -106,8 +106,8 @@ where
     }
 
     #[inline(always)]
-    fn is_weighed(&self, update: &Update<M>) -> bool {
-        update.has_exponent()
+    fn weighs_innovation(&self) -> bool {
+        true
     }
 
     #[inline(always)]

@@ -24,6 +24,13 @@ pub(crate) const LARGEST: f64 = 1e100;
 /// The flaw of a covariance that is finite and still none.
 pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
 
+/// Whether beliefs of this dimension are small: it is known at compile time, which takes no memory. What is rare gets them by value
+/// then, since a reference would keep them in memory all the time. (Tests are compiled more often than run: one way for all.)
+#[inline(always)]
+pub(crate) const fn stays_in_registers<N: Dim>() -> bool {
+    size_of::<N>() == 0 && !cfg!(debug_assertions)
+}
+
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
 pub(crate) fn is_sane(mean: &[f64]) -> bool {
@@ -125,13 +132,6 @@ where
         }
     }
 
-    /// Whether a density whose S was factored came out as a number: it does if its exponent did, and nobody is made to wait for
-    /// the logarithm of a determinant that he may never look at.
-    #[inline(always)]
-    pub(crate) fn has_exponent(&self) -> bool {
-        !self.nis.is_some_and(f64::is_nan)
-    }
-
     /// Of a measurement that is missing altogether: nothing was learnt.
     fn nothing(m: M, is_spread: bool, has_cov: bool) -> Self {
         Self {
@@ -186,8 +186,8 @@ macro_rules! as_the_inner_filter {
         }
 
         #[inline(always)]
-        fn is_weighed(&self, update: &Update<F::Output>) -> bool {
-            self.filter.is_weighed(update)
+        fn weighs_innovation(&self) -> bool {
+            self.filter.weighs_innovation()
         }
     };
 }
@@ -261,14 +261,12 @@ pub trait Filter {
     #[inline(always)]
     fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
 
-    /// Whether what a measurement was worth came out as a number.
+    /// Whether `nis` is v' S^-1 v of the very innovation v: where that is finite, so are v and the density, and nobody waits for the
+    /// logarithm of a determinant that he may never look at.
     #[doc(hidden)]
     #[inline(always)]
-    fn is_weighed(&self, update: &Update<Self::Output>) -> bool
-    where
-        DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>,
-    {
-        !update.log_likelihood.is_some_and(f64::is_nan)
+    fn weighs_innovation(&self) -> bool {
+        false
     }
 
     /// Puts a new belief in the place of an old one.
@@ -374,6 +372,12 @@ pub trait Filter {
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
         if !complete || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
+            if stays_in_registers::<Self::State>() {
+                let mut moved = belief.clone();
+                let update = self.update_apart(&mut moved, y, u, step);
+                *belief = moved;
+                return update;
+            }
             return self.update_apart(belief, y, u, step);
         }
         self.learn_sized(belief, y, Observed::All, u, step)
@@ -423,8 +427,7 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
-        // A known dimension is a type and takes no memory. (For tests one copy is enough: they are compiled more often than run.)
-        if const { size_of::<Self::State>() == 0 && !cfg!(debug_assertions) } {
+        if stays_in_registers::<Self::State>() {
             self.learn(belief, y, observed, u, step)
         } else {
             self.learn_unsized(belief, y, observed, u, step)
@@ -482,11 +485,15 @@ pub trait Filter {
         if let Some(quantity) = self.flaw(&next) {
             return Err(diverged(belief.mean(), quantity, step.index));
         }
-        if !is_known(&update.innovation, observed) {
-            return Err(diverged(belief.mean(), "predicted measurement", step.index));
-        }
-        if !self.is_weighed(&update) {
-            return Err(diverged(belief.mean(), "log-likelihood", step.index));
+        let weighs = self.weighs_innovation();
+        if !(weighs && update.nis.is_some_and(|nis| nis < f64::INFINITY)) {
+            if !is_known(&update.innovation, observed) {
+                return Err(diverged(belief.mean(), "predicted measurement", step.index));
+            }
+            let worth = if weighs { update.nis } else { update.log_likelihood };
+            if worth.is_some_and(f64::is_nan) {
+                return Err(diverged(belief.mean(), "log-likelihood", step.index));
+            }
         }
         self.replace(belief, next);
         update.observed = count;

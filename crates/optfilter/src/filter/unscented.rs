@@ -166,8 +166,8 @@ where
     }
 
     #[inline(always)]
-    fn is_weighed(&self, update: &Update<M::Output>) -> bool {
-        update.has_exponent()
+    fn weighs_innovation(&self) -> bool {
+        true
     }
 }
 
