@@ -75,12 +75,10 @@ fn check(python: bool) -> Result<(), String> {
         &[],
     )?;
     cargo(&["check", "--locked", "--manifest-path", "bench/Cargo.toml", "--all-targets"], &[])?;
-    // Examples were read above; those that are run are compiled when they are. (`--lib` would compile the Python extension as a test,
-    // which has none.)
-    cargo(&["test", "--locked", "--workspace", "--tests", "--no-run"], &[])?;
-    // What Python's tests and the storm need is compiled on all cores, so that neither waits for the other's lock.
-    let examples = ["--bin", "optfilter", "--example", "doors", "--example", "storm", "--lib"];
-    cargo(&[["build", "--locked", "--workspace"].as_slice(), &examples].concat(), &[])?;
+    // Tests, and what Python's tests and the storm need, in one go: no core waits for the last of one to begin the other. (`cargo test`
+    // takes over what was built; other examples were read above.)
+    let targets = ["--tests", "--bin", "optfilter", "--example", "doors", "--example", "storm"];
+    cargo(&[["build", "--locked", "--workspace", "--lib"].as_slice(), &targets].concat(), &[])?;
     // Python's tests keep one core busy, as do most of the tests that follow.
     let beside = python
         .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
@@ -102,7 +100,7 @@ fn check(python: bool) -> Result<(), String> {
     page::check()?;
     packages::check()?;
     let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
-    fuzz::fuzz(&fuzz::Plan { targets, ..fuzz::Plan::default() })?;
+    fuzz::fuzz(&fuzz::Plan { targets, seconds: Some(20), ..fuzz::Plan::default() })?;
     if let Some(beside) = beside {
         beside.finish()?;
     }

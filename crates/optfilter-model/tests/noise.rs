@@ -1,10 +1,12 @@
 //! Noise that is an expression of columns, times and inputs.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+use nalgebra::DMatrix;
+use optfilter::Series;
 use optfilter_model::run::{Dataset, Interpolation, Layout};
 use optfilter_model::table::{Format, Rows, Source, TableReader};
-use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Gaps, Method, smooth};
+use optfilter_model::{FilterSpec, ModelSpec, TextModel};
+use optfilter_run::{Covariance, Gaps, Method, Problem, simulate, smooth};
 use std::io::Cursor;
 
 const LEVEL: &str = r#"
@@ -339,4 +341,44 @@ fn a_spread_that_is_negative_is_refused_by_every_filter_and_named() {
         assert!(flaw.starts_with(&said), "{flaw}");
         assert_eq!(spec.noise_flaw(rows.input(0), &rows.steps[0]), None);
     }
+}
+
+/// A field of many states with one variance for all of them needs no matrix; filters that do are refused by name.
+#[test]
+fn many_states_need_no_matrices() {
+    let field = |n: usize| {
+        let text = format!(
+            "states = [\"x[{n}]\"]\n[fields]\nx = {{ edges = \"periodic\" }}\n[dynamics]\n\
+             \"dx[i]/dt\" = \"(x[i+1] - x[i-2])*x[i-1] - x[i] + 8\"\n[observation]\n\
+             \"y[i]\" = {{ equation = \"x[i]\", size = {n} }}\n[process_noise]\nstd = 0.1\n\
+             [measurement_noise]\nstd = 1\n[initial]\nmean = 8\nstd = 1\n[time]\ndt = 0.05\n"
+        );
+        ModelSpec::parse("field", &text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let drawn = |problem: &Problem<TextModel>, rows: usize| {
+        let (mut states, mut y) = (Vec::new(), Vec::new());
+        simulate(problem, rows, (7, 0), true, &[], |_, x, seen| {
+            states.extend_from_slice(x);
+            y.extend_from_slice(seen);
+            true
+        })
+        .unwrap();
+        (states, y)
+    };
+    let n = 30_000;
+    let (_, y) = drawn(&field(n).problem().unwrap(), 3);
+    let series = Series::new(&y, n).unwrap().with_dt(0.05).unwrap();
+    let spec =
+        FilterSpec { prior_var: Some(0.1), steps: Some(3), ..FilterSpec::of("vkf").unwrap() };
+    let result = field(n).runner(&spec).unwrap().filter(&series).unwrap();
+    assert!(result.means.iter().all(|x| x.is_finite()));
+    for name in ["ekf", "iekf", "ukf", "pf"] {
+        let refused = field(n).runner(&FilterSpec::of(name).unwrap()).err().unwrap().to_string();
+        assert!(refused.contains("30000 x 30000"), "{refused}");
+    }
+    // The same draws as from a matrix.
+    let small = field(5).problem().unwrap();
+    let dense = Problem { cov: Covariance::Dense(DMatrix::identity(5, 5)), ..small.clone() };
+    assert!(!matches!(small.cov, Covariance::Dense(_)));
+    assert_eq!(drawn(&small, 20), drawn(&dense, 20));
 }

@@ -1,12 +1,12 @@
 //! Filters of a problem in Rust, as `build` makes them.
 
-use nalgebra::{DMatrix, Dyn};
+use nalgebra::DMatrix;
 use optfilter::Series;
 use optfilter::filter::FilterError;
-use optfilter::model::{Linear, Lorenz96};
+use optfilter::model::Linear;
 use optfilter_run::{
-    Covariance, FilterSpec, Irregular, Method, Problem, Results, Session, SessionError, Watch,
-    build, build_with, simulate,
+    FilterSpec, Irregular, Method, Problem, Results, Session, SessionError, Watch, build,
+    build_with,
 };
 
 /// A series, a stream, lanes and a resumed stream under irregular times of a model that goes by rows.
@@ -68,46 +68,4 @@ fn costly_error_bars_are_left_out_with_a_word() {
     assert!(word.contains("about 120 times"), "{word}");
     let (has_cov, word) = made(60, Some(true));
     assert!(has_cov && word.contains("error_bars = false leaves them out"), "{word}");
-}
-
-/// A field of many states with one variance for all of them needs no matrix; filters that do are refused by name.
-#[test]
-fn many_states_need_no_matrices() {
-    let n = 30_000;
-    let model = Lorenz96::new(Dyn(n), 8.0).rk4();
-    let mut problem = Problem::new(model).noise(0.01, 1.0).dt(0.05);
-    (problem.mean, problem.cov) = (vec![8.0; n], Covariance::Scalar(1.0));
-    let mut y = Vec::new();
-    simulate(&problem, 3, (1, 0), false, &[], |_, _, seen| {
-        y.extend_from_slice(seen);
-        true
-    })
-    .unwrap();
-    let series = Series::new(&y, n).unwrap().with_dt(0.05).unwrap();
-    let spec =
-        FilterSpec { prior_var: Some(0.1), steps: Some(3), ..FilterSpec::of("vkf").unwrap() };
-    let result = build(&spec, &problem).unwrap().filter(&series).unwrap();
-    assert!(result.means.iter().all(|x| x.is_finite()));
-    for name in ["ekf", "iekf", "ukf", "pf"] {
-        let refused = build(&FilterSpec::of(name).unwrap(), &problem).err().unwrap().to_string();
-        assert!(refused.contains("30000 x 30000"), "{refused}");
-    }
-    // The same draws as from a matrix.
-    let model = Lorenz96::new(Dyn(5), 8.0).rk4();
-    let mut small = Problem::new(model).noise(0.3, 1.0).dt(0.05);
-    small.mean = vec![8.0; 5];
-    let drawn = |cov: Covariance| {
-        let mut out = Vec::new();
-        let problem = Problem { cov, ..small.clone() };
-        simulate(&problem, 20, (7, 0), true, &[], |_, x, y| {
-            out.extend(x.iter().chain(y).map(|v| v.to_bits()));
-            true
-        })
-        .unwrap();
-        out
-    };
-    assert_eq!(
-        drawn(Covariance::Scalar(0.5)),
-        drawn(Covariance::Dense(DMatrix::identity(5, 5) * 0.5))
-    );
 }
