@@ -52,7 +52,7 @@ fn memory_does_not_grow_with_the_stream() {
         lr: 0.1,
         ..Setup::default()
     };
-    let mut live = Live::new(2, false, &setup, None, &[], 10).unwrap();
+    let mut live = Live::new(Shape::Vector(2), false, &setup, None, &[], 10).unwrap();
     let (mut step, mut early) = (Step::default(), 0);
     while steps.next(&mut step).unwrap() {
         let names = steps.names().to_vec();
@@ -285,7 +285,7 @@ fn units_of_the_label_do_not_matter() {
         let stream = Stream::new(Shape::Vector(2), x.clone(), labels, time.clone()).unwrap();
         let mut follower = Follower::new(&stream, setup, None).unwrap();
         let scores = prequential(&mut follower, &stream, 0..400).unwrap();
-        let mut live = Live::new(2, true, setup, None, &[], 0).unwrap();
+        let mut live = Live::new(Shape::Vector(2), true, setup, None, &[], 0).unwrap();
         for (i, value) in values.iter().enumerate() {
             let x = x[2 * i..2 * i + 2].to_vec();
             let step = Step { time: time[i], x, labels: vec![*value] };
@@ -358,7 +358,7 @@ fn rows_of_a_pipe_are_given_as_they_come() {
 #[test]
 fn a_class_is_new_when_its_label_is_due() {
     let setup = Setup { network: "linear".into(), ..auto("linear") };
-    let mut live = Live::new(1, false, &setup, None, &[], 5).unwrap();
+    let mut live = Live::new(Shape::Vector(1), false, &setup, None, &[], 5).unwrap();
     let names: Vec<String> = ["a", "b", "c"].map(String::from).to_vec();
     for i in 0..30 {
         let label = if i == 20 { 2.0 } else { f64::from(i % 2) };
@@ -376,7 +376,7 @@ fn a_second_pipe_goes_on() {
     let (first, second) = ("a,y\n1,0\n2,1\n3,1\n", "a,y\n4,0\n5,1\n");
     let options = CsvOptions { regress: Some(false), ..CsvOptions::default() };
     let begin = |setup: &Setup, steps: &TableSteps| {
-        let mut live = Live::new(1, false, setup, None, &[], 1).unwrap();
+        let mut live = Live::new(Shape::Vector(1), false, setup, None, &[], 1).unwrap();
         live.bind(steps.layout());
         live
     };

@@ -122,15 +122,13 @@ mod tests {
             assert_eq!(store.len(), 256);
             let (mut low, mut high) = (store.part(10..20), store.part(200..205));
             let (mut from_low, mut from_high) = (Vec::new(), Vec::new());
-            let mut one = [0];
             for _ in 0..20 {
                 for (part, into) in [(&mut low, &mut from_low), (&mut high, &mut from_high)] {
-                    let count = part.read(&mut one).unwrap();
-                    into.extend(&one[..count]);
+                    part.take(1).read_to_end(into).unwrap();
                 }
             }
-            assert_eq!((&from_low[..], &from_high[..]), (&bytes[10..20], &bytes[200..205]));
-            assert_eq!(store.get(250, 6).unwrap().unwrap(), &bytes[250..]);
+            assert!(from_low.into_iter().eq(10..20) && from_high.into_iter().eq(200..205));
+            assert_eq!(&*store.get(250, 6).unwrap().unwrap(), [250, 251, 252, 253, 254, 255]);
             assert!(store.get(250, 7).unwrap().is_none());
             assert!(store.get(u64::MAX, 1).unwrap().is_none());
             // What says that it is longer than it is ends where it ends.

@@ -32,9 +32,10 @@ use std::path::PathBuf;
     optfilter adapt electricity.csv --time date --network linear --steps 1 --lr 1 --optimizer gd --compare\n  \
     producer | optfilter adapt - --delay 48 --checkpoint follow.ckpt --csv scores.csv\n\
     DATA is an npz with x, y and time, or a table with a label and a time column. Samples of equal time are one time step. A label \
-    that is empty, ?, ., NA, N/A, nan, null or none is missing: such a sample is predicted and not learnt from (in a stream).")]
+    that is empty, ?, ., NA, N/A, nan, null or none is missing: such a sample is predicted and not learnt from. A file with missing labels \
+    is read as a stream, by itself where nothing needs the whole of it (--tune, --compare, --follow, --pretrain).")]
 pub struct Args {
-    /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
+    /// The stream: .npz (x, y, time; images have 3 or 4 axes) or a table with a head; - for CSV from standard input.
     data: PathBuf,
     /// cnn, linear, mlp:64,64, or layers, as in "conv:8,5,2 relu maxpool dense:16 tanh" [default: mlp:64,64].
     #[arg(long)]
@@ -187,7 +188,10 @@ impl From<AdaptError> for Failure {
         match &e {
             AdaptError::Diverged { .. } => Self { code: 4, message: e.to_string() },
             AdaptError::Checkpoint(_) => Self::other(e),
-            AdaptError::File { .. } | AdaptError::Npz(_) | AdaptError::Data(_) => Self::data(e),
+            AdaptError::File { .. }
+            | AdaptError::MissingLabel { .. }
+            | AdaptError::Npz(_)
+            | AdaptError::Data(_) => Self::data(e),
             AdaptError::Network(_) | AdaptError::Optimizer(_) | AdaptError::Setting(_) => {
                 Self::usage(e)
             }
@@ -215,7 +219,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let setup = setup(&args, saved.as_ref().map(|s| s.setup.clone()))?;
         return live::run(&args, &setup, saved.as_ref());
     }
-    let stream = read(&args, saved.as_ref())?;
+    let stream = match read(&args, saved.as_ref()) {
+        Err(AdaptError::MissingLabel { path, reason }) if live::possible(&args) => {
+            files::remark(&format!(
+                "{path}: {reason}; it is read as a stream (--stream): features are scaled as it goes, nothing is pre-trained on"
+            ));
+            let setup = setup(&args, saved.as_ref().map(|s| s.setup.clone()))?;
+            return live::run(&args, &setup, saved.as_ref());
+        }
+        read => read?,
+    };
     let setup = setup(&args, saved.map(|s| s.setup))?;
     let weights = match &args.weights {
         Some(path) => {
@@ -340,18 +353,18 @@ fn tuned(
 }
 
 /// The stream, with the classes that the weights know.
-fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, Failure> {
+fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, AdaptError> {
     let stream = read_file(args, saved.map(|s| s.classes.is_none()))?;
     match saved.and_then(|s| s.classes.as_ref()) {
-        Some(known) => Ok(stream.with_classes(known)?),
+        Some(known) => stream.with_classes(known),
         None => Ok(stream),
     }
 }
 
-fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
+fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, AdaptError> {
     let regress = args.task.map(|t| matches!(t, Task::Regress)).or(usual);
     if args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
-        return Ok(read_npz(&args.data, args.every, regress)?);
+        return read_npz(&args.data, args.every, regress);
     }
     let options = CsvOptions {
         label: args.label.clone(),
@@ -360,7 +373,7 @@ fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
         ignore: args.ignore.clone(),
         regress,
     };
-    Ok(read_csv(&args.data, &options)?)
+    read_csv(&args.data, &options)
 }
 
 fn describe(stream: &Stream) {
