@@ -73,9 +73,12 @@ pub struct Args {
     /// Number of particles (pf) [default: 1000].
     #[arg(long, allow_negative_numbers = true)]
     particles: Option<usize>,
-    /// Directions of the low-rank part (lofi; with it bong is low-rank) [default: 10].
+    /// Directions of the low-rank part (lofi; with it bong is low-rank, which are the equations of lofi) [default: 10].
     #[arg(long, allow_negative_numbers = true)]
     rank: Option<usize>,
+    /// Take gradients at so many draws of the weights for each sample instead of the linearised network (bong).
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: Option<u32>,
     /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
     #[arg(long, allow_negative_numbers = true)]
     prior: Option<f64>,
@@ -85,6 +88,18 @@ pub struct Args {
     /// Count outliers less, beyond about this many deviations (WoLF; ekf, vdekf, bong, lofi).
     #[arg(long, allow_negative_numbers = true)]
     robust: Option<f64>,
+    /// Effective sample size: the larger, the narrower the belief (ivon) [default: 10000].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    ivon_size: Option<f64>,
+    /// Curvature at the start, by which the rate is scaled (ivon) [default: 0.1].
+    #[arg(long, value_name = "H0", allow_negative_numbers = true)]
+    ivon_curvature: Option<f64>,
+    /// How much of momentum and of curvature is kept at each step (ivon) [default: 0.9,0.999].
+    #[arg(long, value_name = "B1,B2", allow_hyphen_values = true, value_parser = settings::pair)]
+    ivon_betas: Option<(f64, f64)>,
+    /// Weight decay, the precision that the belief has without data (ivon) [default: 0.0001].
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    ivon_decay: Option<f64>,
     /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
     #[arg(long, allow_negative_numbers = true)]
     pretrain: Option<usize>,
@@ -141,7 +156,7 @@ pub struct Args {
     csv: Option<PathBuf>,
     #[command(flatten)]
     plot: PlotFlags,
-    /// For initial weights and particles [default: 0].
+    /// For initial weights, particles and draws [default: 0].
     #[arg(long, allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Print the summary as JSON.
@@ -169,9 +184,9 @@ enum MethodName {
     Vdekf,
     /// Low-rank extended Kalman filter (LoFi).
     Lofi,
-    /// Bayesian online natural gradient, diagonal; with --rank low-rank, which takes the step of lofi.
+    /// Bayesian online natural gradient, diagonal and linearised; with --rank low-rank, with --samples at draws of the weights.
     Bong,
-    /// Variational online Newton (IVON), K = --steps.
+    /// Variational online Newton (IVON), K = --steps; --ivon-size and so on.
     Ivon,
 }
 
