@@ -205,7 +205,7 @@ fn images_go_on_to_the_bit() {
             let mut second = steps(&kept.0);
             let mut live = begin(&second, &setup, delay);
             live.load(&bytes).unwrap();
-            second.know(&live.names().to_vec());
+            second.know(live.names());
             assert!(second.skip(live.rows()).unwrap());
             follow(&mut live, &mut second, u64::MAX);
             assert_eq!(live.save().unwrap(), whole.save().unwrap(), "{network} {delay}");
