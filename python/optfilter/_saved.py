@@ -57,11 +57,18 @@ _LINES = {
     "robust": "robust",
     "particles": "particles",
     "rank": "particles",
+    "samples": "particles",
 }
+
+#: Settings of ivon in the order of its line, with what they are where they were not given.
+_IVON = {"ivon_size": 1e4, "ivon_curvature": 0.1, "ivon_betas": (0.9, 0.999), "ivon_decay": 1e-4}
 
 
 def _single(settings: dict[str, Any]) -> list[str]:
-    lines = [f"method {settings['method']}"]
+    lines = [f"method {_weights.form(settings)}"]
+    if settings["method"] == "ivon":
+        size, curvature, betas, decay = (settings.get(name, usual) for name, usual in _IVON.items())
+        lines.append("ivon " + " ".join(repr(float(v)) for v in (size, curvature, *betas, decay)))
     if "optimizer" in settings:
         spec = settings["optimizer"]._spec()
         lines += [
@@ -76,7 +83,8 @@ def _single(settings: dict[str, Any]) -> list[str]:
 
 def _settings(one: dict[str, str]) -> dict[str, Any]:
     """What the lines say of a single filter, as far as its method reads it."""
-    method = one.get("method", "imap")
+    form = one.get("method", "imap")
+    method = form.partition("-")[0]
     settings: dict[str, Any] = {"method": method}
     reads = {name for name, methods in _weights.READ_BY.items() if method in methods}
     if "optimizer" in reads:
@@ -84,9 +92,15 @@ def _settings(one: dict[str, str]) -> dict[str, Any]:
         settings["carry"] = one.get("carry") == "true"
         window, _, discount = one.get("window", "0 1").partition(" ")
         settings["window"], settings["discount"] = int(window), float(discount)
+    # Of the two counts that bong may have, the one of its form.
+    reads -= {"bong-low-rank": {"samples"}, "bong-sampled": {"rank", "robust"}, "bong": {"rank", "samples"}}.get(form, set())
     for name, line in _LINES.items():
         if name in reads and line in one:
-            settings[name] = (int if name in ("steps", "particles", "rank") else float)(one[line])
+            settings[name] = (int if name in ("steps", "particles", "rank", "samples") else float)(one[line])
+    if method == "ivon" and "ivon" in one:
+        size, curvature, beta1, beta2, decay = map(float, one["ivon"].split())
+        found = dict(zip(_IVON, (size, curvature, (beta1, beta2), decay)))
+        settings.update({name: value for name, value in found.items() if value != _IVON[name]})
     if method in ("imap", "vkf"):
         settings.setdefault("steps", 50)
     return settings

@@ -20,7 +20,7 @@ METHODS = {
     "static": "weights that never change",
     "ekf": "extended Kalman filter with a diagonal belief",
     "vdekf": "the same, variational",
-    "bong": "Bayesian online natural gradient with a diagonal belief",
+    "bong": "Bayesian online natural gradient with a diagonal belief, or a low-rank one",
     "lofi": "low-rank extended Kalman filter",
     "ivon": "variational online Newton",
     "auto": "a bank of settings",
@@ -39,10 +39,15 @@ READ_BY: dict[str, tuple[str, ...]] = {
     "lr": ("ivon",),
     "drift_var": ("vkf", "pf", *_BELIEF),
     "particles": ("pf",),
-    "rank": ("lofi",),
+    "rank": ("lofi", "bong"),
+    "samples": ("bong",),
     "prior_var": _BELIEF,
     "noise_var": _BELIEF,
     "robust": _BELIEF,
+    "ivon_size": ("ivon",),
+    "ivon_curvature": ("ivon",),
+    "ivon_betas": ("ivon",),
+    "ivon_decay": ("ivon",),
 }
 
 #: What is not given, where it is not the engine's to choose.
@@ -64,7 +69,7 @@ def check(settings: Mapping[str, Any]) -> str:
 
     >>> check({"method": "ekf", "rank": 3})
     Traceback (most recent call last):
-    ValueError: rank: is nothing to method='ekf'; it is for lofi
+    ValueError: rank: is nothing to method='ekf'; it is for lofi, bong
     >>> check({"method": "auto", "steps": 3})
     Traceback (most recent call last):
     ValueError: steps: is chosen by the bank itself; leave it out, or name another method
@@ -81,7 +86,23 @@ def check(settings: Mapping[str, Any]) -> str:
             raise ValueError(f"{name}: is chosen by the bank itself; leave it out, or name another method")
         more = "; the rate of a rule belongs to it: optimizer=Adam(lr)" if name == "lr" else ""
         raise ValueError(f"{name}: is nothing to method={method!r}; it is for {', '.join(methods)}{more}")
+    if settings.get("samples") is not None:
+        for name, why in (("rank", "are two forms of bong"), ("robust", "do not go together: it needs the linearised network")):
+            if settings.get(name) is not None:
+                raise ValueError(f"samples: {name} and samples {why}; give one of them")
     return str(method)
+
+
+def form(settings: Mapping[str, Any]) -> str:
+    """The method under the engine's name, of which bong has three.
+
+    >>> form({"method": "bong", "samples": 4}), form({"method": "bong", "rank": 4}), form({"method": "lofi", "rank": 4})
+    ('bong-sampled', 'bong-low-rank', 'lofi')
+    """
+    method = str(settings["method"])
+    if method != "bong":
+        return method
+    return "bong-low-rank" if "rank" in settings else "bong-sampled" if "samples" in settings else "bong"
 
 
 def _number(name: str, value: Any, zero: bool = False) -> float:
@@ -94,12 +115,22 @@ def _number(name: str, value: Any, zero: bool = False) -> float:
     return number
 
 
+def _betas(value: Any) -> list[float]:
+    try:
+        betas = [float(beta) for beta in value]
+    except (TypeError, ValueError):
+        betas = []
+    if isinstance(value, str) or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"ivon_betas: must be two numbers, at least 0 and below 1, not {value!r}")
+    return betas
+
+
 def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that the method reads, with what is usual in the place of those that were not given; the engine's own defaults are left out."""
     method = check(settings)
     read = {name: settings.get(name) for name, methods in READ_BY.items() if method in methods}
-    if method != "ivon":  # which takes one step, not ten
-        read = {name: USUAL.get(name) if value is None else value for name, value in read.items()}
+    fill: Mapping[str, Any] = {"lr": 0.1} if method == "ivon" else USUAL  # which takes one step, not ten
+    read = {name: fill.get(name) if value is None else value for name, value in read.items()}
     return {"method": method, **{name: value for name, value in read.items() if value is not None}}
 
 
@@ -110,7 +141,7 @@ def spec(settings: Mapping[str, Any]) -> str:
     '{"method": "lofi", "drift_var": 0.0001, "count": 3}'
     """
     chosen = usual(settings)
-    out: dict[str, Any] = {"method": chosen["method"]}
+    out: dict[str, Any] = {"method": form(chosen)}
     if "optimizer" in chosen:
         rule = chosen["optimizer"]
         if not isinstance(rule, Optimizer) or not hasattr(rule, "lr"):
@@ -123,10 +154,12 @@ def spec(settings: Mapping[str, Any]) -> str:
         out["rule"] = to_json({"method": "imap", **rule._spec(), **descent})
     if "steps" in chosen:
         out["steps"] = whole("steps", chosen["steps"], most=2**32 - 1)
-    for name in ("lr", "drift_var", "prior_var", "noise_var", "robust"):
+    for name in ("lr", "drift_var", "prior_var", "noise_var", "robust", "ivon_size", "ivon_curvature", "ivon_decay"):
         if name in chosen:
-            out[name] = _number(name, chosen[name], zero=name == "drift_var")
-    for name in ("particles", "rank"):
+            out[name] = _number(name, chosen[name], zero=name in ("drift_var", "ivon_decay"))
+    if "ivon_betas" in chosen:
+        out["ivon_betas"] = _betas(chosen["ivon_betas"])
+    for name in ("particles", "rank", "samples"):
         if name in chosen:
             out["count"] = whole(name, chosen[name], most=2**32 - 1)
     return json.dumps(out)

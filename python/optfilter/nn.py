@@ -80,7 +80,7 @@ __all__ = [
 class Follower(Native, OneByOne):
     """A network with a filter over its weights, or with a bank of filters.
 
-    Where no setting of a filter is given (none from ``optimizer`` to ``particles`` below), nothing has to be chosen: rules, rates,
+    Where no setting of a filter is given (none from ``optimizer`` to ``ivon_decay`` below), nothing has to be chosen: rules, rates,
     K and windows run side by side, a linear network beside the one asked for, and what is predicted is their mixture by how well
     each has predicted lately (``shares_``). It is what ``optfilter adapt`` does by itself, to the bit. Each of these settings makes a single filter,
     the others at the defaults below. Several numbers per sample are always predicted by a single one.
@@ -107,7 +107,7 @@ class Follower(Native, OneByOne):
         belief) and ``"ivon"`` have error bars on weights, over which :meth:`predict_proba` averages; ``"pf"`` has
         particles, ``"static"`` never learns, and ``"auto"`` is the bank.
     lr : float
-        The rate of ``"ivon"``, by default 1e-3. (The rate of a rule belongs to it: ``optimizer=Adam(lr)``.)
+        The rate of ``"ivon"``, by default 0.1. (The rate of a rule belongs to it: ``optimizer=Adam(lr)``.)
     drift_var : float
         Variance of the weights' random walk for each time step: by default 0.01 of vkf and pf, 1e-5 of ekf, vdekf, bong and lofi. ``--sigma2`` of
         the command line.
@@ -116,7 +116,15 @@ class Follower(Native, OneByOne):
     robust : float
         Of the same: labels beyond about so many deviations count less (WoLF); by default all count alike.
     rank, particles : int
-        Directions of lofi (by default 10), particles of pf (by default 1000).
+        Directions of lofi (by default 10), particles of pf (by default 1000). With a ``rank`` bong has a low-rank belief, too; on the linearised network these are
+        the equations of lofi, and the same numbers.
+    samples : int
+        Of bong: gradients at so many draws of the weights for each sample, instead of the linearised network (which ``robust`` needs).
+    ivon_size, ivon_curvature, ivon_decay : float
+        Of ivon: the effective sample size (by default 10000; the larger, the narrower the belief), the curvature it begins with (0.1; by it the rate
+        is scaled), and the weight decay (1e-4; the precision without data).
+    ivon_betas : tuple of (float, float)
+        Of ivon: how much of momentum and of curvature is kept at each step, by default ``(0.9, 0.999)``.
     task : {"classification", "regression"}, optional
         By default texts and whole numbers are classes, other labels numbers.
     scale : bool
@@ -127,7 +135,7 @@ class Follower(Native, OneByOne):
     epochs : int
         The most steps of :meth:`fit`.
     seed : int
-        For the initial weights.
+        For the initial weights, and for what is drawn.
 
     Attributes
     ----------
@@ -159,6 +167,11 @@ class Follower(Native, OneByOne):
         robust: Optional[float] = None,
         rank: Optional[int] = None,
         particles: Optional[int] = None,
+        samples: Optional[int] = None,
+        ivon_size: Optional[float] = None,
+        ivon_curvature: Optional[float] = None,
+        ivon_betas: Optional[tuple[float, float]] = None,
+        ivon_decay: Optional[float] = None,
         task: Optional[str] = None,
         scale: bool = True,
         weights: Union[str, os.PathLike[str], None] = None,
@@ -179,6 +192,11 @@ class Follower(Native, OneByOne):
         self.robust = robust
         self.rank = rank
         self.particles = particles
+        self.samples = samples
+        self.ivon_size = ivon_size
+        self.ivon_curvature = ivon_curvature
+        self.ivon_betas = ivon_betas
+        self.ivon_decay = ivon_decay
         self.task = task
         self.scale = scale
         self.weights = weights

@@ -48,15 +48,29 @@ def turning(steps=30, n=10, seed=0):
     return X, (X[:, 0] * np.cos(time / 10) + X[:, 1] * np.sin(time / 10) > 0).astype(int), time
 
 
+#: Methods in other forms: name, settings and flags.
+FORMS = {
+    "bong by draws": ("bong", dict(samples=3, drift_var=1e-3, seed=5), ["--samples", "3", "--sigma2", "1e-3", "--seed", "5"]),
+    "bong of low rank": ("bong", dict(rank=2, drift_var=1e-3), ["--rank", "2", "--sigma2", "1e-3"]),
+    "ivon with all": (
+        "ivon",
+        dict(lr=0.5, ivon_size=500.0, ivon_curvature=0.3, ivon_betas=(0.8, 0.99), ivon_decay=0.01),
+        ["--lr", "0.5", "--ivon-size", "500", "--ivon-curvature", "0.3", "--ivon-betas", "0.8,0.99", "--ivon-decay", "0.01"],
+    ),
+}
+BOTH = {**{name: (name, CHOSEN[name]) for name in CHOSEN}, **{name: form[:2] for name, form in FORMS.items()}}
+
+
 def test_every_method_is_tried_here():
     assert set(CHOSEN) == set(METHODS)
 
 
-@pytest.mark.parametrize("method", sorted(CHOSEN))
-def test_it_follows_is_cloned_pickled_and_saved(tmp_path, method):
+@pytest.mark.parametrize("form", sorted(BOTH))
+def test_it_follows_is_cloned_pickled_and_saved(tmp_path, form):
     X, y, time = turning()
     names = np.where(y == 1, "up", "down")
-    follower = Follower("linear", method=method, **CHOSEN[method])
+    method, chosen = BOTH[form]
+    follower = Follower("linear", method=method, **chosen)
     result = follower.follow(X, names, time)
     assert result.accuracy > (0.65 if method != "static" else 0.0)  # a coin has half
     assert 0.0 <= result.calibration_error < (0.2 if method not in ("static", "direct") else 1.0)
@@ -74,6 +88,38 @@ def test_it_follows_is_cloned_pickled_and_saved(tmp_path, method):
     follower.save(tmp_path / "w.safetensors")
     loaded = Follower.load(tmp_path / "w.safetensors")
     assert loaded.method == method and loaded._settings == follower._settings
+    for name, value in chosen.items():
+        assert name == "optimizer" or getattr(loaded, name) == value
+
+
+def test_low_rank_bong_is_lofi():
+    """On the linearised network they are the same equations; the diagonal form and that of draws are others."""
+    X, y, time = turning()
+    loss = {
+        name: follow(X, y, time, network="linear", drift_var=1e-3, **settings).loss
+        for name, settings in {
+            "lofi": dict(method="lofi", rank=2),
+            "low": dict(method="bong", rank=2),
+            "diagonal": dict(method="bong"),
+            "drawn": dict(method="bong", samples=2),
+        }.items()
+    }
+    np.testing.assert_array_equal(loss["lofi"], loss["low"])
+    assert np.abs(loss["diagonal"] - loss["low"]).max() > 1e-6 and np.abs(loss["diagonal"] - loss["drawn"]).max() > 1e-6
+
+
+def test_each_setting_of_ivon_counts_and_none_is_its_default():
+    X, y, time = turning()
+
+    def loss(**settings):
+        return follow(X, y, time, network="linear", method="ivon", **settings).loss
+
+    plain = loss()
+    usual = dict(lr=0.1, steps=1, ivon_size=1e4, ivon_curvature=0.1, ivon_betas=(0.9, 0.999), ivon_decay=1e-4)
+    np.testing.assert_array_equal(loss(**usual), plain)
+    others = dict(lr=0.2, steps=2, ivon_size=100, ivon_curvature=0.4, ivon_betas=(0.5, 0.9), ivon_decay=0.1)
+    for name, other in others.items():
+        assert np.abs(loss(**{name: other}) - plain).max() > 1e-9, name
 
 
 def test_probabilities_are_averaged_over_the_belief():
@@ -100,7 +146,17 @@ def test_probabilities_are_averaged_over_the_belief():
 def test_what_a_method_does_not_read_is_refused():
     X, y, _ = turning(steps=1)
     for change, text in [
-        (dict(method="ekf", rank=3), "rank: is nothing to method='ekf'; it is for lofi"),
+        (dict(method="ekf", rank=3), "rank: is nothing to method='ekf'; it is for lofi, bong"),
+        (dict(method="lofi", samples=3), "samples: is nothing to method='lofi'; it is for bong"),
+        (dict(method="bong", samples=3, rank=3), "samples: rank and samples are two forms of bong; give one of them"),
+        (dict(method="bong", samples=3, robust=3.0), "samples: robust and samples do not go together"),
+        (dict(method="bong", samples=0), "samples: must be at least 1"),
+        (dict(method="bong", ivon_size=3.0), "ivon_size: is nothing to method='bong'; it is for ivon"),
+        (dict(ivon_betas=(0.9, 0.99)), "ivon_betas: is nothing to method='imap'; it is for ivon"),
+        (dict(method="ivon", ivon_betas=(0.9, 1.0)), "ivon_betas: must be two numbers, at least 0 and below 1"),
+        (dict(method="ivon", ivon_betas=0.9), "ivon_betas: must be two numbers"),
+        (dict(method="ivon", ivon_size=0.0), "ivon_size: must be positive and finite"),
+        (dict(method="ivon", ivon_decay=-1.0), "ivon_decay: must be at least 0 and finite"),
         (dict(method="ekf", steps=3), "steps: is nothing to method='ekf'; it is for imap, vkf, ivon"),
         (dict(method="lofi", carry=True), "carry: is nothing to method='lofi'; it is for imap, vkf, direct"),
         (dict(method="ivon", optimizer=optfilter.Adam(0.1)), "optimizer: is nothing to method='ivon'"),
@@ -172,19 +228,20 @@ def test_three_classes_and_one_more():
 
 
 @pytest.mark.skipif("OPTFILTER_BINARY" not in os.environ, reason="OPTFILTER_BINARY does not name the program")
-@pytest.mark.parametrize("method", sorted(FLAGS))
-def test_it_is_what_the_command_line_does(tmp_path, method):
+@pytest.mark.parametrize("form", sorted([*FLAGS, *FORMS]))
+def test_it_is_what_the_command_line_does(tmp_path, form):
     X, y, time = turning()
+    method, chosen, flags = FORMS[form] if form in FORMS else (form, CHOSEN[form], FLAGS[form])
     rows = "".join(f"{a!r},{b!r},{t},{label}\n" for (a, b), t, label in zip(X.tolist(), time.tolist(), y))
     (tmp_path / "data.csv").write_text("a,b,time,label\n" + rows)
     command = [os.environ["OPTFILTER_BINARY"], "adapt", "data.csv", "--label", "label", "--time", "time"]
-    command += ["--network", "linear", "--stream", "--json", "--method", method, *FLAGS[method]]
+    command += ["--network", "linear", "--stream", "--json", "--method", method, *flags]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     theirs = json.loads(ran.stdout)[0]
     # The program numbers classes as it meets them, and the sign of a log-odds is of its rounding.
     names = np.where(y == y[0], "first", "second")
-    ours = follow(X, names, time, network="linear", method=method, **CHOSEN[method])
+    ours = follow(X, names, time, network="linear", method=method, **chosen)
     assert theirs["accuracy"] == pytest.approx(100 * ours.accuracy, abs=1e-9)
     assert theirs["mean_loss"] == pytest.approx(ours.mean_loss, rel=1e-6)
     assert theirs["calibration_error"] == pytest.approx(100 * ours.calibration_error, rel=1e-6)

@@ -374,6 +374,22 @@ fn flags_that_do_nothing_are_refused() {
         (&["--method", "lofi", "--particles", "50"][..], "--particles"),
         (&["--rank", "3"], "--method lofi, bong"),
         (&["--particles", "3"], "--method pf"),
+        (&["--samples", "3"], "--samples is nothing to --method imap; it is for --method bong"),
+        (&["--method", "lofi", "--samples", "3"], "it is for --method bong"),
+        (&["--method", "bong", "--samples", "0"], "0 is not in 1.."),
+        (&["--method", "bong", "--samples", "3", "--rank", "3"], "two forms of --method bong"),
+        (&["--method", "bong", "--samples", "3", "--robust", "3"], "--robust needs the linearised"),
+        (&["--method", "bong", "--samples", "3", "--steps", "3"], "nothing to --method bong;"),
+        (&["--ivon-size", "3"], "--ivon-size is nothing to --method imap; it is for --method ivon"),
+        (&["--method", "ekf", "--ivon-betas", "0.9,0.9"], "it is for --method ivon"),
+        (&["--method", "ivon", "--ivon-betas", "0.9"], "two numbers are needed, as in 0.9,0.999"),
+        (
+            &["--method", "ivon", "--ivon-betas", "0.9,1"],
+            "beta2 of IVON must be at least 0 and below",
+        ),
+        (&["--method", "ivon", "--ivon-size", "-1"], "the sample size of IVON must be positive"),
+        (&["--method", "ivon", "--ivon-curvature", "0"], "the first curvature of IVON"),
+        (&["--method", "ivon", "--ivon-decay", "nan"], "the weight decay of IVON"),
         (&["--method", "auto", "--lr", "3"], "--lr"),
         (&["--method", "static", "--steps", "3"], "--steps"),
         (&["--method", "pf", "--optimizer", "adam"], "--optimizer"),
@@ -401,7 +417,7 @@ fn flags_that_do_nothing_are_refused() {
         (&[&head, "--stream"], "a head and no rows"),
         (&[&same, "--task", "regress"], "all labels are the same"),
         (&[&same, "--task", "regress", "--stream"], "all labels are the same"),
-        (&[&gap], "line 4, column \"y\""),
+        (&[&gap, "--compare"], "line 4, column \"y\""),
     ] {
         let output = run(&[&["adapt"], args].concat());
         let err = String::from_utf8_lossy(&output.stderr);
@@ -496,7 +512,7 @@ fn methods_have_their_own_defaults() {
     assert_eq!(method(&["--method", "ivon"]), ["IVON, K=1 lr=0.1"]);
     assert_eq!(method(&["--method", "ivon", "--steps", "2"]), ["IVON, K=2 lr=0.1"]);
     assert_eq!(method(&["--method", "ivon", "--compare"])[2], "direct fit, adam K=1000 lr=0.001");
-    assert_eq!(method(&["--method", "bong", "--rank", "3"]), ["LoFi, rank=3 drift=0.00001"]);
+    assert_eq!(method(&["--method", "bong", "--rank", "3"]), ["BONG rank 3, drift=0.00001"]);
     // Weights bring the settings of their method, and of no other.
     let weights = folder.name("w");
     method(&[
@@ -508,6 +524,76 @@ fn methods_have_their_own_defaults() {
     assert_eq!(from(&["--method", "ivon"]), ["IVON, K=1 lr=0.1"]);
     assert_eq!(from(&["--method", "imap"]), ["implicit MAP, adam K=50 lr=0.001"]);
     assert_eq!(from(&["--method", "ekf"]), ["diagonal EKF, drift=0.00001"]);
+}
+
+/// Forms of BONG and settings of IVON: each counts, results name them, and weights and checkpoints bring them back.
+#[test]
+fn bong_and_ivon_have_their_settings() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", &turning());
+    let run_of = |args: &[&str]| -> serde_json::Value {
+        let args = [&["adapt", data.as_str(), "--network", "linear", "--json"], args].concat();
+        serde_json::from_str::<serde_json::Value>(&ok(&args)).unwrap()[0].clone()
+    };
+    let scores = |run: &serde_json::Value| {
+        [&run["mean_loss"], &run["accuracy"], &run["calibration_error"]]
+            .map(|v| v.as_f64().unwrap())
+    };
+    // Low-rank BONG on the linearised network is LoFi, whatever it is called.
+    let (bong, lofi) = (["--method", "bong", "--rank", "2"], ["--method", "lofi", "--rank", "2"]);
+    assert_eq!(scores(&run_of(&bong)), scores(&run_of(&lofi)));
+    assert_ne!(scores(&run_of(&bong)), scores(&run_of(&["--method", "bong"])));
+    let drawn = ["--method", "bong", "--samples", "4", "--sigma2", "1e-3"];
+    let sampled = run_of(&drawn);
+    assert_eq!(sampled["method"], "BONG, draws=4 drift=0.001");
+    assert!(sampled["accuracy"].as_f64().unwrap() > 75.0, "{sampled}");
+    let again = |more: &[&str]| run_of(&[&drawn[..], more].concat());
+    assert_eq!(again(&[]), sampled);
+    assert_ne!(again(&["--seed", "1"])["mean_loss"], sampled["mean_loss"]);
+    // Each setting of IVON changes what is done, and all defaults are those of none.
+    let ivon = ["--method", "ivon", "--lr", "0.5"];
+    let of = |more: &[&str]| run_of(&[&ivon[..], more].concat());
+    let plain = of(&[]);
+    for flags in [
+        &["--ivon-size", "100"][..],
+        &["--ivon-curvature", "0.4"],
+        &["--ivon-betas", "0.5,0.999"],
+        &["--ivon-betas", "0.9,0.9"],
+        &["--ivon-decay", "0.1"],
+    ] {
+        assert_ne!(of(flags)["mean_loss"], plain["mean_loss"], "{flags:?}");
+    }
+    let usual = ["--ivon-size", "1e4", "--ivon-curvature", "0.1"];
+    let usual = [&usual[..], &["--ivon-betas", "0.9,0.999", "--ivon-decay", "1e-4"]].concat();
+    assert_eq!(of(&usual), plain);
+    // Saved with the weights, and bound to a checkpoint.
+    let all = ["--ivon-size", "500", "--ivon-curvature", "0.3", "--ivon-betas", "0.8,0.99"];
+    let all = [&all[..], &["--ivon-decay", "0.01"]].concat();
+    let name = "IVON, K=1 lr=0.5 n=500 h0=0.3 b1=0.8 b2=0.99 decay=0.01";
+    for (flags, name) in
+        [([&ivon[..], &all].concat(), name), (drawn.to_vec(), "BONG, draws=4 drift=0.001")]
+    {
+        let weights = folder.name("weights");
+        run_of(&[&flags[..], &["--save", &weights]].concat());
+        assert_eq!(run_of(&["--weights", &weights])["method"], name);
+        let state = folder.name("state");
+        let _ = std::fs::remove_file(&state);
+        let whole = run_of(&[&flags[..], &["--stream"]].concat());
+        let half: String = turning().lines().take(481).map(|l| format!("{l}\n")).collect();
+        let half = folder.write("half.csv", &half);
+        let part = ["adapt", &half, "--network", "linear", "--checkpoint", &state];
+        ok(&[&part[..], &flags].concat());
+        assert_eq!(run_of(&[&flags[..], &["--checkpoint", &state]].concat()), whole);
+    }
+    let state = folder.name("ivon");
+    run_of(&[&ivon[..], &all, &["--checkpoint", &state]].concat());
+    let args = ["adapt", &data, "--network", "linear", "--checkpoint", &state];
+    let output = run(&[&args[..], &ivon].concat());
+    let output = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.contains("ivon 500 0.3 0.8 0.99 0.01 (now 10000 0.1 0.9 0.999 0.0001)"),
+        "{output}"
+    );
 }
 
 /// A text among numbers is a mistake, and so are labels that the weights were not made for; both are named by their line.

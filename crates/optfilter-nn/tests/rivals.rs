@@ -200,6 +200,86 @@ fn classes_are_learnt_with_error_bars() {
     }
 }
 
+/// The sampled form by hand, from the same normal numbers: the mean over draws of the gradient of the log-likelihood, and its square.
+#[test]
+fn sampled_bong_is_its_equations() {
+    let network = plane();
+    let mut evaluator = Evaluator::new(&network);
+    let (start, v, r, seed) = (vec![0.1, 0.2, -0.3, 0.4], 0.7, 0.3, 5);
+    let (x, y) = ([0.5, -1.5, 2.0], 1.1);
+    let h = [1.0, x[0], x[1], x[2]];
+    for draws in [1, 4] {
+        let rule = DiagonalRule::BongSampled { draws };
+        let mut filter = Diagonal::new(rule, start.clone(), v)
+            .with_likelihood(Likelihood { noise_var: r, robust: None })
+            .with_seed(seed);
+        filter.update(&mut evaluator, &batch(&network, &x, &[y]));
+        let mut mean = [0.0; D];
+        for k in 0..draws {
+            let mut z = [0.0; D];
+            Stream::new(seed, u64::from(k), "belief").fill_normal(&mut z);
+            let w: Vec<f64> = (0..D).map(|i| start[i] + v.sqrt() * z[i]).collect();
+            let e = y - (0..D).map(|i| h[i] * w[i]).sum::<f64>();
+            (0..D).for_each(|i| mean[i] += h[i] * e / r / f64::from(draws));
+        }
+        for i in 0..D {
+            let var = 1.0 / (1.0 / v + mean[i] * mean[i]);
+            assert!((filter.variances()[i] - var).abs() < 1e-12, "{draws}");
+            assert!((filter.weights()[i] - start[i] - var * mean[i]).abs() < 1e-12, "{draws}");
+        }
+    }
+    // The variance of numbers is nothing to classes.
+    let network = Network::mlp(3, &[], 1).unwrap();
+    let weights = |noise_var: f64| {
+        let rule = DiagonalRule::BongSampled { draws: 2 };
+        let mut filter = Diagonal::new(rule, start.clone(), v)
+            .with_likelihood(Likelihood { noise_var, robust: None });
+        let (loss, y) = (Loss::BinaryCrossEntropy, [1]);
+        let batch =
+            Minibatch::new(&network, &x, Targets::Classes(&y), loss, Reduction::Sum).unwrap();
+        filter.update(&mut Evaluator::new(&network), &batch);
+        filter.weights().to_vec()
+    };
+    assert_eq!(weights(0.1), weights(1.0));
+}
+
+/// Low-rank BONG on the linearised network is LoFi: dense algebra of its own step, natural gradient with the new precision, gives the same.
+#[test]
+fn low_rank_bong_is_lofi() {
+    let network = plane();
+    let mut evaluator = Evaluator::new(&network);
+    let r = 0.3;
+    let mut filter = LowRank::new(vec![0.1, 0.2, -0.3, 0.4], 2.0, D)
+        .with_likelihood(Likelihood { noise_var: r, robust: None });
+    let (mut m, mut precision) = (vec![0.1, 0.2, -0.3, 0.4], vec![0.0; D * D]);
+    (0..D).for_each(|i| precision[i * D + i] = 0.5);
+    for (x, y) in samples(30) {
+        filter.update(&mut evaluator, &batch(&network, &x, &[y]));
+        let h = [1.0, x[0], x[1], x[2]];
+        let e = y - (0..D).map(|i| h[i] * m[i]).sum::<f64>();
+        (0..D * D).for_each(|i| precision[i] += h[i / D] * h[i % D] / r);
+        // The natural gradient is the gradient H' g in the metric of the new precision.
+        let (mut a, mut step) = (precision.clone(), h.map(|h| h * e / r));
+        eliminate(&mut a, &mut step);
+        (0..D).for_each(|i| m[i] += step[i]);
+        for i in 0..D {
+            assert!((filter.weights()[i] - m[i]).abs() < 1e-10);
+        }
+    }
+}
+
+/// Solves `a x = b` in place; `a` is positive definite.
+fn eliminate(a: &mut [f64], b: &mut [f64; D]) {
+    for i in 0..D {
+        for k in (0..D).filter(|k| *k != i) {
+            let factor = a[k * D + i] / a[i * D + i];
+            (0..D).for_each(|j| a[k * D + j] -= factor * a[i * D + j]);
+            b[k] -= factor * b[i];
+        }
+    }
+    (0..D).for_each(|i| b[i] /= a[i * D + i]);
+}
+
 /// Against `ivon-opt` (golden/ivon_golden.py): the same problem, the same normal numbers.
 #[test]
 fn ivon_is_the_authors_ivon() {

@@ -4,82 +4,89 @@
 //! a row the columns are `x[0]` to `x[39]`, of one with 12 x 16 they are `x[0,0]` to `x[11,15]`. The array of an `.npy` file has no
 //! name and is called `y`. Texts are cells as in a CSV; datetime64 are calendar times.
 //!
-//! NumPy says at the start of an array how long it is, so what is read or written is held in memory.
+//! Of a file only the rows at hand are in memory, whatever its length ([`array_rows`](crate::array_rows)); what comes by a pipe is held, packed as
+//! it is: the directory of an archive is at its end. NumPy says at the start of an array how long it is, so what is written is held, too.
 
+use crate::array_rows::ArrayRows;
 use crate::calendar::{TimeStyle, format_time, parse_time};
 use crate::cell::{Cell, Cells, parse};
 use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted, label};
+use crate::elements::Content;
 use crate::error::TableError;
-use crate::npz::{Content, Npz, NpzError, content, npy, write_npy, write_npz};
+use crate::npz::{HEADER, Header, write_npy, write_npz};
 use crate::source::{Source, size};
+use crate::store::Store;
+use crate::zip::Directory;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::path::Path;
 
 /// What the array of an `.npy` file is called.
 const NAMELESS: &str = "y";
 
-impl From<NpzError> for TableError {
-    fn from(error: NpzError) -> Self {
-        match error {
-            NpzError::Io { source, .. } => Self::Io(source),
-            NpzError::Damaged { reason, .. } => Self::Array { message: reason },
-            missing @ NpzError::Missing { .. } => Self::Array { message: missing.to_string() },
-        }
-    }
-}
-
 /// An array as columns.
 struct Field {
     name: String,
-    /// How many rows it has, or why it is no column.
-    rows: Result<usize, String>,
+    /// What it says of itself, or why it is no column.
+    header: Result<Header, String>,
     /// How many columns it is.
     width: usize,
-    /// Its elements, once they are asked for.
-    content: Option<Content>,
+    /// Its rows, once they are asked for.
+    rows: Option<ArrayRows>,
 }
 
-/// Where arrays come from.
-enum File {
-    Archive(Npz),
-    Single(Vec<u8>),
+/// Where arrays come from: an archive with its directory, or one array.
+struct File {
+    store: Store,
+    directory: Option<Directory>,
 }
 
 impl File {
-    /// The lengths of the axes of an array, if there are bytes for that many elements: to name the columns of one that
-    /// only says so takes seconds.
-    fn shape(&self, name: &str) -> Result<Vec<usize>, NpzError> {
-        let claims = match self {
-            Self::Archive(npz) => npz.claims(name)?,
-            Self::Single(bytes) => npy(bytes, |header| Ok(header.claims()))?,
-        };
-        let width = claims.shape.iter().skip(1).fold(1usize, |a, b| a.saturating_mul(*b));
-        // A directory says how long an array is when it is unpacked. For few columns its word will do until they are asked for.
-        let held = claims.bytes <= self.unpacked_size(name)
-            && match self {
-                Self::Archive(npz) => width <= WIDE || npz.is_whole(name),
-                Self::Single(_) => true,
-            };
-        if held {
-            return Ok(claims.shape);
+    fn names(&self) -> Vec<String> {
+        match &self.directory {
+            Some(directory) => directory.names().map(str::to_owned).collect(),
+            None => vec![NAMELESS.to_owned()],
         }
-        let reason = format!("array {name:?} is shorter than its shape says");
-        Err(NpzError::Damaged { path: Default::default(), reason })
     }
 
-    fn content(&self, name: &str) -> Result<Content, NpzError> {
-        match self {
-            Self::Archive(npz) => npz.content(name),
-            Self::Single(bytes) => npy(bytes, content),
+    /// An array from its beginning.
+    fn open(&self, name: &str) -> Result<Box<dyn Read + Send>, String> {
+        match &self.directory {
+            Some(directory) => match directory.open(&self.store, name) {
+                Some(entry) => Ok(Box::new(entry?)),
+                None => Err(format!("there is no array {name:?}")),
+            },
+            None => Ok(Box::new(self.store.part(0..self.store.len()))),
+        }
+    }
+
+    /// What an array says of itself, if there are bytes for as many elements as it says: to name the columns of one that
+    /// only says so takes seconds.
+    fn header(&self, name: &str) -> Result<Header, String> {
+        let mut first = Vec::new();
+        let read = self.open(name)?.take(HEADER as u64).read_to_end(&mut first);
+        read.map_err(|e| format!("array {name:?} is damaged: {e}"))?;
+        let header = Header::of(&first).map_err(|reason| match self.directory {
+            Some(_) => format!("array {name:?}: {reason}"),
+            None => reason,
+        })?;
+        let width = header.shape.iter().skip(1).fold(1usize, |a, b| a.saturating_mul(*b));
+        // A directory says how long an array is when it is unpacked. For few columns its word will do until they are asked for.
+        let held = header.least() <= self.unpacked_size(name)
+            && match &self.directory {
+                Some(directory) => width <= WIDE || directory.is_whole(&self.store, name),
+                None => true,
+            };
+        match held {
+            true => Ok(header),
+            false => Err(format!("array {name:?} is shorter than its shape says")),
         }
     }
 
     /// Bytes of an array when it is unpacked.
     fn unpacked_size(&self, name: &str) -> usize {
-        match self {
-            Self::Archive(npz) => npz.unpacked_size(name),
-            Self::Single(bytes) => bytes.len(),
+        match &self.directory {
+            Some(directory) => directory.full(name),
+            None => usize::try_from(self.store.len()).unwrap_or(usize::MAX),
         }
     }
 }
@@ -98,39 +105,44 @@ pub(crate) struct ArrayReader {
     header: Vec<String>,
     /// Field and place in its rows of each wanted column.
     wanted: Vec<(usize, usize, Wanted)>,
+    /// The fields of which there are wanted columns.
+    used: Vec<usize>,
     cells: Cells,
     rows: usize,
     row: usize,
+    /// The first row that one of the fields does not have at hand.
+    ready: usize,
     /// Bytes that the wanted arrays may unpack to.
     room: Option<u64>,
 }
 
 impl ArrayReader {
     pub(crate) fn new(source: Source, archive: bool) -> Result<Self, TableError> {
-        let mut bytes = Vec::new();
         let room = source.bounds().map(|bounds| bounds.text);
-        source.into_stream().read_to_end(&mut bytes)?;
-        let (file, names) = if archive {
-            let npz = Npz::of(Path::new(""), bytes)?;
-            let names = npz.names().into_iter().map(str::to_owned).collect();
-            (File::Archive(npz), names)
-        } else {
-            (File::Single(bytes), vec![NAMELESS.to_owned()])
+        let store = Store::of(source)?;
+        let damaged = |message: String| TableError::Array { message };
+        let directory = match archive {
+            true => Some(Directory::of(&store)?.map_err(damaged)?),
+            false => None,
         };
+        let file = File { store, directory };
         let mut fields = Vec::new();
         let mut header = Vec::new();
         let mut letters = 0usize;
-        for name in names {
+        for name in file.names() {
             // What cannot be read matters only if it is asked for.
-            let (rows, axes) = match file.shape(&name) {
-                Ok(shape) => match shape.split_first() {
+            let (says, axes) = match file.header(&name) {
+                Ok(says) => match says.shape.split_first() {
                     // A number without an axis is no column.
                     None => continue,
                     Some((0, _)) => (Err(format!("array {name:?} has no rows")), Vec::new()),
-                    Some((rows, axes)) => (Ok(*rows), axes.to_vec()),
+                    Some((_, axes)) => {
+                        let axes = axes.to_vec();
+                        (Ok(says), axes)
+                    }
                 },
-                Err(NpzError::Damaged { reason, .. }) if archive => (Err(reason), Vec::new()),
-                Err(error) => return Err(error.into()),
+                Err(reason) if archive => (Err(reason), Vec::new()),
+                Err(reason) => return Err(damaged(reason)),
             };
             let width = axes.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
             let width = width.filter(|w| header.len().saturating_add(*w) <= MOST_COLUMNS);
@@ -141,13 +153,23 @@ impl ArrayReader {
                 return Err(TableError::Array { message });
             };
             name_columns(&name, &axes, &mut header);
-            fields.push(Field { name, rows, width, content: None });
+            fields.push(Field { name, header: says, width, rows: None });
         }
         if header.is_empty() {
             return Err(TableError::Empty);
         }
-        let (wanted, cells) = (Vec::new(), Cells::default());
-        Ok(Self { file, fields, header, wanted, cells, rows: 0, row: 0, room })
+        Ok(Self {
+            file,
+            fields,
+            header,
+            wanted: Vec::new(),
+            used: Vec::new(),
+            cells: Cells::default(),
+            rows: 0,
+            row: 0,
+            ready: 0,
+            room,
+        })
     }
 
     /// The names of the columns, which are many where arrays are wide: they can be had once.
@@ -159,6 +181,13 @@ impl ArrayReader {
         self.cells.style = style;
     }
 
+    /// Whether a wanted column, by its number, holds unsigned bytes or truth values.
+    pub(crate) fn are_bytes(&self, column: usize) -> bool {
+        let field = self.wanted.get(column).and_then(|(field, ..)| self.fields.get(*field));
+        let rows = field.and_then(|field| field.rows.as_ref());
+        rows.is_some_and(|rows| rows.elements().are_bytes())
+    }
+
     pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) -> Result<(), TableError> {
         let ends: Vec<usize> = self
             .fields
@@ -168,16 +197,15 @@ impl ArrayReader {
                 Some(*end)
             })
             .collect();
+        let damaged = |message: String| TableError::Array { message };
         let mut first: Option<(String, usize)> = None;
         for (column, wanted) in wanted {
             let at = ends.partition_point(|end| *end <= column);
             let (Some(field), Some(end)) = (self.fields.get_mut(at), ends.get(at)) else {
                 continue;
             };
-            let rows = match &field.rows {
-                Ok(rows) => *rows,
-                Err(message) => return Err(TableError::Array { message: message.clone() }),
-            };
+            let header = field.header.as_ref().map_err(|reason| damaged(reason.clone()))?;
+            let rows = header.shape.first().copied().unwrap_or(0);
             let (long, count) = first.get_or_insert_with(|| (field.name.clone(), rows));
             if *count != rows {
                 let name = &field.name;
@@ -185,10 +213,11 @@ impl ArrayReader {
                     message: format!("array {long:?} has {count} rows and {name:?} has {rows}"),
                 });
             }
-            if field.content.is_none() {
+            if field.rows.is_none() {
+                let full = self.file.unpacked_size(&field.name);
                 if let Some(room) = &mut self.room {
                     let as_doubles = rows.saturating_mul(field.width).saturating_mul(8);
-                    let needed = self.file.unpacked_size(&field.name).max(as_doubles) as u64;
+                    let needed = full.max(as_doubles) as u64;
                     *room = room.checked_sub(needed).ok_or_else(|| TableError::Array {
                         message: format!(
                             "array {:?} unpacks to {}, more than there is room for",
@@ -197,11 +226,28 @@ impl ArrayReader {
                         ),
                     })?;
                 }
-                field.content = Some(self.file.content(&field.name)?);
+                let input = self.file.open(&field.name).map_err(damaged)?;
+                field.rows = Some(ArrayRows::new(&field.name, header, full, input)?);
+                self.used.push(at);
             }
             self.wanted.push((at, column + field.width - end, wanted));
         }
         self.rows = first.map_or(0, |(_, rows)| rows);
+        Ok(())
+    }
+
+    /// Has the next row of every field at hand.
+    fn go_on(&mut self) -> Result<(), TableError> {
+        let mut ready = self.rows;
+        for field in &self.used {
+            if let Some(rows) = self.fields.get_mut(*field).and_then(|f| f.rows.as_mut()) {
+                if rows.end() <= self.row {
+                    rows.next()?;
+                }
+                ready = ready.min(rows.end());
+            }
+        }
+        self.ready = ready;
         Ok(())
     }
 
@@ -210,13 +256,16 @@ impl ArrayReader {
             if self.row == self.rows {
                 return Ok(false);
             }
+            if self.row >= self.ready {
+                self.go_on()?;
+            }
             let line = self.row as u64 + 1;
             for (field, place, wanted) in &self.wanted {
-                let Some(Field { width, content: Some(content), .. }) = self.fields.get(*field)
-                else {
+                let rows = self.fields.get(*field).and_then(|field| field.rows.as_ref());
+                let Some((content, at)) = rows.map(|rows| rows.at(self.row, *place)) else {
                     continue;
                 };
-                let (cell, text) = cell(content, self.row * width + place, wanted.kind);
+                let (cell, text) = cell(content, at, wanted.kind);
                 self.cells.push(into, wanted, cell, line, || text)?;
             }
             into.lines.push(line);

@@ -1,7 +1,8 @@
 //! Tables and arrays of numbers: rows in, rows out, in constant memory.
 //!
 //! CSV, TSV and JSON lines, compressed with gzip or not (and Parquet with the feature `parquet`), are read and written
-//! row by row; NumPy's `.npz` and `.npy` are held in memory ([`npz`]). What is none of these is named in the error.
+//! row by row, and so are files of NumPy's, `.npz` and `.npy` ([`npz`] has whole arrays); what comes of these by a pipe, or is written, is
+//! held in memory. What is none of these is named in the error.
 //!
 //! A reader is told which columns it should give and in what order; it hands out batches of plain
 //! numbers, so that what follows never sees text. An empty cell, `NaN`, `NA` or `null` is a missing
@@ -14,11 +15,13 @@
 // Readers of what strangers write: a place outside of a text or a row is an error, never a panic.
 #![deny(clippy::string_slice, clippy::indexing_slicing)]
 
+mod array_rows;
 mod arrays;
 mod calendar;
 mod cell;
 mod columns;
 mod csv;
+mod elements;
 mod error;
 mod foreign;
 mod json;
@@ -28,6 +31,7 @@ pub mod npz;
 mod parquet;
 mod read;
 mod source;
+mod store;
 mod write;
 mod zip;
 

@@ -3,6 +3,8 @@
 //! Only what data files need: little-endian numbers, booleans and texts in C order. Everything is checked against the size of
 //! the file, so that a damaged file is an error and not a crash.
 
+use crate::elements::{Content, Elements};
+use crate::store::Store;
 use crate::zip::{Directory, number};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,40 +73,11 @@ impl Array {
 pub fn read_npy(path: &Path) -> Result<Array, NpzError> {
     let bytes = std::fs::read(path).map_err(|source| NpzError::Io { path: path.into(), source })?;
     let damaged = |reason| NpzError::Damaged { path: path.into(), reason };
-    Header::of(&bytes).and_then(|header| numbers(&header)).map_err(damaged)
-}
-
-/// The elements of any array that a table can hold.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Content {
-    Numbers(Vec<f64>),
-    Texts(Vec<String>),
-    /// Instants in seconds since 1970; NaN where there is none.
-    Seconds(Vec<f64>),
-}
-
-/// Something of the one array of an `.npy` file.
-pub(crate) fn npy<T>(
-    bytes: &[u8],
-    parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
-) -> Result<T, NpzError> {
-    let damaged = |reason| NpzError::Damaged { path: PathBuf::new(), reason };
-    Header::of(bytes).and_then(|header| parse(&header)).map_err(damaged)
-}
-
-/// The elements of an array, whatever they are.
-pub(crate) fn content(array: &Header<'_>) -> Result<Content, String> {
-    Ok(if let Some(texts) = texts(array)? {
-        Content::Texts(texts)
-    } else if let Some(seconds) = instants(array)? {
-        Content::Seconds(seconds)
-    } else {
-        Content::Numbers(numbers(array)?.doubles())
-    })
+    Header::of(&bytes).and_then(|header| numbers(&header, &bytes)).map_err(damaged)
 }
 
 /// Bytes in which the description of an array ends; NumPy's own take 128.
-const HEADER: usize = 1 << 16;
+pub(crate) const HEADER: usize = 1 << 16;
 /// Axes of an array; NumPy's have no more, and naming a column takes time for each.
 const MOST_AXES: usize = 64;
 
@@ -112,7 +85,7 @@ const MOST_AXES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Npz {
     path: PathBuf,
-    bytes: Vec<u8>,
+    store: Store,
     directory: Directory,
 }
 
@@ -125,9 +98,11 @@ impl Npz {
 
     /// The same of bytes; errors speak of `path`.
     pub fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, NpzError> {
-        let directory = Directory::of(&bytes)
+        let store = Store::from(bytes);
+        let directory = Directory::of(&store)
+            .map_err(|source| NpzError::Io { path: path.into(), source })?
             .map_err(|reason| NpzError::Damaged { path: path.into(), reason })?;
-        Ok(Self { path: path.into(), bytes, directory })
+        Ok(Self { path: path.into(), store, directory })
     }
 
     /// Names of the arrays.
@@ -137,71 +112,47 @@ impl Npz {
 
     /// The numbers of that name.
     pub fn array(&self, name: &str) -> Result<Array, NpzError> {
-        self.unpacked(name, None, numbers)
+        self.unpacked(name, numbers)
     }
 
     /// The texts of that name, if the array holds texts.
     pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, NpzError> {
-        self.unpacked(name, None, texts)
+        self.unpacked(name, texts)
     }
 
-    /// The elements of that name, whatever they are.
-    pub(crate) fn content(&self, name: &str) -> Result<Content, NpzError> {
-        self.unpacked(name, None, content)
-    }
-
-    /// The claims of the array of that name; only its beginning is unpacked.
-    pub(crate) fn claims(&self, name: &str) -> Result<Claims, NpzError> {
-        self.unpacked(name, Some(HEADER), |header| Ok(header.claims()))
-    }
-
-    /// How many bytes the array of that name says it has when it is unpacked; one that has more is damaged.
-    pub(crate) fn unpacked_size(&self, name: &str) -> usize {
-        self.directory.full(name)
-    }
-
-    /// Whether it has just as many. It is unpacked for this.
-    pub(crate) fn is_whole(&self, name: &str) -> bool {
-        self.directory.is_whole(&self.bytes, name)
-    }
-
-    /// The array, or as many of its first bytes as are asked for.
     fn unpacked<T>(
         &self,
         name: &str,
-        most: Option<usize>,
-        parse: impl FnOnce(&Header<'_>) -> Result<T, String>,
+        parse: impl FnOnce(&Header, &[u8]) -> Result<T, String>,
     ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
-        let Some(content) = self.directory.unpack(&self.bytes, name, most) else {
+        let Some(content) = self.directory.unpack(&self.store, name, None) else {
             let found = self.names().join(", ");
             return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
         };
         let content = content.map_err(damaged)?;
         Header::of(&content)
-            .and_then(|h| parse(&h))
+            .and_then(|h| parse(&h, &content))
             .map_err(|reason| damaged(format!("array {name:?}: {reason}")))
     }
 }
 
-/// What an array says of its size before its elements are looked at.
-pub(crate) struct Claims {
+/// What a `.npy` array says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Header {
+    /// The type of its elements, as NumPy spells it.
+    kind: String,
     /// The lengths of its axes.
     pub(crate) shape: Vec<usize>,
-    /// The bytes that its elements take at least.
-    pub(crate) bytes: usize,
+    /// How many elements that is.
+    pub(crate) count: usize,
+    /// Where they begin.
+    pub(crate) start: usize,
 }
 
-/// What a `.npy` array says about itself, and its bytes.
-pub(crate) struct Header<'a> {
-    kind: &'a str,
-    shape: Vec<usize>,
-    count: usize,
-    data: &'a [u8],
-}
-
-impl<'a> Header<'a> {
-    fn of(bytes: &'a [u8]) -> Result<Self, String> {
+impl Header {
+    /// By the first bytes of an array.
+    pub(crate) fn of(bytes: &[u8]) -> Result<Self, String> {
         if !bytes.starts_with(b"\x93NUMPY") {
             return Err("not a NumPy array".into());
         }
@@ -232,11 +183,18 @@ impl<'a> Header<'a> {
         }
         let count = shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
         let count = count.ok_or("its shape is too large")?;
-        Ok(Self { kind, shape, count, data: bytes.get(end..).unwrap_or_default() })
+        Ok(Self { kind: kind.to_owned(), shape, count, start: end })
     }
 
-    /// What it says of its size. Elements of unknown types, and texts without a length, are taken to have a byte.
-    pub(crate) fn claims(&self) -> Claims {
+    /// What its elements are, if an array of so many bytes, this header included, has all of them and nothing else.
+    pub(crate) fn elements(&self, bytes: usize) -> Result<Elements, String> {
+        let elements = Elements::of(&self.kind)?;
+        elements.check(self.count, bytes.saturating_sub(self.start))?;
+        Ok(elements)
+    }
+
+    /// The bytes that the elements take at least. Those of unknown types, and texts without a length, are taken to have one.
+    pub(crate) fn least(&self) -> usize {
         let kind = self.kind.trim_start_matches(['<', '|', '=']);
         let digits = kind.trim_start_matches(|c: char| !c.is_ascii_digit());
         let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
@@ -246,97 +204,39 @@ impl<'a> Header<'a> {
             Some('O') => 1, // pickled, each as long as it likes
             _ => size,
         };
-        Claims { shape: self.shape.clone(), bytes: self.count.saturating_mul(size) }
+        self.count.saturating_mul(size)
     }
 }
 
-fn numbers(array: &Header<'_>) -> Result<Array, String> {
-    let (count, data) = (array.count, array.data);
-    macro_rules! doubles {
-        ($t:ty) => {{
-            const SIZE: usize = size_of::<$t>();
-            let (chunks, rest) = data.as_chunks::<SIZE>();
-            if chunks.len() != count || !rest.is_empty() {
-                return Err(format!("{} bytes for {count} numbers of {SIZE}", data.len()));
-            }
-            Values::Doubles(chunks.iter().map(|b| <$t>::from_le_bytes(*b) as f64).collect())
-        }};
+fn numbers(array: &Header, bytes: &[u8]) -> Result<Array, String> {
+    let elements = Elements::of(&array.kind)?;
+    if elements.are_texts() {
+        return Err("it holds texts, not numbers".into());
     }
-    let values = match array.kind.trim_start_matches(['<', '|', '=']) {
-        "u1" | "b1" if data.len() == count => Values::Bytes(data.to_vec()),
-        "u1" | "b1" => return Err(format!("{} bytes for {count} numbers", data.len())),
-        "i1" => doubles!(i8),
-        "i2" => doubles!(i16),
-        "i4" => doubles!(i32),
-        "i8" => doubles!(i64),
-        "u2" => doubles!(u16),
-        "u4" => doubles!(u32),
-        "u8" => doubles!(u64),
-        "f4" => doubles!(f32),
-        "f8" => doubles!(f64),
-        "O" => return Err(OBJECTS.into()),
-        text if text.starts_with(['U', 'S']) => return Err("it holds texts, not numbers".into()),
-        other => return Err(format!("number type {other:?} is not supported; save it as float64")),
+    if elements.are_instants() {
+        let kind = array.kind.trim_start_matches(['<', '|', '=']);
+        return Err(format!("number type {kind:?} is not supported; save it as float64"));
+    }
+    array.elements(bytes.len())?;
+    let data = bytes.get(array.start..).unwrap_or_default();
+    let values = match elements.are_bytes() {
+        true => Values::Bytes(data.to_vec()),
+        false => Values::Doubles(elements.numbers(data)),
     };
     Ok(Array { shape: array.shape.clone(), values })
 }
 
-const OBJECTS: &str = "it holds Python objects; save it with a type of numbers, or with dtype=str";
-
-/// Texts of a fixed length, filled up with zeros: characters of four bytes, or bytes.
-fn texts(array: &Header<'_>) -> Result<Option<Vec<String>>, String> {
-    let kind = array.kind.trim_start_matches(['<', '|', '=']);
-    let (length, width) = match (kind.strip_prefix('U'), kind.strip_prefix('S')) {
-        (Some(length), _) => (length, 4),
-        (_, Some(length)) => (length, 1),
-        _ if kind == "O" => return Err(OBJECTS.into()),
-        _ => return Ok(None),
-    };
-    let size = length.parse::<usize>().ok().and_then(|l| l.checked_mul(width));
-    let size = size.filter(|s| *s > 0 || array.count == 0).ok_or("its texts have no length")?;
-    if size.checked_mul(array.count) != Some(array.data.len()) {
-        return Err(format!("{} bytes for {} texts of {size}", array.data.len(), array.count));
-    }
-    let text = |bytes: &[u8]| {
-        let text: String = match width {
-            1 => String::from_utf8_lossy(bytes).into_owned(),
-            _ => bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|c| char::from_u32(u32::from_le_bytes(*c)).unwrap_or('\u{fffd}'))
-                .collect(),
-        };
-        text.trim_end_matches('\0').to_owned()
-    };
-    Ok(Some(array.data.chunks_exact(size.max(1)).map(text).collect()))
-}
-
-/// Instants of NumPy's datetime64 in seconds since 1970, if the array holds such.
-fn instants(array: &Header<'_>) -> Result<Option<Vec<f64>>, String> {
-    let kind = array.kind.trim_start_matches(['<', '|', '=']);
-    let Some(unit) = kind.strip_prefix("M8[").and_then(|k| k.strip_suffix(']')) else {
+fn texts(array: &Header, bytes: &[u8]) -> Result<Option<Vec<String>>, String> {
+    // Numbers of a type that nobody knows are no texts.
+    let name = array.kind.trim_start_matches(['<', '|', '=']);
+    if !name.starts_with(['U', 'S', 'O']) {
         return Ok(None);
-    };
-    let per_second = match unit {
-        "D" => 1.0 / 86_400.0,
-        "h" => 1.0 / 3_600.0,
-        "m" => 1.0 / 60.0,
-        "s" => 1.0,
-        "ms" => 1e3,
-        "us" => 1e6,
-        "ns" => 1e9,
-        other => return Err(format!("times in units of {other:?}; save them as datetime64[us]")),
-    };
-    let (chunks, rest) = array.data.as_chunks::<8>();
-    if chunks.len() != array.count || !rest.is_empty() {
-        return Err(format!("{} bytes for {} times", array.data.len(), array.count));
     }
-    let second = |bytes: &[u8; 8]| match i64::from_le_bytes(*bytes) {
-        i64::MIN => f64::NAN, // NumPy's "not a time"
-        ticks => ticks as f64 / per_second,
-    };
-    Ok(Some(chunks.iter().map(second).collect()))
+    let data = bytes.get(array.start..).unwrap_or_default();
+    Ok(match array.elements(bytes.len())?.decode(data) {
+        Content::Texts(texts) => Some(texts),
+        Content::Numbers(_) | Content::Seconds(_) => None,
+    })
 }
 
 /// Writes one array as an `.npy` file.

@@ -121,6 +121,14 @@ impl TableReader {
         &self.columns
     }
 
+    /// Whether a wanted column, by its place among them, holds unsigned bytes or truth values: of an array, whose type says so.
+    pub fn are_bytes(&self, column: usize) -> bool {
+        match &self.kind {
+            ReaderKind::Arrays(reader) => reader.are_bytes(column),
+            _ => false,
+        }
+    }
+
     /// Appends up to `max_rows` rows; false at the end of the table. The rows before a bad one are there.
     pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
         let read = match &mut self.kind {

@@ -1,74 +1,28 @@
 //! Archives of arrays that claim what they do not hold: refused by their bytes, before anything is done by their word.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-use flate2::{Compression, write::DeflateEncoder};
+mod archive;
+
+use archive::{Entry, Kept, archive, npy};
 use optfilter_table::npz::Npz;
-use optfilter_table::{Format, Source, TableReader};
-use std::io::{Cursor, Write};
+use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
+use std::io::Cursor;
 use std::path::Path;
 
-/// An array as NumPy writes it, with the elements given.
-fn npy(kind: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
-    let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}), }}\n");
-    let length = u16::try_from(header.len()).unwrap().to_le_bytes();
-    [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes(), elements].concat()
-}
-
-/// What the directory says of an array; the archive has the truth but where it is told otherwise.
-#[derive(Default)]
-struct Entry {
-    name: String,
-    data: Vec<u8>,
-    deflated: bool,
-    packed: Option<u32>,
-    full: Option<u32>,
-    place: Option<u32>,
-}
-
-impl Entry {
-    fn new(name: &str, data: Vec<u8>, deflated: bool) -> Self {
-        Self { name: name.into(), data, deflated, ..Self::default() }
-    }
-}
-
-fn archive(entries: &[Entry]) -> Vec<u8> {
-    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let data = if entry.deflated {
-            let mut out = DeflateEncoder::new(Vec::new(), Compression::best());
-            out.write_all(&entry.data).unwrap();
-            out.finish().unwrap()
-        } else {
-            entry.data.clone()
-        };
-        let place = entry.place.unwrap_or(bytes.len() as u32);
-        let name = format!("{}.npy", entry.name);
-        let mut common =
-            [20, 0, if entry.deflated { 8 } else { 0 }, 0, 0, 0, 0].map(u16::to_le_bytes).concat();
-        common.extend(entry.packed.unwrap_or(data.len() as u32).to_le_bytes());
-        common.extend(entry.full.unwrap_or(entry.data.len() as u32).to_le_bytes());
-        common.extend([name.len() as u16, 0].map(u16::to_le_bytes).concat());
-        directory.extend([b"PK\x01\x02\x14\x00", &common[..], &[0; 10]].concat());
-        directory.extend([&place.to_le_bytes()[..], name.as_bytes()].concat());
-        bytes.extend([b"PK\x03\x04", &common[..], name.as_bytes(), &data].concat());
-    }
-    let (at, count) = (bytes.len() as u32, (entries.len() as u16).to_le_bytes());
-    bytes.extend(&directory);
-    bytes.extend([b"PK\x05\x06\0\0\0\0", &count[..], &count[..]].concat());
-    bytes.extend([(directory.len() as u32).to_le_bytes(), at.to_le_bytes()].concat());
-    bytes.extend([0; 2]);
-    bytes
-}
-
-/// The number of columns of an archive; wants the first of them.
+/// The number of columns of an archive; wants the first of them. A file, which is read where it is needed, and a pipe, which is held, say
+/// the same.
 fn columns(bytes: Vec<u8>) -> Result<usize, String> {
-    let source = Source::Stream(Box::new(Cursor::new(bytes)));
-    let want = |names: &[String]| {
-        let kind = optfilter_table::ColumnKind::Measurement;
-        vec![optfilter_table::Wanted { column: names[0].clone(), kind }]
+    let of = |source: Source| {
+        let want = |names: &[String]| {
+            vec![Wanted { column: names[0].clone(), kind: ColumnKind::Measurement }]
+        };
+        let reader = TableReader::open(source, Format::Npz, want).map_err(|e| e.to_string())?;
+        Ok(reader.columns().len())
     };
-    let reader = TableReader::open(source, Format::Npz, want).map_err(|e| e.to_string())?;
-    Ok(reader.columns().len())
+    let file = of(Kept::new(&bytes).source());
+    let pipe = of(Source::Stream(Box::new(Cursor::new(bytes))));
+    assert_eq!(file, pipe);
+    pipe
 }
 
 fn refused(entries: &[Entry], expected: &str) {
@@ -160,4 +114,144 @@ fn names_of_columns_are_bounded() {
     let shape = format!("1, {} 100, 100", "1, ".repeat(3000));
     let deep = Entry::new("y", npy("|u1", &shape, &[0; 10_000]), true);
     refused(&[deep], "it has more than 64 axes");
+}
+
+/// All of a table with three columns, or the rows before an error with what it says.
+fn all(source: Source) -> (Vec<String>, String) {
+    let choose = |names: &[String]| {
+        let kind = |name: &String| match name.as_str() {
+            "kind" => ColumnKind::Category,
+            _ => ColumnKind::Measurement,
+        };
+        names.iter().take(3).map(|n| Wanted { column: n.clone(), kind: kind(n) }).collect()
+    };
+    let mut rows = Rows::default();
+    let mut reader = match TableReader::open(source, Format::Npz, choose) {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), error.to_string()),
+    };
+    let end = loop {
+        match reader.read(&mut rows, 7) {
+            Ok(true) => {}
+            Ok(false) => break String::new(),
+            Err(error) => {
+                let error = error.to_string();
+                // Whoever asks again hears the same, and gets no rows.
+                let before = rows.rows;
+                assert_eq!(reader.read(&mut rows, 7).unwrap_err().to_string(), error);
+                assert_eq!(rows.rows, before);
+                break error;
+            }
+        }
+    };
+    // Texts, so that numbers that are missing compare.
+    (rows.values.iter().map(|v| format!("{v}")).chain(rows.labels).collect(), end)
+}
+
+/// Any byte may be wrong: what is read of a file is what is read of the same bytes from a pipe, row by row and word by word.
+#[test]
+fn a_damaged_file_says_what_damaged_bytes_say() {
+    let doubles: Vec<u8> = (0..40).flat_map(|i| (f64::from(i) / 8.0).to_le_bytes()).collect();
+    let texts: Vec<u8> =
+        "updown".repeat(10).chars().flat_map(|c| (c as u32).to_le_bytes()).collect();
+    for deflated in [false, true] {
+        let good = archive(&[
+            Entry::new("x", npy("<f8", "20, 2", &doubles), deflated),
+            Entry::new("kind", npy("<U3", "20,", &texts), deflated),
+        ]);
+        let (values, error) = all(Kept::new(&good).source());
+        assert_eq!((values.len(), error.as_str()), (20 * 3 + 2, ""));
+        let mut wrong = 0;
+        for at in 0..good.len() {
+            for value in [0x00, 0x7f, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] = value;
+                let file = all(Kept::new(&bytes).source());
+                wrong += usize::from(!file.1.is_empty());
+                let pipe = all(Source::Stream(Box::new(Cursor::new(bytes))));
+                assert_eq!(file, pipe, "byte {at} is {value}");
+            }
+            // And a file may end early.
+            let bytes = good[..at].to_vec();
+            let file = all(Kept::new(&bytes).source());
+            assert!(!file.1.is_empty(), "the first {at} bytes are a table");
+            assert_eq!(file, all(Source::Stream(Box::new(Cursor::new(bytes)))), "{at} bytes");
+        }
+        assert!(wrong > 100, "{wrong}");
+    }
+}
+
+/// What is packed is longer or shorter than its directory says: an error at the row where that turns out.
+#[test]
+fn an_array_that_ends_early_or_late_is_found_out_on_the_way() {
+    // More than a block of rows, and too few columns for all of them to be unpacked beforehand.
+    let bytes: Vec<u8> =
+        (0..30_000u32).flat_map(|i| f64::from(i * i % 8191).to_le_bytes()).collect();
+    let told = npy("<f8", "30000,", &bytes);
+    for (less, expected) in [(8, "array \"y\" has"), (0, "array \"y\" has more bytes than")] {
+        let shape = if less > 0 { "30000," } else { "29999," };
+        let mut data = npy("<f8", shape, &bytes);
+        let full = data.len() - if less > 0 { 0 } else { 8 };
+        data.truncate(data.len() - less);
+        let mut entry = Entry::new("y", data, true);
+        entry.full = Some(full as u32);
+        let (values, error) = all(Kept::new(&archive(&[entry])).source());
+        assert!(error.contains(expected), "{error}");
+        // The blocks before the last one were sound.
+        assert!(values.len() > 8_000 && values.len() < 29_999, "{}", values.len());
+    }
+    let (values, error) = all(Kept::new(&archive(&[Entry::new("y", told, true)])).source());
+    assert_eq!((values.len(), error.as_str()), (30_000, ""));
+}
+
+/// A file that is cut while it is being read ends with an error.
+#[test]
+fn a_file_that_shrinks_is_an_error() {
+    let bytes: Vec<u8> = (0..100_000).flat_map(|i| f64::from(i).to_le_bytes()).collect();
+    let kept = Kept::new(&archive(&[Entry::new("y", npy("<f8", "100000,", &bytes), false)]));
+    let want =
+        |names: &[String]| vec![Wanted { column: names[0].clone(), kind: ColumnKind::Measurement }];
+    let mut reader = TableReader::open(kept.source(), Format::Npz, want).unwrap();
+    let mut rows = Rows::default();
+    assert!(reader.read(&mut rows, 10).unwrap());
+    std::fs::OpenOptions::new().write(true).open(kept.path()).unwrap().set_len(400_000).unwrap();
+    let error = loop {
+        match reader.read(&mut rows, 1000) {
+            Ok(more) => assert!(more, "the end of what is gone"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(
+        error.contains("array \"y\" has 3999") && error.contains("bytes instead of 80"),
+        "{error}"
+    );
+    assert_eq!(rows.values, (0..rows.rows).map(|i| i as f64).collect::<Vec<_>>());
+}
+
+/// Beyond 4 GB, or 65,534 arrays, an archive has a wide record before the one at its end.
+#[test]
+fn directories_of_large_archives_are_found() {
+    let entries = [Entry::new("y", npy("<f8", "2,", &[0; 16]), false)];
+    let plain = archive(&entries);
+    let end = plain.len() - 22;
+    let at = u64::from(u32::from_le_bytes(plain[end + 16..end + 20].try_into().unwrap()));
+    let mut wide = b"PK\x06\x06".to_vec();
+    wide.extend(44u64.to_le_bytes());
+    wide.extend([45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    wide.extend([1u64, 1, end as u64 - at, at].map(u64::to_le_bytes).concat());
+    let mut locator = b"PK\x06\x07\0\0\0\0".to_vec();
+    locator.extend((end as u64).to_le_bytes());
+    locator.extend(1u32.to_le_bytes());
+    let mut last = plain[end..].to_vec();
+    last[8..12].fill(0xff);
+    last[16..20].fill(0xff);
+    let bytes = [&plain[..end], &wide, &locator, &last].concat();
+    assert_eq!(columns(bytes.clone()), Ok(1));
+    // It may lie as well.
+    for (place, value) in [(end + 32, 0xff), (end + 48, 0xff), (end, 0), (end + 56 + 8, 0xff)] {
+        let mut bytes = bytes.clone();
+        bytes[place] = value;
+        let error = columns(bytes).unwrap_err();
+        assert!(error.contains("no zip directory"), "{error}");
+    }
 }

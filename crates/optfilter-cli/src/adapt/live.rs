@@ -20,14 +20,22 @@ const LARGE: u64 = 64 << 20;
 
 /// Whether the table is to be read as it comes.
 pub fn wanted(args: &Args) -> bool {
-    let npz = args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz"));
-    let large = || !npz && std::fs::metadata(&args.data).is_ok_and(|m| m.len() > LARGE);
-    let alone = !args.tune && !args.compare && !args.follow && args.pretrain.is_none_or(|p| p == 0);
+    let large = || std::fs::metadata(&args.data).is_ok_and(|m| m.len() > LARGE);
     files::is_standard(&args.data)
         || args.stream
         || args.delay.is_some()
         || args.checkpoint.is_some()
-        || (alone && large())
+        || (alone(args) && large())
+}
+
+/// Whether nothing is asked for that needs the whole of the table.
+fn alone(args: &Args) -> bool {
+    !args.tune && !args.compare && !args.follow && args.pretrain.is_none_or(|p| p == 0)
+}
+
+/// Whether a table that could not be read whole can be read once more, as it comes: what came by a pipe is gone.
+pub fn possible(args: &Args) -> bool {
+    alone(args) && std::fs::metadata(&args.data).is_ok_and(|m| m.is_file())
 }
 
 /// A checkpoint: how long the file of scores was, and the follower.
@@ -96,8 +104,8 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
         Some(path) => {
             let plain =
                 Setup { method: optfilter_nn::adapt::WeightMethod::Static, ..setup.clone() };
-            let (n, regress) = (steps.features(), steps.regress());
-            let probe = Live::new(n, regress, &plain, None, known, 0)?;
+            let (shape, regress) = (steps.shape(), steps.regress());
+            let probe = Live::new(shape, regress, &plain, None, known, 0)?;
             let (network, classes) = (probe.follower().network(), probe.follower().classes());
             let read = optfilter_nn::safetensors::load_classes(network, classes, path);
             Some(read.map_err(|e| Failure::data(format!("{}: {e}", path.display())))?)
@@ -105,7 +113,7 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
         None => None,
     };
     let names = steps.names().to_vec();
-    let mut live = Live::new(steps.features(), steps.regress(), setup, weights, &names, delay)?;
+    let mut live = Live::new(steps.shape(), steps.regress(), setup, weights, &names, delay)?;
     live.bind(steps.layout());
     let mut resumed = None;
     if let Some((length, bytes)) = kept {

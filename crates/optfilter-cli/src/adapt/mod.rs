@@ -32,9 +32,10 @@ use std::path::PathBuf;
     optfilter adapt electricity.csv --time date --network linear --steps 1 --lr 1 --optimizer gd --compare\n  \
     producer | optfilter adapt - --delay 48 --checkpoint follow.ckpt --csv scores.csv\n\
     DATA is an npz with x, y and time, or a table with a label and a time column. Samples of equal time are one time step. A label \
-    that is empty, ?, ., NA, N/A, nan, null or none is missing: such a sample is predicted and not learnt from (in a stream).")]
+    that is empty, ?, ., NA, N/A, nan, null or none is missing: such a sample is predicted and not learnt from. A file with missing labels \
+    is read as a stream, by itself where nothing needs the whole of it (--tune, --compare, --follow, --pretrain).")]
 pub struct Args {
-    /// The stream: .npz (x, y, time) or a table with a head; - for CSV from standard input.
+    /// The stream: .npz (x, y, time; images have 3 or 4 axes) or a table with a head; - for CSV from standard input.
     data: PathBuf,
     /// cnn, linear, mlp:64,64, or layers, as in "conv:8,5,2 relu maxpool dense:16 tanh" [default: mlp:64,64].
     #[arg(long)]
@@ -72,9 +73,12 @@ pub struct Args {
     /// Number of particles (pf) [default: 1000].
     #[arg(long, allow_negative_numbers = true)]
     particles: Option<usize>,
-    /// Directions of the low-rank part (lofi; with it bong is low-rank) [default: 10].
+    /// Directions of the low-rank part (lofi; with it bong is low-rank, which are the equations of lofi) [default: 10].
     #[arg(long, allow_negative_numbers = true)]
     rank: Option<usize>,
+    /// Take gradients at so many draws of the weights for each sample instead of the linearised network (bong).
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: Option<u32>,
     /// Variance of each weight at the start (ekf, vdekf, bong, lofi) [default: 0.1].
     #[arg(long, allow_negative_numbers = true)]
     prior: Option<f64>,
@@ -84,6 +88,18 @@ pub struct Args {
     /// Count outliers less, beyond about this many deviations (WoLF; ekf, vdekf, bong, lofi).
     #[arg(long, allow_negative_numbers = true)]
     robust: Option<f64>,
+    /// Effective sample size: the larger, the narrower the belief (ivon) [default: 10000].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    ivon_size: Option<f64>,
+    /// Curvature at the start, by which the rate is scaled (ivon) [default: 0.1].
+    #[arg(long, value_name = "H0", allow_negative_numbers = true)]
+    ivon_curvature: Option<f64>,
+    /// How much of momentum and of curvature is kept at each step (ivon) [default: 0.9,0.999].
+    #[arg(long, value_name = "B1,B2", allow_hyphen_values = true, value_parser = settings::pair)]
+    ivon_betas: Option<(f64, f64)>,
+    /// Weight decay, the precision that the belief has without data (ivon) [default: 0.0001].
+    #[arg(long, value_name = "D", allow_negative_numbers = true)]
+    ivon_decay: Option<f64>,
     /// Time steps at the beginning to fit the network to before it is judged [default: 1, with --weights of --save 0].
     #[arg(long, allow_negative_numbers = true)]
     pretrain: Option<usize>,
@@ -140,7 +156,7 @@ pub struct Args {
     csv: Option<PathBuf>,
     #[command(flatten)]
     plot: PlotFlags,
-    /// For initial weights and particles [default: 0].
+    /// For initial weights, particles and draws [default: 0].
     #[arg(long, allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Print the summary as JSON.
@@ -168,9 +184,9 @@ enum MethodName {
     Vdekf,
     /// Low-rank extended Kalman filter (LoFi).
     Lofi,
-    /// Bayesian online natural gradient, diagonal; with --rank low-rank, which takes the step of lofi.
+    /// Bayesian online natural gradient, diagonal and linearised; with --rank low-rank, with --samples at draws of the weights.
     Bong,
-    /// Variational online Newton (IVON), K = --steps.
+    /// Variational online Newton (IVON), K = --steps; --ivon-size and so on.
     Ivon,
 }
 
@@ -187,7 +203,10 @@ impl From<AdaptError> for Failure {
         match &e {
             AdaptError::Diverged { .. } => Self { code: 4, message: e.to_string() },
             AdaptError::Checkpoint(_) => Self::other(e),
-            AdaptError::File { .. } | AdaptError::Npz(_) | AdaptError::Data(_) => Self::data(e),
+            AdaptError::File { .. }
+            | AdaptError::MissingLabel { .. }
+            | AdaptError::Npz(_)
+            | AdaptError::Data(_) => Self::data(e),
             AdaptError::Network(_) | AdaptError::Optimizer(_) | AdaptError::Setting(_) => {
                 Self::usage(e)
             }
@@ -215,7 +234,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let setup = setup(&args, saved.as_ref().map(|s| s.setup.clone()))?;
         return live::run(&args, &setup, saved.as_ref());
     }
-    let stream = read(&args, saved.as_ref())?;
+    let stream = match read(&args, saved.as_ref()) {
+        Err(AdaptError::MissingLabel { path, reason }) if live::possible(&args) => {
+            files::remark(&format!(
+                "{path}: {reason}; it is read as a stream (--stream): features are scaled as it goes, nothing is pre-trained on"
+            ));
+            let setup = setup(&args, saved.as_ref().map(|s| s.setup.clone()))?;
+            return live::run(&args, &setup, saved.as_ref());
+        }
+        read => read?,
+    };
     let setup = setup(&args, saved.map(|s| s.setup))?;
     let weights = match &args.weights {
         Some(path) => {
@@ -340,18 +368,18 @@ fn tuned(
 }
 
 /// The stream, with the classes that the weights know.
-fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, Failure> {
+fn read(args: &Args, saved: Option<&Saved>) -> Result<Stream, AdaptError> {
     let stream = read_file(args, saved.map(|s| s.classes.is_none()))?;
     match saved.and_then(|s| s.classes.as_ref()) {
-        Some(known) => Ok(stream.with_classes(known)?),
+        Some(known) => stream.with_classes(known),
         None => Ok(stream),
     }
 }
 
-fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
+fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, AdaptError> {
     let regress = args.task.map(|t| matches!(t, Task::Regress)).or(usual);
     if args.data.extension().is_some_and(|e| e.eq_ignore_ascii_case("npz")) {
-        return Ok(read_npz(&args.data, args.every, regress)?);
+        return read_npz(&args.data, args.every, regress);
     }
     let options = CsvOptions {
         label: args.label.clone(),
@@ -360,7 +388,7 @@ fn read_file(args: &Args, usual: Option<bool>) -> Result<Stream, Failure> {
         ignore: args.ignore.clone(),
         regress,
     };
-    Ok(read_csv(&args.data, &options)?)
+    read_csv(&args.data, &options)
 }
 
 fn describe(stream: &Stream) {

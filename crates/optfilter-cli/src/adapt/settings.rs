@@ -21,6 +21,11 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         args.sigma2.is_some(),
         args.particles.is_some(),
         args.rank.is_some(),
+        args.samples.is_some(),
+        args.ivon_size.is_some(),
+        args.ivon_curvature.is_some(),
+        args.ivon_betas.is_some(),
+        args.ivon_decay.is_some(),
         args.prior.is_some(),
         args.noise.is_some(),
         args.robust.is_some(),
@@ -43,9 +48,16 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         }
     }
     let told = args.method.and_then(|m| m.to_possible_value());
-    let told = match told.as_ref().map_or(base.method.parts().0, |t| t.get_name()) {
-        "bong" if args.rank.is_some() => "lofi", // one step of natural gradient is the same
-        name => name,
+    let named = told.as_ref().map_or(base.method.parts().0, |t| t.get_name());
+    let told = match (family(named), args.rank, args.samples) {
+        ("bong", Some(_), Some(_)) => {
+            return Err(Failure::usage(
+                "--rank and --samples are two forms of --method bong; give one of them",
+            ));
+        }
+        ("bong", Some(_), None) => "bong-low-rank",
+        ("bong", None, Some(_)) => "bong-sampled",
+        _ => named,
     };
     // Settings of one method are none of another, whose own apply: K, rates, variances, particles.
     if told != base.method.parts().0 {
@@ -69,10 +81,18 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
         told,
         args.steps.or(steps),
         args.sigma2.or(var),
-        args.particles.or(args.rank).or(count),
+        args.particles.or(args.rank).or(args.samples.map(|n| n as usize)).or(count),
     );
     let method = method.unwrap_or(base.method);
     check(args, method.parts().0)?;
+    let ivon = IvonOptions {
+        lr: base.ivon.lr, // which is that of the settings
+        samples: args.ivon_size.unwrap_or(base.ivon.samples),
+        first_curvature: args.ivon_curvature.unwrap_or(base.ivon.first_curvature),
+        beta1: args.ivon_betas.map_or(base.ivon.beta1, |b| b.0),
+        beta2: args.ivon_betas.map_or(base.ivon.beta2, |b| b.1),
+        weight_decay: args.ivon_decay.unwrap_or(base.ivon.weight_decay),
+    };
     let length = args.window.unwrap_or(base.window.length());
     let discount = args.discount.unwrap_or(base.window.discount());
     let window =
@@ -96,16 +116,29 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
             noise_var: args.noise.unwrap_or(base.likelihood.noise_var),
             robust: args.robust.or(base.likelihood.robust),
         },
+        ivon,
         bank: base.bank,
     })
 }
 
+/// What a method is a form of: `bong` of `bong-sampled`.
+fn family(method: &str) -> &str {
+    method.split('-').next().unwrap_or(method)
+}
+
+/// Two numbers with a comma between them.
+pub fn pair(text: &str) -> Result<(f64, f64), String> {
+    let two = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    two.ok_or_else(|| "two numbers are needed, as in 0.9,0.999".into())
+}
+
 /// Refuses flags that the method does not look at.
-fn check(args: &Args, method: &str) -> Result<(), Failure> {
+fn check(args: &Args, form: &str) -> Result<(), Failure> {
+    let method = family(form);
     const STEPS: &[&str] = &["imap", "vkf", "ivon"];
     const OPTIMIZER: &[&str] = &["imap", "vkf", "direct"];
     const BELIEF: &[&str] = &["ekf", "vdekf", "bong", "lofi"];
-    let flags: [(&str, bool, &[&str]); 13] = [
+    let flags: [(&str, bool, &[&str]); 18] = [
         ("--steps", args.steps.is_some(), STEPS),
         ("--lr", args.lr.is_some(), &["imap", "vkf", "direct", "ivon"]),
         ("--optimizer", args.optimizer.is_some(), OPTIMIZER),
@@ -116,6 +149,11 @@ fn check(args: &Args, method: &str) -> Result<(), Failure> {
         ("--sigma2", args.sigma2.is_some(), &["vkf", "pf", "ekf", "vdekf", "bong", "lofi"]),
         ("--particles", args.particles.is_some(), &["pf"]),
         ("--rank", args.rank.is_some(), &["lofi", "bong"]),
+        ("--samples", args.samples.is_some(), &["bong"]),
+        ("--ivon-size", args.ivon_size.is_some(), &["ivon"]),
+        ("--ivon-curvature", args.ivon_curvature.is_some(), &["ivon"]),
+        ("--ivon-betas", args.ivon_betas.is_some(), &["ivon"]),
+        ("--ivon-decay", args.ivon_decay.is_some(), &["ivon"]),
         ("--prior", args.prior.is_some(), BELIEF),
         ("--noise", args.noise.is_some(), BELIEF),
         ("--robust", args.robust.is_some(), BELIEF),
@@ -131,6 +169,11 @@ fn check(args: &Args, method: &str) -> Result<(), Failure> {
                 methods.join(", ")
             )));
         }
+    }
+    if form == "bong-sampled" && args.robust.is_some() {
+        return Err(Failure::usage(
+            "--robust needs the linearised network, which --method bong --samples does without; leave out one of them",
+        ));
     }
     if args.tune && (args.steps.is_some() || args.lr.is_some()) {
         return Err(Failure::usage(

@@ -34,10 +34,10 @@ type Kept = (Vec<(String, String)>, Vec<u8>, Vec<Step>, Tally, u64, Vec<String>)
 const KIND: &str = "adapt/live/3";
 
 impl Live {
-    /// Begins with drawn weights or given ones, and a scaling that follows the stream unless the settings bring one. Labels of a time
+    /// Begins with drawn weights or given ones for samples of that shape, and a scaling that follows the stream unless the settings bring one. Labels of a time
     /// step become known after `delay` further ones were predicted.
     pub fn new(
-        features: usize,
+        shape: Shape,
         regress: bool,
         setup: &Setup,
         weights: Option<Vec<f32>>,
@@ -51,7 +51,7 @@ impl Live {
         settings.push(("task".into(), task.into()));
         settings.push(("delay".into(), delay.to_string()));
         Ok(Self {
-            follower: Follower::begin(Shape::Vector(features), classes, &setup, weights)?,
+            follower: Follower::begin(shape, classes, &setup, weights)?,
             regress,
             delay,
             pending: VecDeque::new(),

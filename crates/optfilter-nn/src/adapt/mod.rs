@@ -35,6 +35,7 @@ mod live;
 mod outputs;
 mod prequential;
 mod read;
+mod samples;
 mod saved;
 mod scale;
 mod score;
@@ -70,6 +71,14 @@ pub enum AdaptError {
         /// Its name.
         path: String,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// Labels are missing, and somebody needs all of them.
+    #[error("{path}: {reason}; --stream reads tables with missing labels")]
+    MissingLabel {
+        /// The file.
+        path: String,
+        /// Where the first of them is.
         reason: String,
     },
     /// An npz file.

@@ -1,5 +1,6 @@
 //! Streams from files: an npz with `x`, `y` and `time`, or a table with a label and a time column.
 
+use super::samples::{OF_A_BYTE, is_of_x, shape_of_axes};
 use super::{AdaptError, Labels, Stream};
 use crate::layer::Shape;
 use optfilter_table::npz::{Npz, Values};
@@ -109,24 +110,11 @@ pub fn read_npz(
         Some(texts) => named(texts, regress),
         None => numbered(file.array("y")?.doubles(), regress),
     };
-    let labels = told.map_err(|wrong| {
-        bad(match wrong.at {
-            Some(i) => format!("y, sample {i}: {}", wrong.reason),
-            None => wrong.reason,
-        })
+    let labels = told.map_err(|wrong| wrong.of(path, |i| format!("y, sample {i}")))?;
+    let shape = shape_of_axes(x.shape.get(1..).unwrap_or_default()).ok_or_else(|| {
+        bad(format!("x has shape {:?}; it needs 2 to 4 axes, samples first", x.shape))
     })?;
-    let shape = match x.shape[..] {
-        [_, n] => Shape::Vector(n),
-        [_, height, width] => Shape::Image { height, width, channels: 1 },
-        [_, height, width, channels] => Shape::Image { height, width, channels },
-        _ => {
-            return Err(bad(format!(
-                "x has shape {:?}; it needs 2 to 4 axes, samples first",
-                x.shape
-            )));
-        }
-    };
-    let scale = if matches!(x.values, Values::Bytes(_)) { 1.0 / 255.0 } else { 1.0 };
+    let scale = if matches!(x.values, Values::Bytes(_)) { OF_A_BYTE } else { 1.0 };
     let values: Vec<f64> = x.doubles().iter().map(|v| v * scale).collect();
     let n = x.shape[0];
     let time = if file.names().contains(&"time") {
@@ -150,6 +138,28 @@ fn grouped(time: Vec<f64>, every: Option<usize>) -> Vec<f64> {
 struct Wrong {
     at: Option<usize>,
     reason: String,
+    /// Whether it is only missing.
+    missing: bool,
+}
+
+impl Wrong {
+    fn new(at: Option<usize>, reason: impl Into<String>) -> Self {
+        Self { at, reason: reason.into(), missing: false }
+    }
+
+    /// The same of a file, with the place of the sample in words.
+    fn of(self, path: &Path, place: impl FnOnce(usize) -> String) -> AdaptError {
+        let Self { at, reason, missing } = self;
+        let path = path.display().to_string();
+        let reason = match at {
+            Some(i) => format!("{}: {reason}", place(i)),
+            None => reason,
+        };
+        match missing {
+            true => AdaptError::MissingLabel { path, reason },
+            false => AdaptError::File { path, reason },
+        }
+    }
 }
 
 /// Numbers as labels: few whole ones are classes, others are values.
@@ -165,10 +175,8 @@ fn numbered(y: Vec<f64>, regress: Option<bool>) -> Result<Labels, Wrong> {
 fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
     if let Some(i) = labels.iter().position(|label| is_missing(label)) {
         let label = &labels[i];
-        let reason = format!(
-            "the label {label:?} is a missing one; --stream reads tables with missing labels"
-        );
-        return Err(Wrong { at: Some(i), reason });
+        let reason = format!("the label {label:?} is a missing one");
+        return Err(Wrong { missing: true, ..Wrong::new(Some(i), reason) });
     }
     let labels: Vec<String> = labels.iter().map(|label| class_name(label)).collect();
     let (mut seen, mut look) = (HashSet::new(), Look::default());
@@ -178,7 +186,7 @@ fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
         }
     }
     if let (None, Some((text, at))) = (regress, look.stray()) {
-        return Err(Wrong { at: Some(*at), reason: Look::complaint(text) });
+        return Err(Wrong::new(Some(*at), Look::complaint(text)));
     }
     if regress.unwrap_or(look.measured() && look.all_numbers()) {
         let number = |(i, label): (usize, &String)| match label.parse::<f64>() {
@@ -187,7 +195,7 @@ fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
                 let reason = format!(
                     "the label {label:?} is not a finite number, and numbers are predicted (--task classify for classes)"
                 );
-                Err(Wrong { at: Some(i), reason })
+                Err(Wrong::new(Some(i), reason))
             }
         };
         let values: Result<Vec<f64>, _> = labels.iter().enumerate().map(number).collect();
@@ -196,12 +204,11 @@ fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
     let mut names: Vec<&String> = seen.into_iter().collect();
     names.sort_unstable();
     if names.len() < 2 && regress != Some(false) {
-        let reason = "all labels are the same: there is nothing to learn".into();
-        return Err(Wrong { at: None, reason });
+        return Err(Wrong::new(None, "all labels are the same: there is nothing to learn"));
     }
     if names.len() > MOST_NAMES {
-        let reason = "more than 10,000 classes; is the label a number? (--task regress)".into();
-        return Err(Wrong { at: None, reason });
+        let reason = "more than 10,000 classes; is the label a number? (--task regress)";
+        return Err(Wrong::new(None, reason));
     }
     // Numbers in order of value, not of spelling.
     names.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
@@ -221,7 +228,7 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
     let format = Format::of_path(path).unwrap_or(Format::Csv);
     let mut wanted = Vec::new();
     let choose = |names: &[String]| {
-        wanted = columns(names, options);
+        wanted = columns(names, options, format);
         wanted.clone()
     };
     let mut reader =
@@ -244,12 +251,9 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
     }
     let column = wanted.get(features).map_or("", |w| w.column.as_str());
     let labels = named(labels, options.regress).map_err(|wrong| {
-        bad(match wrong.at {
-            Some(i) => {
-                let line = rows.lines.get(i).copied().unwrap_or(0);
-                format!("line {line}, column {column:?}: {}", wrong.reason)
-            }
-            None => wrong.reason,
+        wrong.of(path, |i| {
+            let line = rows.lines.get(i).copied().unwrap_or(0);
+            format!("line {line}, column {column:?}")
         })
     })?;
     Stream::new(Shape::Vector(features), x, labels, grouped(times, options.every))
@@ -257,17 +261,25 @@ pub fn read_csv(path: &Path, options: &CsvOptions) -> Result<Stream, AdaptError>
 }
 
 /// The features, the label and, if it is asked for, the time; and columns to be left out that are not there, so that the reader says so.
-pub(super) fn columns(names: &[String], options: &CsvOptions) -> Vec<Wanted> {
+/// Where an archive has an array `x`, samples are of that, with the labels `y` and `time`, as [`read_npz`] has it.
+pub(super) fn columns(names: &[String], options: &CsvOptions, format: Format) -> Vec<Wanted> {
+    let array = format == Format::Npz && names.iter().any(|n| is_of_x(n));
     let find = |told: &Option<String>, usual: &[&str]| {
         let known = |u: &&str| names.iter().find(|n| n.eq_ignore_ascii_case(u)).cloned();
         told.clone().or_else(|| usual.iter().find_map(known))
     };
-    let label = find(&options.label, &["y", "label", "class", "target"]);
+    let (label, time) = match array {
+        true => (Some(options.label.clone().unwrap_or_else(|| "y".into())), &["time"][..]),
+        false => {
+            (find(&options.label, &["y", "label", "class", "target"]), &["time", "t", "date"][..])
+        }
+    };
     let label = label.or_else(|| names.last().cloned()).unwrap_or_default();
-    let time = find(&options.time, &["time", "t", "date"]).filter(|t| *t != label);
+    let time = find(&options.time, time).filter(|t| *t != label);
     let other =
         |n: &&String| **n == label || Some(*n) == time.as_ref() || options.ignore.contains(n);
-    let features = names.iter().filter(|n| !other(n)).map(|n| (n.clone(), ColumnKind::Input));
+    let features = names.iter().filter(|n| !other(n) && (!array || is_of_x(n)));
+    let features = features.map(|n| (n.clone(), ColumnKind::Input));
     let kind = ColumnKind::Time { seconds_per_unit: 86_400.0 };
     let time = time.iter().filter(|_| options.every.is_none()).map(|t| (t.clone(), kind));
     let absent = options.ignore.iter().filter(|i| !names.contains(i));

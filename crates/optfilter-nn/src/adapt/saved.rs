@@ -6,7 +6,7 @@
 use super::scale::Scaling;
 use super::setup::{Setup, WeightMethod};
 use super::{AdaptError, Follower, Labels};
-use crate::filter::{Memory, Window};
+use crate::filter::{IvonOptions, Memory, Window};
 use crate::safetensors::{self, WeightsError};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -69,6 +69,12 @@ impl Saved {
         );
         let _ = self.setup.likelihood.robust.map(|c| writeln!(out, "robust {c}"));
         let _ = count.map(|count| writeln!(out, "particles {count}"));
+        if let WeightMethod::Ivon { .. } = method {
+            let IvonOptions { samples, first_curvature, beta1, beta2, weight_decay, .. } =
+                self.setup.ivon;
+            let _ =
+                writeln!(out, "ivon {samples} {first_curvature} {beta1} {beta2} {weight_decay}");
+        }
         if let Some(Scaling { features, targets }) = scaling {
             for (mean, factor) in features {
                 let _ = writeln!(out, "feature {mean} {factor}");
@@ -115,6 +121,16 @@ impl Saved {
                 "steps" => steps = Some(value.parse().map_err(|_| line)?),
                 "sigma2" => var = Some(finite(value)?),
                 "particles" => count = Some(value.parse().map_err(|_| line)?),
+                "ivon" => {
+                    let numbers: Vec<f64> =
+                        value.split(' ').map(finite).collect::<Result<_, _>>()?;
+                    let [samples, first_curvature, beta1, beta2, weight_decay] = numbers[..] else {
+                        return Err(line);
+                    };
+                    let lr = setup.ivon.lr;
+                    setup.ivon =
+                        IvonOptions { lr, samples, first_curvature, beta1, beta2, weight_decay };
+                }
                 "feature" => scaling.features.push(pair()?),
                 "target" => scaling.targets.push(pair()?),
                 "class" => classes.push(super::class_name(value)),
@@ -144,6 +160,8 @@ mod tests {
             WeightMethod::Particle { count: 20, transition_var: 1e-300 },
             WeightMethod::Static,
             WeightMethod::LoFi { rank: 4, drift_var: 1e-6 },
+            WeightMethod::BongSampled { draws: 3, drift_var: 1e-6 },
+            WeightMethod::BongLowRank { rank: 4, drift_var: 1e-6 },
             WeightMethod::Ivon { steps: 2 },
         ] {
             let scaling = Scaling {
@@ -157,12 +175,31 @@ mod tests {
                 window: Window::new(7, 0.9).unwrap(),
                 pretrain: 0,
                 scaling: Some(scaling),
+                ivon: match method {
+                    WeightMethod::Ivon { .. } => IvonOptions {
+                        samples: 1.0 / 3.0,
+                        first_curvature: 0.7,
+                        beta1: 0.8,
+                        beta2: 0.99,
+                        weight_decay: 0.0,
+                        ..IvonOptions::default()
+                    },
+                    _ => IvonOptions::default(), // which nobody else reads
+                },
                 ..Setup::default()
             };
             let saved = Saved { setup, classes: Some(vec!["up and away".into(), "down".into()]) };
             assert_eq!(Saved::parse(&saved.text()), Ok(saved));
         }
-        for line in ["lr nan", "feature 1", "steps -1", "nonsense", "seed x"] {
+        for line in [
+            "lr nan",
+            "feature 1",
+            "steps -1",
+            "nonsense",
+            "seed x",
+            "ivon 1 2 3",
+            "ivon a b c d e",
+        ] {
             assert_eq!(Saved::parse(line), Err(line));
         }
         assert_eq!(Saved::parse("method mystery"), Err("mystery"));

@@ -161,7 +161,9 @@ impl Scaler {
     /// Samples in the network's units, into `out`.
     pub fn scale(&self, x: &[f64], out: &mut Vec<f32>) {
         out.clear();
-        let most = if self.running.is_some() { LARGEST } else { f64::INFINITY };
+        // Images have no deviations that they could be kept within.
+        let follows = self.running.as_ref().is_some_and(|(features, _)| !features.is_empty());
+        let most = if follows { LARGEST } else { f64::INFINITY };
         for row in x.chunks_exact(self.width().max(1)) {
             let scaled = row.iter().zip(&self.now.features);
             out.extend(scaled.map(|(v, (m, f))| ((v - m) * f).clamp(-most, most) as f32));
@@ -224,5 +226,11 @@ mod tests {
         let mut out = Vec::new();
         scaler.scale(&[1.0, 6.0], &mut out);
         assert_eq!(out[1], LARGEST as f32);
+        // Images are left as they are, whatever the size of their numbers.
+        let image = Shape::Image { height: 1, width: 2, channels: 1 };
+        let mut scaler = Scaler::running(image, 1);
+        scaler.see(&[3.0, 255.0]);
+        scaler.scale(&[3.0, 255.0], &mut out);
+        assert_eq!(out, [3.0, 255.0]);
     }
 }

@@ -49,6 +49,20 @@ pub enum WeightMethod {
         /// Variance of the weights' drift per time step.
         drift_var: f64,
     },
+    /// The same with gradients at draws of the weights instead of the linearised network.
+    BongSampled {
+        /// Draws per sample.
+        draws: u32,
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
+    /// Bayesian online natural gradient with a low-rank belief: the equations of [`WeightMethod::LoFi`].
+    BongLowRank {
+        /// Number of directions.
+        rank: usize,
+        /// Variance of the weights' drift per time step.
+        drift_var: f64,
+    },
     /// Low-rank extended Kalman filter.
     LoFi {
         /// Number of directions.
@@ -76,25 +90,30 @@ impl WeightMethod {
         let drift_var = transition_var.unwrap_or(1e-5);
         let rank = count.unwrap_or(10);
         let one = steps.unwrap_or(1);
-        let (steps, count) = (steps.unwrap_or(50), count.unwrap_or(1000));
+        let (steps, particles) = (steps.unwrap_or(50), count.unwrap_or(1000));
         let transition_var = transition_var.unwrap_or(0.01);
         Some(match name {
             "imap" => Self::ImplicitMap { steps },
             "vkf" => Self::Variational { steps, transition_var },
-            "pf" => Self::Particle { count, transition_var },
+            "pf" => Self::Particle { count: particles, transition_var },
             "direct" => Self::DirectFit,
             "static" => Self::Static,
             "auto" => Self::Auto,
             "ekf" => Self::Ekf { drift_var },
             "vdekf" => Self::VariationalEkf { drift_var },
             "bong" => Self::Bong { drift_var },
+            "bong-sampled" => {
+                let draws = count.map_or(1, |c| u32::try_from(c).unwrap_or(u32::MAX));
+                Self::BongSampled { draws, drift_var }
+            }
+            "bong-low-rank" => Self::BongLowRank { rank, drift_var },
             "lofi" => Self::LoFi { rank, drift_var },
             "ivon" => Self::Ivon { steps: one },
             _ => return None,
         })
     }
 
-    /// Its name, steps, variance and particles, as far as it has them.
+    /// Its name, steps, variance and particles (directions, draws), as far as it has them.
     pub fn parts(&self) -> (&'static str, Option<u32>, Option<f64>, Option<usize>) {
         match *self {
             Self::ImplicitMap { steps } => ("imap", Some(steps), None, None),
@@ -110,6 +129,12 @@ impl WeightMethod {
             Self::Ekf { drift_var } => ("ekf", None, Some(drift_var), None),
             Self::VariationalEkf { drift_var } => ("vdekf", None, Some(drift_var), None),
             Self::Bong { drift_var } => ("bong", None, Some(drift_var), None),
+            Self::BongSampled { draws, drift_var } => {
+                ("bong-sampled", None, Some(drift_var), Some(draws as usize))
+            }
+            Self::BongLowRank { rank, drift_var } => {
+                ("bong-low-rank", None, Some(drift_var), Some(rank))
+            }
             Self::LoFi { rank, drift_var } => ("lofi", None, Some(drift_var), Some(rank)),
             Self::Ivon { steps } => ("ivon", Some(steps), None, None),
         }
@@ -172,6 +197,8 @@ pub struct Setup {
     pub prior_var: f64,
     /// How labels are taken by filters with error bars.
     pub likelihood: Likelihood,
+    /// Of [`WeightMethod::Ivon`], but for its rate, which is `lr`.
+    pub ivon: IvonOptions,
     /// Of the bank of [`WeightMethod::Auto`].
     pub bank: BankOptions,
 }
@@ -194,6 +221,7 @@ impl Default for Setup {
             running_scale: false,
             prior_var: 0.1,
             likelihood: Likelihood { noise_var: 0.1, robust: None },
+            ivon: IvonOptions::default(),
             bank: BankOptions::default(),
         }
     }
@@ -229,10 +257,18 @@ impl Setup {
                 format!("variational diagonal EKF, drift={drift_var}{robust}")
             }
             WeightMethod::Bong { drift_var } => format!("BONG, drift={drift_var}{robust}"),
+            WeightMethod::BongSampled { draws, drift_var } => {
+                format!("BONG, draws={draws} drift={drift_var}")
+            }
+            WeightMethod::BongLowRank { rank, drift_var } => {
+                format!("BONG rank {rank}, drift={drift_var}{robust}")
+            }
             WeightMethod::LoFi { rank, drift_var } => {
                 format!("LoFi, rank={rank} drift={drift_var}{robust}")
             }
-            WeightMethod::Ivon { steps } => format!("IVON, K={steps} lr={}", self.lr),
+            WeightMethod::Ivon { steps } => {
+                format!("IVON, K={steps} lr={}{}", self.lr, self.ivon.differences())
+            }
             WeightMethod::Auto => format!("auto, {} settings", self.bank.size),
         }
     }
@@ -293,13 +329,19 @@ impl Setup {
             WeightMethod::Bong { drift_var } => {
                 Box::new(self.diagonal(DiagonalRule::Bong, drift_var, start))
             }
-            WeightMethod::LoFi { rank, drift_var } => Box::new(
+            WeightMethod::BongSampled { draws, drift_var } => {
+                let rule = DiagonalRule::BongSampled { draws };
+                Box::new(self.diagonal(rule, drift_var, start).with_seed(self.seed))
+            }
+            WeightMethod::BongLowRank { rank, drift_var }
+            | WeightMethod::LoFi { rank, drift_var } => Box::new(
                 LowRank::new(start, self.prior_var, rank)
                     .with_likelihood(self.likelihood)
                     .with_drift(drift_var, 1.0),
             ),
             WeightMethod::Ivon { steps } => {
-                let options = IvonOptions { lr: self.lr, ..IvonOptions::default() };
+                let options = IvonOptions { lr: self.lr, ..self.ivon };
+                options.check().map_err(AdaptError::Setting)?;
                 Box::new(Ivon::new(options, steps, start, self.seed))
             }
             WeightMethod::Particle { count, transition_var } => Box::new(
@@ -329,6 +371,11 @@ impl Setup {
                     "{name} must be positive and finite, not {value}"
                 )));
             }
+        }
+        if let (WeightMethod::BongSampled { .. }, Some(_)) = (self.method, self.likelihood.robust) {
+            return Err(AdaptError::Setting(
+                "the sampled form of BONG counts all labels alike; leave out the robust threshold, or the draws".into(),
+            ));
         }
         let (_, _, drift, _) = self.method.parts();
         match drift {

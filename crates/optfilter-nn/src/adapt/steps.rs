@@ -5,6 +5,8 @@
 
 use super::AdaptError;
 use super::read::{CsvOptions, Look, MOST_CLASSES, MOST_NAMES, class_name, columns, is_missing};
+use super::samples::{OF_A_BYTE, is_of_x, shape_of_columns};
+use crate::layer::Shape;
 use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -13,6 +15,8 @@ use std::collections::HashMap;
 const CHUNK: usize = 4096;
 /// Rows of a pipe that are looked at for the same, as long as labels are whole numbers, which may be either.
 const LOOK: usize = 200;
+/// Numbers that are held of a file at a time, at most: the rows of wide tables are fewer.
+const NUMBERS: usize = 1 << 20;
 
 /// One time step of a table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,9 @@ pub struct TableSteps {
     chunk: usize,
     wanted: Vec<Wanted>,
     features: usize,
+    shape: Shape,
+    /// What a number counts: bytes of an array are shares of 255.
+    factor: f64,
     timed: bool,
     every: Option<usize>,
     regress: bool,
@@ -77,13 +84,10 @@ impl TableSteps {
         options: &CsvOptions,
     ) -> Result<Self, AdaptError> {
         let bad = |reason: String| AdaptError::File { path: name.into(), reason };
-        let (chunk, look) = match source {
-            Source::File(_) => (CHUNK, CHUNK),
-            _ => (1, LOOK),
-        };
+        let is_file = matches!(source, Source::File(_));
         let mut wanted = Vec::new();
         let choose = |names: &[String]| {
-            wanted = columns(names, options);
+            wanted = columns(names, options, format);
             wanted.clone()
         };
         let mut reader =
@@ -92,6 +96,21 @@ impl TableSteps {
         if features == 0 {
             return Err(bad("there is no column left for features".into()));
         }
+        let few = NUMBERS / wanted.len();
+        let (chunk, look) = match is_file {
+            true => (few.clamp(1, CHUNK), few.clamp(LOOK, CHUNK)),
+            false => (1, LOOK),
+        };
+        let named: Vec<&str> = wanted.iter().take(features).map(|w| w.column.as_str()).collect();
+        let of_x = format == Format::Npz && named.iter().all(|name| is_of_x(name));
+        let shape = match of_x {
+            true => shape_of_columns(&named).map_err(|axes| {
+                bad(format!("x has {} axes; it needs 2 to 4, samples first", axes + 1))
+            })?,
+            false => Shape::Vector(features),
+        };
+        let bytes = of_x && reader.are_bytes(0);
+        let factor = if bytes { OF_A_BYTE } else { 1.0 };
         let timed = wanted.len() > features + 1;
         let mut rows = Rows::default();
         let (regress, ended) = loop {
@@ -125,6 +144,8 @@ impl TableSteps {
             chunk,
             wanted,
             features,
+            shape,
+            factor,
             timed,
             every: options.every,
             regress,
@@ -139,6 +160,10 @@ impl TableSteps {
     /// Numbers of a sample.
     pub fn features(&self) -> usize {
         self.features
+    }
+    /// The shape of a sample: images are the arrays of an archive with three or four axes.
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
     /// Whether labels are numbers to be predicted.
     pub fn regress(&self) -> bool {
@@ -174,6 +199,9 @@ impl TableSteps {
         ];
         if self.timed {
             all.push(("time".into(), named(|k| matches!(k, ColumnKind::Time { .. }))));
+        }
+        if self.factor != 1.0 {
+            all.push(("of".into(), "bytes".into()));
         }
         all.extend(self.every.map(|every| ("every".to_owned(), every.to_string())));
         all
@@ -292,7 +320,11 @@ impl TableSteps {
             let line = self.rows.lines.get(self.at).copied().unwrap_or(number + 1);
             let label = self.rows.values[row.start + self.features] as usize;
             let label = self.label(label, line)?;
-            step.x.extend_from_slice(&self.rows.values[row.start..row.start + self.features]);
+            let x = &self.rows.values[row.start..row.start + self.features];
+            match self.factor {
+                1.0 => step.x.extend_from_slice(x),
+                factor => step.x.extend(x.iter().map(|v| v * factor)),
+            }
             step.labels.push(label);
             self.at += 1;
             let every = self.every.unwrap_or(1).max(1) as u64;

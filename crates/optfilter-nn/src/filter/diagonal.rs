@@ -7,8 +7,12 @@
 //! decoupled      u = (I + W H v H')^-1 g,   m <- m + v H' u,   v <- v - diag(v H' (I + W H v H')^-1 W H v)
 //! variational    the same m,                1/v <- 1/v + diag(H' W H)
 //! BONG           1/v <- 1/v + diag(H' W H), m <- m + v H' g     with the new v
-//! BONG sampled   as BONG, with the gradient averaged over draws of the weights and its square for diag(H' W H)
+//! BONG sampled   b = mean over draws w ~ N(m, diag v) of d log p(y | w)/d w
+//!                1/v <- 1/v + b^2,          m <- m + v b        with the new v (empirical Fisher information)
 //! ```
+//!
+//! The square is that of the mean over the draws, as in the project's page of equations; a mean of squares over them would have the noise of the draws in it as
+//! well. With one draw they are the same. The robust weight needs the linearised outputs, which the sampled form does not have.
 //!
 //! D C work per sample and 2 D numbers. With one weight each equals the Kalman filter on linear regression; with more, what is
 //! missing is what the diagonal leaves out.
@@ -36,7 +40,7 @@
 use super::linearised::{Likelihood, Linearised, solve};
 use super::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
-use crate::kernel::Reduction;
+use crate::kernel::{Loss, Reduction};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::rng::Stream;
 
@@ -98,6 +102,12 @@ impl<E: Weight> Diagonal<E> {
         self
     }
 
+    /// Draws of the sampled form come from a stream of this seed.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
     /// Variance of each weight.
     pub fn variances(&self) -> &[f64] {
         &self.var
@@ -155,15 +165,18 @@ impl<E: Weight> Diagonal<E> {
     fn sampled(&mut self, evaluator: &mut Evaluator<E>, batch: &Minibatch<'_, E>, draws: u32) {
         let d = self.mean.len();
         let (mut mean, mut g, mut noise) = (vec![0.0; d], vec![E::zero(); d], vec![0.0; d]);
+        // The loss of a number is half its squared error, whatever its variance; that of a class is its log-likelihood.
+        let numbers = batch.loss == Loss::SquaredError;
+        let scale = if numbers { self.likelihood.noise_var } else { 1.0 };
         for k in 0..draws.max(1) {
             let number = self.seen * u64::from(draws.max(1)) + u64::from(k);
             Stream::new(self.seed, number, "belief").fill_normal(&mut noise);
             let pairs = self.mean.iter().zip(&self.var).zip(&noise);
             let w: Vec<E> = pairs.map(|((m, v), z)| *m + E::of(v.sqrt() * z)).collect();
             evaluator.gradient(&w, batch, &mut g);
-            mean.iter_mut().zip(&g).for_each(|(m, g)| {
-                *m -= g.to_double() / (f64::from(draws.max(1)) * self.likelihood.noise_var)
-            });
+            mean.iter_mut()
+                .zip(&g)
+                .for_each(|(m, g)| *m -= g.to_double() / (f64::from(draws.max(1)) * scale));
         }
         for ((m, v), g) in self.mean.iter_mut().zip(&mut self.var).zip(&mean) {
             *v = 1.0 / (1.0 / *v + g * g);

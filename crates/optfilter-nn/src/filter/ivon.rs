@@ -70,6 +70,47 @@ impl Default for IvonOptions {
     }
 }
 
+impl IvonOptions {
+    /// What is wrong with them, if anything: with others the curvature leaves the positive numbers, or the memory never ends.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = |v: f64| v > 0.0 && v.is_finite();
+        let share = |v: f64| (0.0..1.0).contains(&v);
+        let decay = self.weight_decay >= 0.0 && self.weight_decay.is_finite();
+        for (name, value, sound, needed) in [
+            ("the rate", self.lr, positive(self.lr), "positive and finite"),
+            ("the sample size", self.samples, positive(self.samples), "positive and finite"),
+            (
+                "the first curvature",
+                self.first_curvature,
+                positive(self.first_curvature),
+                "positive and finite",
+            ),
+            ("the weight decay", self.weight_decay, decay, "at least 0 and finite"),
+            ("beta1", self.beta1, share(self.beta1), "at least 0 and below 1"),
+            ("beta2", self.beta2, share(self.beta2), "at least 0 and below 1"),
+        ] {
+            if !sound {
+                return Err(format!("{name} of IVON must be {needed}, not {value}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What differs from the defaults, but for the rate, for a label.
+    pub fn differences(&self) -> String {
+        let usual = Self::default();
+        let both = [
+            ("n", self.samples, usual.samples),
+            ("h0", self.first_curvature, usual.first_curvature),
+            ("b1", self.beta1, usual.beta1),
+            ("b2", self.beta2, usual.beta2),
+            ("decay", self.weight_decay, usual.weight_decay),
+        ];
+        let other = both.iter().filter(|(_, is, usual)| is != usual);
+        other.map(|(name, is, _)| format!(" {name}={is}")).collect()
+    }
+}
+
 /// What IVON remembers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct State<E> {

@@ -9,8 +9,11 @@
 //! ```
 //!
 //! D (r + outputs)^2 work per sample and D (r + 2) numbers. With r as large as D nothing is dropped, and on linear regression it
-//! is the Kalman filter (in the form that adds information). The linearised low-rank form of Bayesian online natural gradient
-//! (BONG) takes the same step: one natural-gradient step on the expected log-likelihood is `m <- m + P H' g` with the new P.
+//! is the Kalman filter (in the form that adds information).
+//!
+//! The low-rank form of Bayesian online natural gradient (BONG) on the linearised model is the same filter, not a kin of it: its step on the expected
+//! log-likelihood from the predicted belief adds `H' W H` to the precision and takes `m <- m + P H' g` with the new P, and a precision of that shape is
+//! projected by the same singular directions. `adapt --method bong --rank R` therefore runs this, and gives the numbers of `--method lofi --rank R`.
 //!
 //! `B+` here keeps the shape of the source; its page multiplies by `a`, which cancels against `a^2/U` for q = 0.
 //!

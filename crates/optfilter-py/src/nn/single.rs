@@ -3,7 +3,7 @@
 use crate::errors::bad;
 use crate::problem::{read_spec, spec_error};
 use optfilter_nn::adapt::{Setup, WeightMethod};
-use optfilter_nn::filter::{Likelihood, Memory, Window};
+use optfilter_nn::filter::{IvonOptions, Likelihood, Memory, Window};
 use pyo3::PyResult;
 use serde::Deserialize;
 
@@ -20,11 +20,15 @@ struct Single {
     lr: Option<f64>,
     /// Variance of the weights' random walk for each time step.
     drift_var: Option<f64>,
-    /// Particles, or directions of a low-rank belief.
+    /// Particles, directions of a low-rank belief, or draws.
     count: Option<usize>,
     prior_var: Option<f64>,
     noise_var: Option<f64>,
     robust: Option<f64>,
+    ivon_size: Option<f64>,
+    ivon_curvature: Option<f64>,
+    ivon_betas: Option<(f64, f64)>,
+    ivon_decay: Option<f64>,
 }
 
 /// Puts a single filter in the place of the bank.
@@ -40,7 +44,18 @@ pub(super) fn choose(text: &str, setup: &mut Setup) -> PyResult<()> {
         setup.memory = if spec.carry() { Memory::Carry } else { Memory::Restart };
         setup.window = window.map_err(|e| bad("discount", e))?;
     }
-    setup.lr = single.lr.unwrap_or(setup.lr);
+    let usual = IvonOptions::default();
+    let betas = single.ivon_betas.unwrap_or((usual.beta1, usual.beta2));
+    setup.ivon = IvonOptions {
+        lr: usual.lr,
+        samples: single.ivon_size.unwrap_or(usual.samples),
+        first_curvature: single.ivon_curvature.unwrap_or(usual.first_curvature),
+        beta1: betas.0,
+        beta2: betas.1,
+        weight_decay: single.ivon_decay.unwrap_or(usual.weight_decay),
+    };
+    let own = matches!(setup.method, WeightMethod::Ivon { .. });
+    setup.lr = single.lr.unwrap_or(if own { usual.lr } else { setup.lr });
     setup.prior_var = single.prior_var.unwrap_or(setup.prior_var);
     setup.likelihood = Likelihood {
         noise_var: single.noise_var.unwrap_or(setup.likelihood.noise_var),
