@@ -19,4 +19,5 @@ mod likelihoods;
 mod properties;
 mod smoother;
 mod window;
+mod window_foreign;
 mod window_weak;
