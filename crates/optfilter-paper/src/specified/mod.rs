@@ -244,10 +244,11 @@ impl<M> Case<'_, M> {
     where
         F: Filter<State = Const<N>, Output = Const<N>, Belief = GaussianBelief<Const<N>>> + Sync,
     {
-        let prior = self.prior::<N>()?;
+        // Taken out: threads share what the closure has, and the model need not be shared.
+        let (prior, dt) = (self.prior::<N>()?, self.dt);
         self.each(|_, simulation| {
             let mut means = Vec::with_capacity(simulation.states.len());
-            let series = Series::new(&simulation.observations, N).ok()?.with_dt(self.dt).ok()?;
+            let series = Series::new(&simulation.observations, N).ok()?.with_dt(dt).ok()?;
             drive(filter, &mut prior.clone(), &series.predict_first(), &mut |_, _, belief, _| {
                 means.extend_from_slice(belief.mean.as_slice());
                 Ok(())
