@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long)]
     full: bool,
     /// Also write what the rows after it have made of each estimate (NAME_lagged), as far as --window reaches;
-    /// rows then come that many rows late
+    /// rows then come that many rows of their series late
     #[arg(long)]
     lagged: bool,
     /// Also write forecasts from every row: states and measurements 1 to H steps of the model's dt ahead
@@ -144,9 +144,6 @@ fn one(args: &Args) -> Result<(), Failure> {
     }
     if args.lagged && spec.runner(filter)?.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
-    }
-    if asked.many && args.lagged {
-        return Err(Failure::usage("--lagged is for one series; several are smoothed by `smooth`"));
     }
     let job = Job {
         spec,

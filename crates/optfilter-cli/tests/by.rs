@@ -174,3 +174,73 @@ fn a_series_without_measurements_has_an_empty_row_among_the_fits() {
     assert!(lines[1].starts_with("silent,,") && lines[1].ends_with(",61,,0"), "{table}");
     assert!(lines[2].starts_with("loud,0."), "{table}");
 }
+
+/// Smoothed states of a window come late in each series, and the rows in their own order all the same: to the byte those of each
+/// series alone, with gaps, and of series that are shorter than the window.
+#[test]
+fn lagged_rows_are_those_of_each_series_alone() {
+    let folder = Folder::new();
+    let (_, names) = mixed(&folder);
+    let (head, first) = series(&folder, "short", "3", "8");
+    let rows: String = first.iter().map(|row| format!("{row},brief\n")).collect();
+    let text = folder.read("mixed.csv").replacen('\n', &format!("\n{rows}"), 1);
+    assert!(text.starts_with(&format!("{head},who\n")));
+    let data = folder.write("all.csv", &text);
+    let files = ["s0.csv", "s1.csv", "s2.csv", "short.csv"];
+    let names = [&names[..], &["brief"]].concat();
+    for flags in [
+        &["--optimizer", "cg", "--steps", "3", "--window", "6", "--no-std"][..],
+        &["--optimizer", "gd", "--lr", "0.01", "--window", "95", "--no-std"],
+        &["--optimizer", "cg", "--window", "4", "--constraint", "weak"],
+        &["--optimizer", "cg", "--window", "0"],
+    ] {
+        let command = [&["filter", "pendulum", &data, "--by", "who", "-q"][..], flags].concat();
+        let together = ok(&[&command[..], &["--lagged"]].concat());
+        let without = ok(&command);
+        // Rows and their order are those of the table.
+        let plain: Vec<&str> = without.lines().collect();
+        assert_eq!(together.lines().count(), plain.len());
+        assert!(together.lines().zip(&plain).all(|(a, b)| a.starts_with(b)), "{flags:?}");
+        for (file, name) in files.iter().zip(&names) {
+            let alone = folder.name(file);
+            let alone = ok(&[&["filter", "pendulum", &alone, "-q", "--lagged"], flags].concat());
+            let rows: Vec<&str> = alone.lines().skip(1).collect();
+            assert_eq!(of(&together, name), rows, "{name} {flags:?}");
+        }
+        let bare = together.replace("\"a, b\"", "a b");
+        let (lagged, states) = (column(&bare, "theta_lagged"), column(&bare, "theta"));
+        let moved = lagged.iter().zip(&states).filter(|(a, b)| a != b).count();
+        // All but the last of each series, where there is a window; none of them without.
+        let all = lagged.len() - if flags.contains(&"0") { lagged.len() } else { names.len() };
+        assert!(moved <= all && moved + 40 > all, "{moved} of {all} {flags:?}");
+    }
+}
+
+/// Rows that wait are in the checkpoint; a stream that is followed has the rows of a table, each as soon as it is known.
+#[test]
+fn lagged_rows_of_many_series_go_on_from_a_checkpoint() {
+    let folder = Folder::new();
+    let (data, _) = mixed(&folder);
+    let flags = ["--optimizer", "cg", "--window", "6", "--lagged", "--by", "who", "-q"];
+    let whole = ok(&[&["filter", "pendulum", &data][..], &flags].concat());
+    let text = folder.read("mixed.csv");
+    let (out, checkpoint) = (folder.name("out.csv"), folder.name("c"));
+    let kept = ["--out", &out, "--checkpoint", &checkpoint];
+    for rows in [5, 150, 290] {
+        let part: String = text.lines().take(rows).map(|l| format!("{l}\n")).collect();
+        let part = folder.write("part.csv", &part);
+        ok(&[&["filter", "pendulum", &part][..], &flags, &kept].concat());
+    }
+    ok(&[&["filter", "pendulum", &data][..], &flags, &kept].concat());
+    assert_eq!(folder.read("out.csv"), whole);
+    let output =
+        run_with_input(&[&["filter", "pendulum", "-", "--follow"][..], &flags].concat(), &text);
+    let followed = String::from_utf8(output.stdout).unwrap();
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&followed), sorted(&whole));
+    assert_ne!(followed, whole);
+}

@@ -196,12 +196,14 @@ where
                 let nis = nis.unwrap_or(f64::NAN);
                 *flag = f64::from(gauge.flag(series.observation(k), mean, nis, &expected) as u8);
             }
-            if let Some(lag) = engine.filter.lag()
-                && !rows.lagged.is_empty()
-                && k >= lag
-            {
-                rows.lagged[(k - lag) * size..][..size]
-                    .copy_from_slice(&engine.path(belief)[..size]);
+            if !rows.lagged.is_empty() {
+                // As it was estimated, until the window has its last word on it; what is given up on the way gets none.
+                rows.lagged[k * size..][..size].copy_from_slice(mean);
+                let lag = engine.filter.lag().filter(|lag| k >= *lag);
+                let path = lag.map(|lag| (lag, engine.path(belief)));
+                if let Some((lag, path)) = path.filter(|(lag, path)| path.len() > lag * size) {
+                    rows.lagged[(k - lag) * size..][..size].copy_from_slice(&path[..size]);
+                }
             }
             done = k + 1;
             if engine.even && done < series.len() {

@@ -177,13 +177,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Without any model noise the errors die out in most directions, and the covariance has no inverse.
     let model = Lorenz96::new(Dyn(40), 8.0).rk4();
     let begin = (0..40).map(|i| 8.0 + f64::from(u8::from(i == 3))).collect();
-    let name = "Lorenz '96, D = 40, Q = 0.01";
-    let twin = Twin::new(name, model, begin, (0.05, 0.01, 1.0), cycles / 5);
-    twin.extended()?;
-    twin.window("gd lr=0.1", gd(0.1)?, (3, 0, 1.0, false))?;
-    twin.window("cg", cg(), (2, 24, 1.0, false))?;
-    twin.window("cg", cg(), (3, 16, 0.8, false))?;
-    twin.window("cg", cg(), (10, 4, 1.0, true))?;
-    twin.window("cg", cg(), (40, 4, 1.0, true))?;
+    let begin: Vec<f64> = begin;
+    for (name, q) in [
+        ("Lorenz '96, D = 40, Q = 0.01", 0.01),
+        ("Lorenz '96, D = 40, Q = 0.001", 1e-3),
+        ("Lorenz '96, D = 40, Q = 0.0001", 1e-4),
+    ] {
+        let twin = Twin::new(name, model, begin.clone(), (0.05, q, 1.0), cycles / 5);
+        twin.extended()?;
+        twin.window("gd lr=0.1", gd(0.1)?, (3, 0, 1.0, false))?;
+        // What is recommended where there is no noise in the model at all.
+        for (steps, length) in [(2, 24), (3, 40), (4, 48), (5, 56)] {
+            twin.window("cg", cg(), (steps, length, 1.0, false))?;
+        }
+        twin.window("cg", cg(), (3, 16, 0.8, false))?;
+        twin.window("cg", cg(), (10, 4, 1.0, true))?;
+        if q > 5e-3 {
+            twin.window("cg", cg(), (40, 4, 1.0, true))?;
+        }
+    }
     Ok(())
 }

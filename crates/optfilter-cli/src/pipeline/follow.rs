@@ -61,7 +61,7 @@ pub(super) fn run(
         }
     };
     if job.lagged {
-        sink.rest(&worker.path())?;
+        sink.rest(&worker.paths())?;
     }
     sink.finish().and(end)
 }

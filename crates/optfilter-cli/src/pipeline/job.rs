@@ -1,5 +1,6 @@
 //! What a run needs, and what it keeps.
 
+use super::lagged::Waiting;
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::{feed, files};
@@ -26,7 +27,7 @@ pub(super) struct Saved {
     /// The sizes of the tables in bytes when the run began, where their rows are put in order together.
     pub(super) sizes: Vec<u64>,
     /// Rows that wait for what comes after them.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: Vec<Waiting>,
     /// Every series; without several there is one without a name.
     pub(super) tracks: Vec<SavedTrack>,
 }
@@ -41,9 +42,6 @@ pub(super) struct SavedTrack {
     /// Clock and belief.
     pub(super) session: Vec<u8>,
 }
-
-/// Rows that are not written yet: their numbers, and their times as they were read.
-pub(super) type Waiting = std::collections::VecDeque<(Vec<f64>, Option<Vec<u8>>)>;
 
 /// What a run needs.
 pub struct Job<'a> {

@@ -11,6 +11,7 @@
 
 mod follow;
 mod job;
+mod lagged;
 mod pace;
 mod progress;
 mod sink;

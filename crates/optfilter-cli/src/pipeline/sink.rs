@@ -1,6 +1,7 @@
 //! Where results and checkpoints go.
 
-use super::job::{Job, KIND, Saved, Waiting};
+use super::job::{Job, KIND, Saved};
+use super::lagged::Lagged;
 use crate::failure::Failure;
 use crate::files::{self, Fresh};
 use optfilter_model::table::{Rows, TableWriter};
@@ -17,10 +18,10 @@ pub(super) struct Sink {
     file: Option<File>,
     name: String,
     start_len: u64,
-    /// Columns of smoothed states, the number of rows that they come late, and the rows that wait for them.
-    smoothed: usize,
-    lag: usize,
-    waiting: Waiting,
+    /// Whether rows have the name of their series, after the time.
+    named: bool,
+    /// The rows that wait for smoothed states, where those are written.
+    lagged: Option<Lagged>,
     /// The output, if it may still lie beside an older one, and whether it has rows.
     fresh: Option<Arc<Fresh>>,
     has_rows: bool,
@@ -39,15 +40,22 @@ impl Sink {
         let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
         let width = columns.len();
         files::check_columns(&columns)?;
+        let named = job.layout.by.is_some();
+        let mut lagged = job.lagged.then(|| {
+            let states = job.spec.states.len();
+            Lagged::new(1 + usize::from(named), states, job.filter.window(), !job.follow)
+        });
+        if let (Some(lagged), Some(saved)) = (&mut lagged, resumed) {
+            lagged.restore(&saved.waiting);
+        }
         let start = |out, name: &str, file, start_len, fresh: Option<Arc<Fresh>>| {
             let continues = resumed.is_some();
             let writer = files::table_writer(out, job.out, job.out_format, columns, continues)?;
             let sink = Self {
                 writer,
                 width,
-                smoothed: if job.lagged { job.spec.states.len() } else { 0 },
-                lag: job.filter.window(),
-                waiting: resumed.map(|saved| saved.waiting.clone()).unwrap_or_default(),
+                named,
+                lagged,
                 file,
                 name: name.to_owned(),
                 start_len,
@@ -98,11 +106,10 @@ impl Sink {
 
     pub(super) fn rows(&mut self, batch: &Rows, results: &[f64]) -> Result<(), Failure> {
         for (i, row) in results.chunks_exact(self.width).enumerate() {
-            if self.smoothed > 0 {
-                self.waiting.push_back((row.to_vec(), batch.time_text(i).map(<[u8]>::to_vec)));
-                if self.waiting.len() > self.lag {
-                    self.write_oldest(&row[self.width - self.smoothed..])?;
-                }
+            if let Some(lagged) = &mut self.lagged {
+                let series = self.named.then(|| batch.labels.get(row[1] as usize)).flatten();
+                lagged.push(row, batch.time_text(i), series.map_or("", String::as_str));
+                self.write_known()?;
                 continue;
             }
             self.writer
@@ -119,24 +126,26 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the row that has waited longest, with its smoothed states.
-    fn write_oldest(&mut self, smoothed: &[f64]) -> Result<(), Failure> {
-        let Some((mut row, time)) = self.waiting.pop_front() else { return Ok(()) };
-        row.truncate(self.width - self.smoothed);
-        row.extend_from_slice(smoothed);
-        self.writer.row(&row, time.as_deref()).map_err(|e| Failure::write_table(&self.name, &e))
-    }
-
-    /// Writes the rows that still wait, with the states of the last window (`path`, oldest first).
-    pub(super) fn rest(&mut self, path: &[f64]) -> Result<(), Failure> {
-        if self.smoothed > 0 {
-            let states: Vec<_> = path.chunks_exact(self.smoothed).collect();
-            let late = states.len().saturating_sub(self.waiting.len());
-            for state in &states[late..] {
-                self.write_oldest(state)?;
+    /// Writes the rows whose smoothed states are known, as far as it is their turn.
+    fn write_known(&mut self) -> Result<(), Failure> {
+        while let Some(mut row) = self.lagged.as_mut().and_then(Lagged::next) {
+            if self.named {
+                row.values[1] = 0.0;
             }
+            let names = std::slice::from_ref(&row.series);
+            self.writer
+                .labelled_row(&row.values, row.time.as_deref(), names)
+                .map_err(|e| Failure::write_table(&self.name, &e))?;
         }
         Ok(())
+    }
+
+    /// Writes the rows that still wait, with the states of the last window of each series, oldest first.
+    pub(super) fn rest(&mut self, paths: &[(String, Vec<f64>)]) -> Result<(), Failure> {
+        if let Some(lagged) = &mut self.lagged {
+            paths.iter().for_each(|(series, path)| lagged.end(series, path));
+        }
+        self.write_known()
     }
 
     /// Gives the output its name.
@@ -156,7 +165,7 @@ impl Sink {
             return Ok(()); // nothing yet: the file of that name is an older one
         }
         saved.output_len = self.start_len + self.flush()?;
-        saved.waiting = self.waiting.clone();
+        saved.waiting = self.lagged.as_ref().map(Lagged::save).unwrap_or_default();
         if let Some(file) = &self.file {
             file.sync_data().map_err(|e| Failure::write(&self.name, &e))?;
         }

@@ -22,8 +22,8 @@ pub const GLANCE: Duration = Duration::from_millis(50);
 enum Message {
     Rows(Box<(Rows, Vec<f64>)>),
     Mark(Box<Saved>),
-    /// The states of the last window.
-    Rest(Vec<f64>),
+    /// The states of the last window of each series.
+    Rest(Vec<(String, Vec<f64>)>),
 }
 
 pub(super) fn run(
@@ -118,7 +118,7 @@ fn write_all(
                 sink.mark(*saved)?;
                 marking.done(begun);
             }
-            Message::Rest(path) => sink.rest(&path)?,
+            Message::Rest(paths) => sink.rest(&paths)?,
         }
     }
     sink.finish()
@@ -180,7 +180,7 @@ fn filter_all(
         results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
     }
     if job.lagged {
-        results_to.send(Message::Rest(worker.path())).map_err(|_| stopped())?;
+        results_to.send(Message::Rest(worker.paths())).map_err(|_| stopped())?;
     }
     end
 }

@@ -1,6 +1,6 @@
 //! The filter between the reader and the writer.
 
-use super::job::{Job, Saved, SavedTrack, Waiting, fingerprint};
+use super::job::{Job, Saved, SavedTrack, fingerprint};
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::plane::Plane;
@@ -102,9 +102,10 @@ impl<'a> Worker<'a> {
         self.tracks.len()
     }
 
-    /// The states of the rows in the window of the only series, oldest first.
-    pub(super) fn path(&self) -> Vec<f64> {
-        self.tracks.first().map(|track| track.session.path()).unwrap_or_default()
+    /// The states of the rows in the window of each series, oldest first.
+    pub(super) fn paths(&self) -> Vec<(String, Vec<f64>)> {
+        let path = |track: &Track| track.session.path();
+        self.keys.names().iter().cloned().zip(self.tracks.iter().map(path)).collect()
     }
 
     /// Goes on from a checkpoint.
@@ -158,9 +159,12 @@ impl<'a> Worker<'a> {
                 self.layout.ahead(self.spec, found.as_ref(), self.full, &mut self.row);
             }
             if self.lagged {
-                // Of the oldest row in the window; the writer knows which that is.
-                let states = self.spec.states.len();
-                self.row.extend_from_slice(&track.session.path()[..states]);
+                // Of the oldest row in the window, which is the one that is known now if nothing was given up.
+                let (states, path) = (self.spec.states.len(), track.session.path());
+                match path.len() / states > self.filter.window() {
+                    true => self.row.extend_from_slice(&path[..states]),
+                    false => self.row.extend(std::iter::repeat_n(f64::NAN, states)),
+                }
             }
             results.extend_from_slice(&self.row);
             if let Some(plot) = &mut self.plot {
@@ -204,7 +208,7 @@ impl<'a> Worker<'a> {
             tally: self.tally.clone(),
             output_len: 0,
             sizes: self.sizes.clone(),
-            waiting: Waiting::new(),
+            waiting: Vec::new(),
             tracks: self.saved_tracks()?,
         })
     }

@@ -89,6 +89,8 @@ pub trait Curved: Objective<f64> {
     fn curve(&mut self, v: &[f64], out: &mut [f64]);
     /// Adds a draw of that curvature's diagonal to `out`: never negative, and right on average over calls.
     fn probe(&mut self, out: &mut [f64]);
+    /// Whether the curvature is a guess, so that a step by it may lead uphill.
+    fn is_guessed(&self) -> bool;
 }
 
 impl<M: Model, L: Likelihood> Curved for WindowLoss<'_, M, L, f64>
@@ -100,6 +102,9 @@ where
     }
     fn probe(&mut self, out: &mut [f64]) {
         WindowLoss::probe(self, out);
+    }
+    fn is_guessed(&self) -> bool {
+        WindowLoss::is_guessed(self)
     }
 }
 
@@ -147,7 +152,13 @@ impl Descent for ConjugateGradients {
         loss.gradient(x, &mut gradient);
         let scales = self.scales(x.len(), |out| loss.probe(out));
         let curve = |v: &[f64], out: &mut [f64]| loss.curve(v, out);
-        let (step, _) = self.record(&gradient, steps, scales.as_deref(), curve);
+        let (mut step, _) = self.record(&gradient, steps, scales.as_deref(), curve);
+        if loss.is_guessed() {
+            match self.share(loss, x, (&gradient, &step), bounds) {
+                0.0 => step.fill(0.0),
+                share => step.iter_mut().for_each(|d| *d *= share),
+            }
+        }
         for (x, d) in x.iter_mut().zip(step) {
             *x += d;
         }

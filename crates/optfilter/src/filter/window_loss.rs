@@ -413,6 +413,11 @@ where
         }
     }
 
+    /// Whether the likelihood's curvature is a guess.
+    pub(crate) fn is_guessed(&self) -> bool {
+        !self.likelihood.has_own_curvature()
+    }
+
     /// Writes the curvature of row `j` where it expects `eta`, its discount included, times `v`.
     pub(crate) fn weigh(&self, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
         self.with_row(j, |loss| loss.curvature(eta, v, out));

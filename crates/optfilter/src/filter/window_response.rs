@@ -94,7 +94,7 @@ impl Responsive for ConjugateGradients {
         loss.gradient(&belief.start, &mut gradient);
         let scales = window.rule.scales(n, |out| loss.probe(out));
         let curve = |v: &[f64], out: &mut [f64]| loss.curve(v, out);
-        let numbers = window.rule.record(&gradient, window.steps, scales.as_deref(), curve).1;
+        let (step, numbers) = window.rule.record(&gradient, window.steps, scales.as_deref(), curve);
         // The iterations as they went, on the identity in place of the gradient, and with the curvature of where they went: that
         // of any other place has other eigenvalues, at which a polynomial of many iterations is anything.
         let (mut curvature, mut unit) = (DMatrix::zeros(n, n), vec![0.0; n]);
@@ -116,6 +116,10 @@ impl Responsive for ConjugateGradients {
             out += far * &p;
             r -= far * (&curvature * &p);
             p = scaled(&r) + kept * p;
+        }
+        if loss.is_guessed() {
+            let bounds = window.bounds.as_ref();
+            out *= window.rule.share(&mut loss, &belief.start, (&gradient, &step), bounds);
         }
         out
     }

@@ -37,8 +37,21 @@
 //! are enough, since what is left to chance in M changes the way and not the goal; the mean keeps a place whose draws happen to be
 //! small from being thrown far. The implied prior is no longer alike in all states but wide where the measurements say little.
 //!
-//! References: Hestenes and Stiefel 1952; Bekas, Kokiopoulou and Saad 2007, "An estimator for the diagonal of a matrix".
+//! # Likelihoods whose curvature is a guess
+//!
+//! Fisher's information and the weights of robust losses keep the quadratic above the loss, or near it. What the slopes of
+//! somebody else's density tell of its curvature promises nothing of the kind: under an exponential tail a parabola fits at a point and leads far astray. There the
+//! step d is halved until the loss has come down by a share of what its slope promises (Armijo 1966),
+//!
+//! ```text
+//! l(x + a d) <= l(x) + a g'd / 10000,    a = 1, 1/2, 1/4, ...
+//! ```
+//!
+//! for a pass along the window each time. Since G is never negative, g'd is.
+//!
+//! References: Hestenes and Stiefel 1952; Armijo 1966, "Minimization of functions having Lipschitz continuous first partial derivatives"; Bekas, Kokiopoulou and Saad 2007, "An estimator for the diagonal of a matrix".
 
+use super::{Bounds, Objective};
 use crate::metrics::{dot, sum};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -50,6 +63,12 @@ const NOTHING: f64 = 1e-30;
 
 /// The share of the mean curvature that is added to every estimate of its diagonal.
 const SHARE_OF_MEAN: f64 = 0.2;
+
+/// The share of the promised descent that must be seen.
+const SHARE_OF_PROMISE: f64 = 1e-4;
+
+/// How often a step is halved before it is given up.
+const HALVINGS: u32 = 64;
 
 /// Gauss-Newton conjugate gradients.
 #[derive(Clone, Debug, Default)]
@@ -118,8 +137,7 @@ impl ConjugateGradients {
         let mut size = dot(&r, scaled.of(&r));
         let enough = NOTHING * size;
         for _ in 0..iterations {
-            let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-            if size.is_nan() || size <= enough || stopped {
+            if size.is_nan() || size <= enough || self.is_stopped() {
                 break;
             }
             curve(&p, &mut image);
@@ -143,6 +161,43 @@ impl ConjugateGradients {
             numbers.push((far, kept));
         }
         (d, numbers)
+    }
+
+    /// How much of the step `d` can be taken from `x` without the loss rising, where its curvature was a guess: 1, 1/2, 1/4, ... or
+    /// nothing.
+    pub(crate) fn share<F: Objective<f64>>(
+        &self,
+        loss: &mut F,
+        x: &[f64],
+        (gradient, d): (&[f64], &[f64]),
+        bounds: Option<&Bounds>,
+    ) -> f64 {
+        let before = loss.value(x);
+        // Anything is better than no likelihood at all.
+        let before = if before.is_nan() { f64::INFINITY } else { before };
+        // At the minimum the loss is flat, but for the rounding of its sum.
+        let rounding = 4.0 * f64::EPSILON * before.abs();
+        let promised = SHARE_OF_PROMISE * dot(gradient, d).min(0.0);
+        let mut share = 1.0;
+        for _ in 0..HALVINGS {
+            let mut at: Vec<f64> = x.iter().zip(d).map(|(x, d)| x + share * d).collect();
+            if let Some(bounds) = bounds {
+                bounds.project(&mut at);
+            }
+            let after = loss.value(&at);
+            if after < f64::INFINITY && after <= before + share * promised + rounding {
+                return share;
+            }
+            if self.is_stopped() {
+                break;
+            }
+            share *= 0.5;
+        }
+        0.0
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 }
 

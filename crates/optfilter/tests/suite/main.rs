@@ -19,4 +19,6 @@ mod likelihoods;
 mod properties;
 mod smoother;
 mod window;
+mod window_chaos;
+mod window_foreign;
 mod window_weak;

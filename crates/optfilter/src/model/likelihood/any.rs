@@ -79,6 +79,10 @@ where
     ) {
         each!(self, l => l.curvature(y, eta, observed, v, out));
     }
+    #[inline(always)]
+    fn has_own_curvature(&self) -> bool {
+        each!(self, l => l.has_own_curvature())
+    }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         each!(self, l => l.log_normalizer(y, observed))
     }

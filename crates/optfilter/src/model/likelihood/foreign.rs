@@ -26,7 +26,7 @@
 //! assert_eq!(slope, [-1.5]); // a surprise of two deviations asks for a larger variance
 //! ```
 
-use super::{Likelihood, Observed};
+use super::{Likelihood, Observed, reweighted};
 use crate::scalar::Scalar;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -121,6 +121,34 @@ impl Likelihood for Foreign {
             }
         };
         S::lift(&both, &mut plain, out, None);
+    }
+
+    /// As every likelihood has it that has no better, with the density asked no more often than that takes.
+    fn curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        let m = eta.len();
+        let both = joined(y, eta, observed);
+        let y = &both[..m];
+        let (mut slope, mut across, mut bend) = (vec![0.0; m], vec![0.0; m], vec![0.0; m * m]);
+        self.slope(y, eta, &mut slope);
+        self.bend(y, eta, &mut bend, m);
+        let mut mirrored = eta.to_vec();
+        for i in 0..m {
+            if !observed.has(i) {
+                out[i] = 0.0;
+                continue;
+            }
+            mirrored[i] = 2.0 * y[i] - eta[i];
+            self.slope(y, &mirrored, &mut across);
+            mirrored[i] = eta[i];
+            out[i] = reweighted(eta[i] - y[i], (slope[i], across[i]), bend[i * m + i]) * v[i];
+        }
     }
 
     fn losses(&self, y: &[f64], etas: &[f64], out: &mut [f64]) -> bool {

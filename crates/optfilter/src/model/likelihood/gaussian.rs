@@ -59,6 +59,10 @@ impl Likelihood for SquaredError {
             out[i] = if observed.has(i) { v[i] } else { 0.0 };
         }
     }
+    #[inline(always)]
+    fn has_own_curvature(&self) -> bool {
+        true
+    }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         half_ln_tau() * observed.count(y.len()) as f64
     }
@@ -269,6 +273,11 @@ where
     ) {
         SquaredError.curvature(v, v, observed, v, out);
         self.weigh(observed, out);
+    }
+
+    #[inline(always)]
+    fn has_own_curvature(&self) -> bool {
+        true
     }
 
     #[inline(always)]

@@ -110,8 +110,10 @@ pub trait Likelihood {
     }
 
     /// Writes W v for a curvature W of the loss at eta that is never negative (zero where unobserved): what a
-    /// Gauss-Newton method takes for the second derivative. Without a form of its own a likelihood has the
-    /// second derivative by each component, or zero where that is negative.
+    /// Gauss-Newton method takes for the second derivative. Without a form of its own a likelihood has for each
+    /// component what its slopes tell: the weight under which a square about the measurement is as steep, slope / (eta - y),
+    /// or the second derivative where that is larger. Where eta is not comparable to the measurement, so that no minimum lies between
+    /// eta and its mirror image in y, it is the size of the second derivative.
     fn curvature(
         &self,
         y: &[f64],
@@ -120,15 +122,31 @@ pub trait Likelihood {
         v: &[f64],
         out: &mut [f64],
     ) {
-        let y: Vec<Dual<f64, 1>> = y.iter().map(|&v| Dual::constant(v)).collect();
+        let lifted: Vec<Dual<f64, 1>> = y.iter().map(|&v| Dual::constant(v)).collect();
         let mut point: Vec<Dual<f64, 1>> = eta.iter().map(|&v| Dual::constant(v)).collect();
         let mut slope = point.clone();
+        let (mut mirrored, mut across) = (eta.to_vec(), eta.to_vec());
         for i in 0..eta.len() {
+            if !observed.has(i) {
+                out[i] = 0.0;
+                continue;
+            }
             point[i] = Dual::variable(eta[i], 0);
-            self.score(&y, &point, observed, &mut slope);
-            out[i] = if observed.has(i) { slope[i].eps[0].max(0.0) * v[i] } else { 0.0 };
+            self.score(&lifted, &point, observed, &mut slope);
             point[i] = Dual::constant(eta[i]);
+            mirrored[i] = 2.0 * y[i] - eta[i];
+            self.score(y, &mirrored, observed, &mut across);
+            mirrored[i] = eta[i];
+            let Dual { re, eps: [bend] } = slope[i];
+            out[i] = reweighted(eta[i] - y[i], (re, across[i]), bend) * v[i];
         }
+    }
+
+    /// Whether [`curvature`](Self::curvature) is one that fits the likelihood: Fisher's, or that of a robust loss reweighted. A Gauss-Newton
+    /// step by any other is a guess, and [`ConjugateGradients`](crate::optim::ConjugateGradients) go only as far as the loss does not rise.
+    #[inline(always)]
+    fn has_own_curvature(&self) -> bool {
+        false
     }
 
     /// What must be added to the loss to make it -ln p(y | eta).
@@ -169,5 +187,16 @@ pub trait Likelihood {
     /// Whether `value` is a possible measurement of component `component` (counts are whole, say).
     fn admits(&self, _component: usize, value: f64) -> bool {
         value.is_finite()
+    }
+}
+
+/// A curvature of one component, from its distance to the measurement, the slope of its loss here and at the mirror image, and the
+/// second derivative.
+fn reweighted(distance: f64, (slope, across): (f64, f64), bend: f64) -> f64 {
+    let weight = slope / distance;
+    let between = (slope > 0.0 && across < 0.0) || (slope < 0.0 && across > 0.0);
+    match between && weight > 0.0 && weight.is_finite() {
+        true => weight.max(bend),
+        false => bend.abs(),
     }
 }

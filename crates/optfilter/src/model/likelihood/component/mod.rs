@@ -100,6 +100,10 @@ macro_rules! every_component {
                     out[i] = if observed.has(i) { self.curvature1(y[i], eta[i]) * v[i] } else { 0.0 };
                 }
             }
+            #[inline(always)]
+            fn has_own_curvature(&self) -> bool {
+                true
+            }
             fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
                 observed.indices(y.len()).map(|i| self.log_normalizer1(y[i])).sum()
             }
@@ -245,6 +249,10 @@ impl Likelihood for Independent {
             let curvature = dispatch!(component, l => l.curvature1(y[i], eta[i]));
             out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
         }
+    }
+    #[inline(always)]
+    fn has_own_curvature(&self) -> bool {
+        true
     }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         observed
