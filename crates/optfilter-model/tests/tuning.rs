@@ -82,6 +82,36 @@ fn within_five_percent_of_the_best_on_at_least_eight_of_ten_systems() {
     assert!(near >= 8, "{near} of 10");
 }
 
+/// Lorenz '96 with every state measured and no noise in the model: of forty states in the papers, of twelve here, which takes seconds.
+const LORENZ96: &str = "states = [\"x[12]\"]\n[fields]\nx = { edges = \"periodic\" }\n[dynamics]\n\
+    \"dx[i]/dt\" = \"(x[i+1] - x[i-2])*x[i-1] - x[i] + 8\"\n[observation]\n\
+    \"y[i]\" = { equation = \"x[i]\", size = 12 }\n[measurement_noise]\nstd = 1\n\
+    [process_noise]\nstd = 0\n[initial]\nmean = 2\nstd = 2\n[time]\ndt = 0.05\n";
+
+/// (Seeds 7, 8 and 9 end 0.8 and 2.8 % below and 1.8 % above the best of the grid; with 400 rows one of the three is 5.7 % above.)
+///
+/// Nothing but the measurements says how far to look back, and by how many iterations; of a single row they make more than twice the error.
+#[test]
+fn a_window_is_found_on_lorenz_96_without_the_truth() {
+    let spec = ModelSpec::parse("lorenz96", LORENZ96).unwrap();
+    let data = simulated(&spec, 500, 8);
+    let error =
+        |filter: &FilterSpec| score(&spec, &data, filter).map_or(f64::INFINITY, |s| s.truth);
+    let best =
+        |settings: &[FilterSpec]| settings.par_iter().map(error).reduce(|| f64::INFINITY, f64::min);
+    let all = candidates(&spec, &data, &[Method::Imap], data.len() * 6 / 10);
+    // Long ones that fade little are the best here, as anybody finds who has the truth.
+    let (windows, single): (Vec<_>, Vec<_>) = all.into_iter().partition(FilterSpec::is_windowed);
+    let long = |s: &&FilterSpec| s.optimizer() == "cg" && s.window() >= 48 && s.discount() >= 0.95;
+    let windows: Vec<FilterSpec> = windows.iter().filter(long).cloned().collect();
+    let single: Vec<FilterSpec> = single.into_iter().step_by(8).collect();
+    let chosen = tuned(&spec, &data, &search(&[Method::Imap], 120)).board[0].filter.clone();
+    let (found, best, single) = (error(&chosen), best(&windows), best(&single[..]));
+    println!("chosen {found:.4} ({}), best {best:.4}, of one row {single:.4}", chosen.flags());
+    assert!(found < 1.05 * best, "{found} {best}");
+    assert!(single > 2.0 * best, "{single} {best}");
+}
+
 const WALK: &str = "states = [\"level\"]\n[dynamics]\nlevel = \"level\"\n[observation]\ny = \"level\"\n\
     [process_noise]\nstd = 1\n[measurement_noise]\nstd = 1\n[initial]\nmean = 0\nstd = 3\n";
 

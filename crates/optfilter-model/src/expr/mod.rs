@@ -34,6 +34,7 @@ mod notation;
 mod parse;
 mod program;
 mod reverse;
+mod room;
 mod stencil;
 
 pub use code::Environment;

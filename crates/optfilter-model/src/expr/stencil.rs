@@ -13,6 +13,7 @@ use super::code::Environment;
 use super::graph::{Graph, NodeId};
 use super::index::Affine;
 use super::program::Program;
+use super::room::Room;
 use optfilter::scalar::Scalar;
 use std::ops::Range;
 
@@ -68,6 +69,17 @@ impl Load {
             place = place * n + inside as usize;
         }
         Ok(field.first + place)
+    }
+
+    /// How far ahead of another load of the same line this one reads, if both run along it.
+    fn ahead(&self, other: &Self) -> Option<i64> {
+        let (Self::Field(field, indices), Self::Field(others, beside)) = (self, other) else {
+            return None;
+        };
+        let ((last, rest), (along, line)) = (indices.split_last()?, beside.split_last()?);
+        let same = field.first == others.first && last.outer == along.outer && rest == line;
+        let runs = last.inner == 1 && along.inner == 1 && rest.iter().all(|r| r.inner == 0);
+        (same && runs).then_some(last.offset - along.offset)
     }
 
     /// How many of `len` indices from this one on read numbers that stand side by side, or the same number beyond the edge,
@@ -232,10 +244,9 @@ impl Stencil {
         let planned = plain_numbers && !self.blocks.is_empty();
         let width = if plain_numbers { self.width } else { width::<S>(count - 1, self.size[1]) };
         // Numbers that do not stand side by side.
-        let mut gathered = Vec::with_capacity(NARROW);
+        let mut gathered = Room::<S>::new();
         // Registers begin where a line of the cache does: what is written across two of them takes long to be read again.
-        let (mut short, mut long) = ([S::ZERO; SHORT], Vec::new());
-        let storage = some(&mut short, &mut long, count * width + LINE);
+        let mut storage = Room::<S>::of(count * width + LINE);
         let begin = storage.as_ptr().align_offset(LINE).min(LINE);
         let mut many: Vec<&mut [S]> = Vec::new();
         let mut few: [&mut [S]; FEW] = Default::default();
@@ -263,7 +274,7 @@ impl Stencil {
             for &(len, place) in &block.gathers {
                 match place {
                     Ok(place) => gathered.extend_from_slice(&x[place..][..len]),
-                    Err(value) => gathered.resize(gathered.len() + len, S::from_f64(value)),
+                    Err(value) => gathered.extend(std::iter::repeat_n(S::from_f64(value), len)),
                 }
             }
             program.full.run_block(
@@ -296,22 +307,39 @@ impl Stencil {
         block.result = self.first + outer * columns + inner;
         block.placed.resize(self.loads.len(), Placed::State(0));
         block.gathers.clear();
-        let mut gathered = 0;
+        let mut open = Vec::new();
         for &k in &self.read {
-            let load = &self.loads[k];
-            let (mut done, place) = load.run(outer, inner, len);
-            if let (Ok(place), true) = (place, done == len) {
-                block.placed[k] = Placed::State(place);
-                continue;
+            match self.loads[k].run(outer, inner, len) {
+                (done, Ok(place)) if done == len => block.placed[k] = Placed::State(place),
+                _ => open.push(k),
             }
-            block.placed[k] = Placed::Gathered(gathered);
-            block.gathers.push((done, place));
-            while done < len {
-                let (more, place) = load.run(outer, inner + done, len - done);
+        }
+        let mut gathered = 0;
+        while let Some(&first) = open.first() {
+            // Neighbours are gathered once, if they are near enough for that to be less.
+            let ahead = |&k: &usize| Some((k, self.loads[k].ahead(&self.loads[first])?));
+            let mut group: Vec<(usize, i64)> = open.iter().filter_map(ahead).collect();
+            group.sort_by_key(|(_, ahead)| *ahead);
+            let spread = match group[..] {
+                [(_, low), .., (_, high)] => (high - low) as usize,
+                _ => 0,
+            };
+            if group.is_empty() || spread > (group.len() - 1) * len {
+                group = vec![(first, 0)];
+            }
+            let (lowest, low) = group[0];
+            let all = len + group.last().map_or(0, |(_, high)| (high - low) as usize);
+            let mut done = 0;
+            while done < all {
+                let (more, place) = self.loads[lowest].run(outer, inner + done, all - done);
                 block.gathers.push((more, place));
                 done += more;
             }
-            gathered += len;
+            for &(k, ahead) in &group {
+                block.placed[k] = Placed::Gathered(gathered + (ahead - low) as usize);
+            }
+            gathered += all;
+            open.retain(|k| !group.iter().any(|(member, _)| member == k));
         }
         *at = if inner + len < columns { [outer, inner + len] } else { [outer + 1, 0] };
         true
@@ -425,15 +453,5 @@ fn width<S>(registers: usize, columns: usize) -> usize {
     width.max(8).min(columns.max(1).next_multiple_of(8))
 }
 
-/// So many registers, and numbers in them, need no memory from the heap.
+/// So many registers need no memory from the heap.
 const FEW: usize = 16;
-const SHORT: usize = 256;
-
-/// `n` numbers, of the short ones if that is enough.
-fn some<'a, S: Scalar>(short: &'a mut [S], long: &'a mut Vec<S>, n: usize) -> &'a mut [S] {
-    if n <= short.len() {
-        return &mut short[..n];
-    }
-    long.resize(n, S::ZERO);
-    long
-}
