@@ -305,10 +305,11 @@ where
     let m = measurement.residual.nrows();
     check_square("measurement_cov (R)", m, &measurement.r, Some(index))?;
     mask(&mut measurement, observed);
-    // The product of their variances is positive unless one is zero (or many of them are tiny). It is asked for first, so that the
-    // covariance before the measurement need not be kept.
+    // Before the update, so that the covariance before it need not be kept. The product of the variances is positive unless one is
+    // zero, or many of them are small.
     let GaussianMeasurement { h, r, .. } = &measurement;
-    let noisy = (0..m).fold(1.0, |product, i| product * r[(i, i)]) > 0.0;
+    let noisy = (0..m).fold(1.0, |product, i| product * r[(i, i)]) > 0.0
+        || (0..m).all(|i| r[(i, i)] != 0.0);
     let exact = match noisy {
         true => None,
         false => narrowed(belief.cov.clone(), h.clone(), r.clone()),
@@ -329,7 +330,7 @@ where
 }
 
 /// The covariance after a measurement without noise, which leaves directions that are known exactly: (I - G H) L times its own
-/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before. `None` if all have noise.
+/// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before.
 /// By value, like [`name_flaw`].
 #[cold]
 #[inline(never)]
@@ -341,9 +342,6 @@ fn narrowed<N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    if (0..r.nrows()).all(|i| r[(i, i)] != 0.0) {
-        return None;
-    }
     let hp = product(&h, &cov);
     let s = symmetric_product(&hp, &h) + &r;
     let factor = narrowed_factor(&cov)?;

@@ -24,13 +24,6 @@ pub(crate) const LARGEST: f64 = 1e100;
 /// The flaw of a covariance that is finite and still none.
 pub(crate) const NEGATIVE_VARIANCE: &str = "negative variance";
 
-/// Whether beliefs of this dimension are small: it is known at compile time, which takes no memory. What is rare gets them by value
-/// then, since a reference would keep them in memory all the time. (Tests are compiled more often than run: one way for all.)
-#[inline(always)]
-pub(crate) const fn stays_in_registers<N: Dim>() -> bool {
-    size_of::<N>() == 0 && !cfg!(debug_assertions)
-}
-
 /// Whether every number of an estimate is one that could measure something.
 #[inline(always)]
 pub(crate) fn is_sane(mean: &[f64]) -> bool {
@@ -372,7 +365,9 @@ pub trait Filter {
         check_inputs(inputs, u, step)?;
         belief.check_dim(n.value(), step.index)?;
         if !complete || self.bounds().is_some_and(|bounds| !belief.is_within(bounds)) {
-            if stays_in_registers::<Self::State>() {
+            // What has nothing on the heap is small and goes by value: a reference would keep it in memory all the time, for the sake
+            // of what is rare.
+            if const { !core::mem::needs_drop::<Self::Belief>() } {
                 let mut moved = belief.clone();
                 let update = self.update_apart(&mut moved, y, u, step);
                 *belief = moved;
@@ -427,7 +422,8 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
-        if stays_in_registers::<Self::State>() {
+        // A known dimension is a type and takes no memory. (For tests one copy is enough: they are compiled more often than run.)
+        if const { size_of::<Self::State>() == 0 && !cfg!(debug_assertions) } {
             self.learn(belief, y, observed, u, step)
         } else {
             self.learn_unsized(belief, y, observed, u, step)
