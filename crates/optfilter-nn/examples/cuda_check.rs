@@ -91,24 +91,58 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
         verdict(worst_gradient < 1e-4)
     );
 
-    // Twenty Adam steps on both sides.
-    let adam = Adam::new(1e-3)?;
-    on_card.restart()?;
-    for k in 0..20 {
-        on_card.step(weights.len(), k, 1e-3)?;
-    }
-    let there = on_card.weights()?;
+    // Twenty Adam steps on both sides, with the usual memory and with others; beside it, how far double precision is from single on
+    // the CPU: some rules make much of a rounding.
     let targets = Targets::Classes(&sets[0].1);
-    let batch =
-        Minibatch::new(&network, &sets[0].0, targets, Loss::BinaryCrossEntropy, Reduction::Sum)?;
-    let mut here = weights[0].clone();
-    let mut state = adam.init(&here);
-    descend(&adam, &mut NetworkObjective::new(&mut evaluator, batch), &mut here, &mut state, 20);
-    let moved: f64 =
-        here.iter().zip(&weights[0]).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt();
-    let off: f64 =
-        here.iter().zip(&there[0]).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt();
-    println!("20 Adam steps against the CPU: {:.2e} of the way moved", off / moved);
+    let (loss, sum) = (Loss::BinaryCrossEntropy, Reduction::Sum);
+    let batch = Minibatch::new(&network, &sets[0].0, targets, loss, sum)?;
+    let exact: Vec<f64> = sets[0].0.iter().map(|x| f64::from(*x)).collect();
+    let exact = Minibatch::new(&network, &exact, Targets::Classes(&sets[0].1), loss, sum)?;
+    let mut in_double = Evaluator::<f64>::new(&network);
+    let distance = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
+    };
+    let adam = Adam::new(1e-3)?;
+    for (rule, steps) in [
+        (adam, 20),
+        (Adam::with_decay(1e-3, 0.9, 0.99)?, 20),
+        (Adam::with_decay(1e-3, 0.0, 0.99)?, 5),
+        (Adam::with_decay(1e-3, 0.0, 0.99)?, 20),
+    ] {
+        on_card.set_weights(&weights)?;
+        on_card.restart()?;
+        for k in 0..steps {
+            on_card.step(weights.len(), k, &rule)?;
+        }
+        let there = on_card.weights()?;
+        let mut here = weights[0].clone();
+        let mut state = rule.init(&here);
+        let mut objective = NetworkObjective::new(&mut evaluator, batch);
+        descend(&rule, &mut objective, &mut here, &mut state, steps);
+        let mut double: Vec<f64> = weights[0].iter().map(|w| f64::from(*w)).collect();
+        let mut state = rule.init(&double);
+        let mut objective = NetworkObjective::new(&mut in_double, exact);
+        descend(&rule, &mut objective, &mut double, &mut state, steps);
+        let double: Vec<f32> = double.iter().map(|w| *w as f32).collect();
+        let moved = distance(&here, &weights[0]);
+        let (off, yardstick) = (distance(&here, &there[0]), distance(&here, &double));
+        println!(
+            "{steps} Adam steps (b1 = {}, b2 = {}): the card is {:.2e} of the way moved from the CPU, double precision {:.2e} {}",
+            rule.beta1,
+            rule.beta2,
+            off / moved,
+            yardstick / moved,
+            verdict(off < 10.0 * yardstick + 1e-5 * moved)
+        );
+    }
+    let before = on_card.weights()?;
+    on_card.set_decay(&weights, &vec![0.25; weights.len()])?;
+    on_card.pass_time()?;
+    let kept = distance(&on_card.weights()?[0], &weights[0]) / distance(&before[0], &weights[0]);
+    println!(
+        "kept of a way that decays by 0.25: {kept:.6} {}",
+        verdict((kept - 0.75).abs() < 1e-4)
+    );
 
     println!("\n| what | ms | target |\n|---|---|---|");
     for (count, target) in [(1, ""), (10, "0.2"), (40, ""), (110, "")] {
@@ -122,7 +156,7 @@ fn check() -> Result<(), Box<dyn std::error::Error>> {
             card.wait()?;
             let start = Instant::now();
             for k in 0..100 {
-                chains.step(count, round * 100 + k, 1e-3)?;
+                chains.step(count, round * 100 + k, &adam)?;
             }
             card.wait()?;
             times.push(start.elapsed().as_secs_f64() * 10.0);

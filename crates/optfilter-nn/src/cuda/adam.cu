@@ -1,12 +1,18 @@
 // Adam: adds the partial derivatives in a fixed order, steps, and stores the weights once more as the convolutions need them.
 
+// How much Adam keeps of its two running means, and how much of the newest they take.
+struct Decays {
+    float keep_mean, new_mean, keep_square, new_square;
+};
+
 // Of one weight. `pull` adds the derivative of pull |w - prior|^2 / 2.
 struct Step {
     float pull, rate, correct;
+    Decays decays;
     __device__ __forceinline__ void take(float g, float &w, float &m, float &v, float prior) const {
         g += pull * (w - prior);
-        m = 0.9f * m + 0.1f * g;
-        v = 0.999f * v + 0.001f * g * g;
+        m = decays.keep_mean * m + decays.new_mean * g;
+        v = decays.keep_square * v + decays.new_square * g * g;
         w -= rate * m / (sqrtf(v * correct) + 1e-8f);
     }
 };
@@ -20,14 +26,14 @@ struct Step {
 extern "C" __global__ void __launch_bounds__(256)
 adam(float *weights, uint4 *fragments, float *mean, float *square, const float *__restrict__ prior,
      const float *__restrict__ pulls, const float *__restrict__ partial, int per_chain, int per_block, float rate,
-     float correct, float *grad) {
+     float correct, Decays decays, float *grad) {
     __shared__ float tile[32 * 33]; // [in][out], and a gap against bank conflicts
     const int chain = blockIdx.y;
     const size_t at = (size_t)chain * PITCH;
     // The blocks of the gradient that met this chain.
     const int first = chain * per_chain / per_block, parts = ((chain + 1) * per_chain - 1) / per_block - first + 1;
     const float *part = partial + (size_t)(first + chain) * PITCH;
-    const Step step = {pulls[chain], rate, correct};
+    const Step step = {pulls[chain], rate, correct, decays};
     if (blockIdx.x >= 27) {
         const int n = (blockIdx.x - 27) * 256 + threadIdx.x;
         // 320 of layer 1, 3 x 32 biases, 129 of the dense layer.
@@ -79,7 +85,7 @@ adam(float *weights, uint4 *fragments, float *mean, float *square, const float *
     to[FRAGMENTS + ((8 - k) * 8 + warp) * 32 + lane] = split_weights(tile + channel * 33 + term, 1);
 }
 
-// The running average of each chain's weights moves towards them by the chain's share. Grid: (1, chains), 256 threads.
+// `average` moves towards `weights` by each chain's share. Grid: (1, chains), 256 threads.
 extern "C" __global__ void __launch_bounds__(256)
 blend(const float *__restrict__ weights, float *average, const float *__restrict__ shares) {
     const size_t at = (size_t)blockIdx.y * PITCH;

@@ -4,7 +4,8 @@ use super::{
     Card, CudaError, FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, Sets, THREADS, check_weights,
     grid, padded, sized,
 };
-use cudarc::driver::{CudaSlice, PushKernelArg};
+use cudarc::driver::{CudaSlice, DeviceRepr, PushKernelArg};
+use optfilter::optim::Adam;
 
 /// Chains on the card. Images come in sets (one per seed); several chains may share a set.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Chains<'a> {
     factors: CudaSlice<f32>,
     /// Running averages of the weights, where some are kept, and the share of the weights in each step of them.
     averages: Option<(CudaSlice<f32>, CudaSlice<f32>)>,
+    /// Where the weights decay to as time passes, if they do, and the share of the distance that is lost.
+    decay: Option<(CudaSlice<f32>, CudaSlice<f32>)>,
     set_of: CudaSlice<i32>,
     partial: CudaSlice<f32>,
     loss: CudaSlice<f32>,
@@ -32,6 +35,54 @@ pub struct Chains<'a> {
     /// The most images that a set has now, at least one.
     images_now: usize,
     sets: usize,
+}
+
+/// How much Adam keeps of its two running means, and how much of the newest they take: `Decays` of `adam.cu`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Decays {
+    keep_mean: f32,
+    new_mean: f32,
+    keep_square: f32,
+    new_square: f32,
+}
+
+// SAFETY: four floats in the order of the kernel's struct.
+unsafe impl DeviceRepr for Decays {}
+
+impl Decays {
+    fn of(adam: &Adam) -> Self {
+        Self {
+            keep_mean: adam.beta1 as f32,
+            new_mean: (1.0 - adam.beta1) as f32,
+            keep_square: adam.beta2 as f32,
+            new_square: (1.0 - adam.beta2) as f32,
+        }
+    }
+}
+
+/// One step of Adam: its rate and the correction of its squares, both for the number of the step.
+#[derive(Clone, Copy, Debug)]
+struct Stride {
+    rate: f32,
+    correct: f32,
+    decays: Decays,
+}
+
+impl Stride {
+    /// Weights stay where they are.
+    const NONE: Self = Self {
+        rate: 0.0,
+        correct: 1.0,
+        decays: Decays { keep_mean: 0.0, new_mean: 0.0, keep_square: 0.0, new_square: 0.0 },
+    };
+
+    /// Step `k`, from 0.
+    fn new(adam: &Adam, k: u32) -> Self {
+        let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
+        let (rate, correct) = (adam.lr / power(adam.beta1), 1.0 / power(adam.beta2));
+        Self { rate: rate as f32, correct: correct as f32, decays: Decays::of(adam) }
+    }
 }
 
 /// How the gradient kernel deals images out.
@@ -82,6 +133,7 @@ impl<'a> Chains<'a> {
             scales: stream.clone_htod(&vec![1.0f32; count])?,
             factors: stream.clone_htod(&vec![1.0f32; count * capacity])?,
             averages: None,
+            decay: None,
             set_of: stream.clone_htod(&set_of.iter().map(|s| *s as i32).collect::<Vec<_>>())?,
             partial: stream.alloc_zeros(rows * PITCH)?,
             loss: stream.alloc_zeros(rows)?,
@@ -142,6 +194,28 @@ impl<'a> Chains<'a> {
         Ok(())
     }
 
+    /// From now on [`Chains::pass_time`] moves each chain's weights towards `reference` by its share of the distance.
+    pub fn set_decay(&mut self, reference: &[Vec<f32>], shares: &[f32]) -> Result<(), CudaError> {
+        sized("shares of the decay", shares.len(), self.count)?;
+        check_weights(reference, self.count)?;
+        let stream = &self.card.stream;
+        self.decay = Some((stream.clone_htod(&padded(reference))?, stream.clone_htod(shares)?));
+        Ok(())
+    }
+
+    /// The transition to the next time step: weights, and averages where they are kept, decay as told; else they stay.
+    pub fn pass_time(&mut self) -> Result<(), CudaError> {
+        let Some((reference, shares)) = &self.decay else { return Ok(()) };
+        let average = self.averages.as_mut().map(|(average, _)| average);
+        for moved in [&mut self.weights].into_iter().chain(average) {
+            let mut call = self.card.stream.launch_builder(&self.card.blend);
+            call.arg(reference).arg(moved).arg(shares);
+            // SAFETY: the kernel takes these arguments; all buffers are of `count` chains.
+            unsafe { call.launch(grid(1, self.count, 256, 0)) }?;
+        }
+        self.turn()
+    }
+
     /// Exchanges weights and averages, where averages are kept: call it before and after what is to see the averages.
     pub fn exchange_averages(&mut self) -> Result<(), CudaError> {
         let Some((average, _)) = &mut self.averages else { return Ok(()) };
@@ -176,8 +250,8 @@ impl<'a> Chains<'a> {
         Ok(self.card.stream.memcpy_dtod(&self.weights, &mut self.prior)?)
     }
 
-    /// Step `k` (from 0 after a restart) of Adam on the first `active` chains.
-    pub fn step(&mut self, active: usize, k: u32, lr: f64) -> Result<(), CudaError> {
+    /// Step `k` (from 0 after a restart) of Adam, with its usual eps, on the first `active` chains.
+    pub fn step(&mut self, active: usize, k: u32, adam: &Adam) -> Result<(), CudaError> {
         if active > self.count {
             let what = "active chains";
             return Err(CudaError::Size { what, needed: self.count, found: active });
@@ -186,9 +260,7 @@ impl<'a> Chains<'a> {
             return Ok(());
         }
         let deal = self.derive(active)?;
-        let power = |beta: f64| 1.0 - beta.powi(k as i32 + 1);
-        let (rate, correct) = ((lr / power(0.9)) as f32, (1.0 / power(0.999)) as f32);
-        self.adam(active, deal, rate, correct, None)?;
+        self.adam(active, deal, Stride::new(adam, k), None)?;
         let Some((average, shares)) = &mut self.averages else { return Ok(()) };
         let mut call = self.card.stream.launch_builder(&self.card.blend);
         call.arg(&self.weights).arg(average).arg(&*shares);
@@ -201,7 +273,7 @@ impl<'a> Chains<'a> {
     pub fn gradient(&mut self) -> Result<(Vec<f32>, Vec<Vec<f32>>), CudaError> {
         let deal = self.derive(self.count)?;
         let mut grad = self.card.stream.alloc_zeros(self.count * PITCH)?;
-        self.adam(self.count, deal, 0.0, 1.0, Some(&mut grad))?;
+        self.adam(self.count, deal, Stride::NONE, Some(&mut grad))?;
         let grad = self.card.stream.clone_dtoh(&grad)?;
         let loss = self.card.stream.clone_dtoh(&self.loss)?;
         let loss = (0..self.count).map(|c| loss[deal.rows(c)].iter().sum()).collect();
@@ -238,8 +310,7 @@ impl<'a> Chains<'a> {
         &mut self,
         active: usize,
         deal: Deal,
-        rate: f32,
-        correct: f32,
+        Stride { rate, correct, decays }: Stride,
         grad: Option<&mut CudaSlice<f32>>,
     ) -> Result<(), CudaError> {
         let (per_chain, per_block, none) = (deal.per_chain as i32, deal.per_block as i32, 0u64);
@@ -254,7 +325,8 @@ impl<'a> Chains<'a> {
             .arg(&per_chain)
             .arg(&per_block)
             .arg(&rate)
-            .arg(&correct);
+            .arg(&correct)
+            .arg(&decays);
         match grad {
             Some(grad) => call.arg(grad),
             None => call.arg(&none), // a null pointer
@@ -267,7 +339,7 @@ impl<'a> Chains<'a> {
 
     /// Sets the fragments from the weights.
     fn turn(&mut self) -> Result<(), CudaError> {
-        self.adam(self.count, Deal::new(self.count, 1, 1), 0.0, 1.0, None)
+        self.adam(self.count, Deal::new(self.count, 1, 1), Stride::NONE, None)
     }
 
     /// Outputs of `count` images per set for each chain: `images` holds the sets one after the other.

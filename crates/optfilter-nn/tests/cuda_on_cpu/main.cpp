@@ -24,7 +24,7 @@ int main() {
     auto update = [&](float rate, float correct, float *g) {
         launch(30, chains, 256, [&] {
             adam(w.data(), fragments.data(), m.data(), v.data(), prior.data(), pulls.data(), partial.data(), n,
-                 per_block, rate, correct, g);
+                 per_block, rate, correct, {0.9f, 0.1f, 0.999f, 0.001f}, g);
         });
     };
     update(0.f, 1.f, nullptr);

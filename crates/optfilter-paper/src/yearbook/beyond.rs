@@ -16,6 +16,10 @@ use optfilter_nn::filter::{Memory, Window};
 const DIRECT: u32 = 300;
 /// Decay of the averaged weights: about the last 50 steps.
 const AVERAGE: f64 = 0.98;
+/// Shares of the distance to the pre-trained weights that are lost from year to year.
+const DECAYS: [f64; 2] = [0.03, 0.1];
+/// Other memories for Adam: squares of the last hundred steps, the same without a mean (RMSprop), and half the mean.
+const OTHER_BETAS: [[f64; 2]; 3] = [[0.9, 0.99], [0.0, 0.99], [0.5, 0.999]];
 
 /// Every configuration of the section, those of the paper's filters that it is compared with first.
 pub fn methods() -> Vec<YearbookMethod> {
@@ -26,24 +30,42 @@ pub fn methods() -> Vec<YearbookMethod> {
         pairs.filter_map(|(l, g)| Window::new(l, g).ok()).collect()
     };
     let both = [Memory::Restart, Memory::Carry];
-    let mut add = |rule, steps, windows: &[Window], memories: &[Memory], average| {
+    let carried = [Memory::Carry];
+    let mut add = |like: Beyond, windows: &[Window], memories: &[Memory]| {
         for &memory in memories {
             for &window in windows {
-                all.push(YearbookMethod::Beyond(Beyond { rule, steps, window, memory, average }));
+                all.push(YearbookMethod::Beyond(Beyond { window, memory, ..like }));
             }
         }
     };
+    let implicit = |steps| Beyond {
+        rule: Rule::ImplicitMap,
+        steps,
+        window: Window::default(),
+        memory: Memory::Carry,
+        average: 0.0,
+        decay: 0.0,
+        betas: Beyond::BETAS,
+    };
     let many = windows(&[1.0, 0.9, 0.8]);
-    let none = [Window::default()];
-    add(Rule::ImplicitMap, 50, &none, &[Memory::Carry], 0.0);
-    add(Rule::ImplicitMap, 50, &many, &both, 0.0);
-    add(Rule::ImplicitMap, 100, &many, &[Memory::Carry], 0.0);
-    add(Rule::ImplicitMap, 50, &none, &[Memory::Carry], AVERAGE);
-    add(Rule::ImplicitMap, 50, &many, &[Memory::Carry], AVERAGE);
     let few = windows(&[1.0, 0.8]);
-    add(Rule::DirectFit, DIRECT, &few, &[Memory::Restart], 0.0);
+    let none = [Window::default()];
+    add(implicit(50), &none, &carried);
+    add(implicit(50), &many, &both);
+    add(implicit(100), &many, &carried);
+    let averaged = Beyond { average: AVERAGE, ..implicit(50) };
+    add(averaged, &none, &carried);
+    add(averaged, &many, &carried);
+    for decay in DECAYS {
+        add(Beyond { decay, ..implicit(100) }, &many, &carried);
+    }
+    for betas in OTHER_BETAS {
+        add(Beyond { betas, ..implicit(100) }, &windows(&[0.8]), &carried);
+    }
+    let direct = Beyond { rule: Rule::DirectFit, ..implicit(DIRECT) };
+    add(direct, &few, &[Memory::Restart]);
     for sigma2 in [0.1, 0.01] {
-        add(Rule::Variational(sigma2), 50, &few, &both, 0.0);
+        add(Beyond { rule: Rule::Variational(sigma2), ..implicit(50) }, &few, &both);
     }
     all
 }

@@ -10,7 +10,7 @@ use crate::protocol::Protocol;
 use crate::published::yearbook::{BestParticle, noisy_walk};
 use optfilter::optim::Adam;
 use optfilter_nn::Evaluator;
-use optfilter_nn::filter::{ImplicitMap, Particle, Static, Variational, WeightFilter};
+use optfilter_nn::filter::{ImplicitMap, Particle, Static, Transition, Variational, WeightFilter};
 use rayon::prelude::*;
 
 /// All cores.
@@ -62,19 +62,29 @@ fn filter(
         (Method::Particle(sigma2), Protocol::Published) => {
             Box::new(BestParticle::new(particles, sigma2, weights, seed.seed))
         }
-        (Method::Beyond(Beyond { rule, steps, window, memory, average }), _) => match rule {
-            Rule::Variational(sigma2) => Box::new(
-                Variational::new(adam, steps, sigma2, weights)?
-                    .with_window(window)
-                    .with_memory(memory),
-            ),
-            Rule::ImplicitMap | Rule::DirectFit => Box::new(
-                ImplicitMap::new(adam, steps, weights)
-                    .with_window(window)
-                    .with_memory(memory)
-                    .with_average(average),
-            ),
-        },
+        (Method::Beyond(beyond), _) => {
+            let Beyond { rule, steps, window, memory, average, decay: rate, .. } = beyond;
+            let (adam, reference) = (beyond.adam()?, seed.pretrained.clone());
+            let transition = match rate > 0.0 {
+                true => Transition::Decay { reference, rate },
+                false => Transition::Identity,
+            };
+            match rule {
+                Rule::Variational(sigma2) => Box::new(
+                    Variational::new(adam, steps, sigma2, weights)?
+                        .with_transition(transition)
+                        .with_window(window)
+                        .with_memory(memory),
+                ),
+                Rule::ImplicitMap | Rule::DirectFit => Box::new(
+                    ImplicitMap::new(adam, steps, weights)
+                        .with_transition(transition)
+                        .with_window(window)
+                        .with_memory(memory)
+                        .with_average(average),
+                ),
+            }
+        }
     })
 }
 

@@ -13,6 +13,7 @@ use super::store::YearResult;
 use crate::protocol::Protocol;
 use crate::published::yearbook::{best, noise_std};
 use optfilter::filter::{Scheme, resample};
+use optfilter::optim::Adam;
 use optfilter::rng::Stream;
 use optfilter_nn::cuda::{Card, Chains, CudaError, Particles, noise_key};
 use rayon::prelude::*;
@@ -154,6 +155,7 @@ fn descend(
     let set_of: Vec<usize> = units.iter().map(|u| job.seed_of(u)).collect::<Result<_, _>>()?;
     let start: Vec<Vec<f32>> = set_of.iter().map(|s| seeds[*s].pretrained.clone()).collect();
     let mut chains = Chains::new(phases.card, &start, &set_of, CAPACITY)?;
+    let adam = Adam::new(LR)?;
     let stds: Vec<f32> = units
         .iter()
         .map(|u| match (u.method, u.protocol()) {
@@ -187,7 +189,7 @@ fn descend(
             let most = units.first().and_then(|u| u.method.steps()).unwrap_or(0);
             for k in 0..most {
                 let active = units.partition_point(|u| u.method.steps().unwrap_or(0) > k);
-                chains.step(active, k, LR)?;
+                chains.step(active, k, &adam)?;
             }
             phases.end("chains: steps")?;
         }

@@ -6,7 +6,7 @@
 use super::{CAPACITY, Phases, held_out, judge, note};
 use crate::yearbook::backend::{Board, Job, Unit};
 use crate::yearbook::error::YearbookError;
-use crate::yearbook::method::{Beyond, LR, Rule, YearbookMethod};
+use crate::yearbook::method::{Beyond, Rule, YearbookMethod};
 use crate::yearbook::split::Part;
 use crate::yearbook::store::YearResult;
 use optfilter_nn::cuda::Chains;
@@ -32,6 +32,7 @@ pub(super) fn run(
             b.window.length() == first.window.length()
                 && b.steps == first.steps
                 && b.memory == first.memory
+                && b.betas == first.betas
                 && (b.average > 0.0) == (first.average > 0.0)
         };
         let (now, later) = rest.into_iter().partition(|(_, b)| kin(b));
@@ -43,7 +44,7 @@ pub(super) fn run(
     Ok(true)
 }
 
-/// Chains that differ in seed, discount, average and objective alone.
+/// Chains that differ in seed, discount, average, decay and objective alone.
 fn group(
     phases: &mut Phases<'_>,
     job: &Job<'_>,
@@ -61,6 +62,11 @@ fn group(
         let decays: Vec<f32> = members.iter().map(|(_, b)| b.average as f32).collect();
         chains.keep_averages(&decays)?;
     }
+    if members.iter().any(|(_, b)| b.decay > 0.0) {
+        let shares: Vec<f32> = members.iter().map(|(_, b)| b.decay as f32).collect();
+        chains.set_decay(&start, &shares)?;
+    }
+    let adam = first.adam()?;
     // The years in the window, the newest first; images of each seed.
     let mut past: VecDeque<Vec<Part>> = VecDeque::new();
     let mut results: Vec<Vec<YearResult>> = vec![Vec::new(); units.len()];
@@ -68,6 +74,7 @@ fn group(
     for year in 0..seeds[0].years.len() {
         past.push_front(seeds.iter().map(|s| s.years[year].train(job.data)).collect());
         past.truncate(first.window.length() + 1);
+        chains.pass_time()?;
         // Splits depend on the number of images of the year alone, so every seed has as many.
         let counts: Vec<usize> =
             past.iter().map(|p| p.iter().map(|t| t.labels.len()).max().unwrap_or(0)).collect();
@@ -106,7 +113,7 @@ fn group(
             }
             phases.end("windows: images, restart")?;
             for _ in 0..first.steps {
-                chains.step(units.len(), taken, LR)?;
+                chains.step(units.len(), taken, &adam)?;
                 taken += 1;
             }
             phases.end("windows: steps")?;

@@ -1,5 +1,6 @@
 //! The five ways to keep the weights up to date, and those that look back over years, with their configurations.
 
+use optfilter::optim::{Adam, OptimizerError};
 use optfilter_nn::filter::{Memory, Window};
 
 /// Learning rate of every method and of the pre-training.
@@ -34,9 +35,22 @@ pub struct Beyond {
     pub memory: Memory,
     /// Decay of a running average of the weights that is judged in their place; 0 for none.
     pub average: f64,
+    /// Share of the distance to the pre-trained weights that is lost from year to year; 0 for none.
+    pub decay: f64,
+    /// How much Adam keeps of its two running means from step to step.
+    pub betas: [f64; 2],
 }
 
 impl Beyond {
+    /// What Adam usually keeps.
+    pub const BETAS: [f64; 2] = [0.9, 0.999];
+
+    /// Its optimizer.
+    pub(super) fn adam(&self) -> Result<Adam, OptimizerError> {
+        let [beta1, beta2] = self.betas;
+        Adam::with_decay(LR, beta1, beta2)
+    }
+
     /// Its name in the outputs.
     pub fn name(&self) -> &'static str {
         match self.rule {
@@ -46,7 +60,7 @@ impl Beyond {
         }
     }
 
-    /// Window, discount, memory and average in words.
+    /// Window, discount, memory, and what is not as usual, in words.
     pub fn words(&self) -> String {
         let memory = if self.memory == Memory::Carry { "carried" } else { "restarted" };
         let mut words = format!("L={}", self.window.length());
@@ -56,6 +70,12 @@ impl Beyond {
         words += &format!(" {memory}");
         if self.average > 0.0 {
             words += &format!(" average={}", self.average);
+        }
+        if self.decay > 0.0 {
+            words += &format!(" decay={}", self.decay);
+        }
+        if self.betas != Self::BETAS {
+            words += &format!(" b1={} b2={}", self.betas[0], self.betas[1]);
         }
         words
     }
