@@ -41,22 +41,25 @@ pub(super) trait Target<S> {
 
 #[inline(always)]
 fn each<S: Scalar>(a: &[S], out: &mut [S], f: impl Fn(S) -> S) {
-    for (out, &a) in out.iter_mut().zip(a) {
-        *out = f(a);
+    let a = &a[..out.len()];
+    for i in 0..out.len() {
+        out[i] = f(a[i]);
     }
 }
 
 #[inline(always)]
 fn each_pair<S: Scalar>(a: &[S], b: &[S], out: &mut [S], f: impl Fn(S, S) -> S) {
-    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        *out = f(a, b);
+    let (a, b) = (&a[..out.len()], &b[..out.len()]);
+    for i in 0..out.len() {
+        out[i] = f(a[i], b[i]);
     }
 }
 
 #[inline(always)]
 fn each_triple<S: Scalar>([a, b, c]: [&[S]; 3], out: &mut [S], f: impl Fn(S, S, S) -> S) {
-    for (((out, &a), &b), &c) in out.iter_mut().zip(a).zip(b).zip(c) {
-        *out = f(a, b, c);
+    let (a, b, c) = (&a[..out.len()], &b[..out.len()], &c[..out.len()]);
+    for i in 0..out.len() {
+        out[i] = f(a[i], b[i], c[i]);
     }
 }
 
@@ -88,19 +91,23 @@ impl Code {
             target.take(block, usize::from(slot), load(usize::from(state)));
         }
         let Some((spare, registers)) = registers.split_last_mut() else { return };
+        if self.instructions.is_empty() {
+            return;
+        }
+        // What nobody reads but the target need not go through a register.
+        let last = self.instructions.len() - 1;
+        let direct = match self.stores[..] {
+            [(done, _, slot)] if done as usize == last => Some(usize::from(slot)),
+            _ => None,
+        };
         let mut stores = self.stores.iter().peekable();
         for (position, instruction) in self.instructions.iter().enumerate() {
             let read = |i: u16| match i & STATE {
                 0 => &registers[usize::from(i)][..len],
                 _ => load(usize::from(i ^ STATE)),
             };
-            // What nobody reads but the target need not go through a register.
-            let mut placed = match self.stores[..] {
-                [(done, _, slot)]
-                    if done as usize == position && position + 1 == self.instructions.len() =>
-                {
-                    target.place(block, usize::from(slot))
-                }
+            let mut placed = match direct {
+                Some(slot) if position == last => target.place(block, slot),
                 _ => None,
             };
             let out = match &mut placed {

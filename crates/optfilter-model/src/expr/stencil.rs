@@ -243,14 +243,14 @@ impl Stencil {
         let plain_numbers = const { size_of::<S>() == size_of::<f64>() };
         let planned = plain_numbers && !self.blocks.is_empty();
         let width = if plain_numbers { self.width } else { width::<S>(count - 1, self.size[1]) };
-        // Numbers that do not stand side by side.
-        let mut gathered = Room::<S>::new();
-        // Registers begin where a line of the cache does: what is written across two of them takes long to be read again.
-        let mut storage = Room::<S>::of(count * width + LINE);
+        // Registers begin where a line of the cache does: what is written across two of them takes long to be read again. Behind them
+        // is room for numbers that do not stand side by side, at most those of all loads.
+        let mut storage = Room::<S>::of((count + self.read.len()) * width + LINE);
         let begin = storage.as_ptr().align_offset(LINE).min(LINE);
+        let (storage, gathered) = storage[begin..].split_at_mut(count * width);
         let mut many: Vec<&mut [S]> = Vec::new();
         let mut few: [&mut [S]; FEW] = Default::default();
-        let parts = storage[begin..].chunks_exact_mut(width);
+        let parts = storage.chunks_exact_mut(width);
         let registers = if count <= FEW {
             few.iter_mut().zip(parts).for_each(|(register, part)| *register = part);
             &mut few[..count]
@@ -270,12 +270,14 @@ impl Stencil {
                 }
                 &made
             };
-            gathered.clear();
+            let mut done = 0;
             for &(len, place) in &block.gathers {
+                let to = &mut gathered[done..][..len];
                 match place {
-                    Ok(place) => gathered.extend_from_slice(&x[place..][..len]),
-                    Err(value) => gathered.extend(std::iter::repeat_n(S::from_f64(value), len)),
+                    Ok(place) => copy(&x[place..][..len], to),
+                    Err(value) => to.fill(S::from_f64(value)),
                 }
+                done += len;
             }
             program.full.run_block(
                 block,
@@ -436,6 +438,18 @@ impl<S: Scalar> Target<S> for Backwards<'_, S> {
             }
             done += len;
         }
+    }
+}
+
+/// Copies a few numbers one by one, many at once.
+#[inline(always)]
+fn copy<S: Scalar>(from: &[S], to: &mut [S]) {
+    if let [number] = from {
+        to[0] = *number;
+    } else if let [one, other] = from {
+        (to[0], to[1]) = (*one, *other);
+    } else {
+        to.copy_from_slice(from);
     }
 }
 

@@ -26,7 +26,7 @@ const CHUNK: usize = 512;
 
 std::thread_local! {
     /// The end of the tape. These cells have no destructor, so that nothing asks at every operation whether they are still there.
-    static END: [Cell<Operation>; CHUNK] = const { [const { Cell::new(LEAF) }; CHUNK] };
+    static END: Cell<[Operation; CHUNK]> = const { Cell::new([LEAF; CHUNK]) };
     /// How many operations are on the tape.
     static LEN: Cell<usize> = const { Cell::new(0) };
     /// How many inputs it has: they have places before the operations, and stand nowhere.
@@ -70,42 +70,61 @@ fn pull_back_plain<F: VectorFunction>(f: &F, x: &[f64], r: &[f64], out: &mut [f6
     image.fill(Recorded::ZERO);
     f.eval(&point, &mut image);
     TAPE.with_borrow_mut(|tape| {
-        END.with(|end| tape.extend(end[..LEN.get() % CHUNK].iter().map(Cell::get)));
-        let operations = &tape[start..];
-        let mut adjoints = Scratch::new(n + operations.len());
+        // What was recorded here, and is not at the end, is on the rest of the tape.
+        let (len, spilled) = (LEN.get(), tape.len());
+        let mut adjoints = Scratch::new(n + len - start);
         adjoints.fill(0.0);
-        let own = |place: u32| (place as usize).wrapping_sub(first);
+        let mut adjoints = &mut adjoints[..];
         for (y, r) in image.iter().zip(r) {
-            if let Some(adjoint) = adjoints.get_mut(own(y.place)) {
+            if let Some(adjoint) = adjoints.get_mut(own(y.place, first)) {
                 *adjoint += r;
             }
         }
-        for (k, operation) in operations.iter().enumerate().rev() {
-            let w = adjoints[n + k];
+        let mut back = |operation: Operation| {
+            let Some((w, before)) = std::mem::take(&mut adjoints).split_last_mut() else { return };
+            adjoints = before;
             // What was not used passes nothing back, be its slope infinite.
-            if w == 0.0 {
-                continue;
+            if *w == 0.0 {
+                return;
             }
             for (place, slope) in operation.read.into_iter().zip(operation.slopes) {
-                if let Some(adjoint) = adjoints.get_mut(own(place)) {
-                    *adjoint += w * slope;
+                if let Some(adjoint) = adjoints.get_mut(own(place, first)) {
+                    *adjoint += *w * slope;
                 }
             }
-        }
+        };
+        with_end(|end| {
+            let recorded = &end[start.saturating_sub(spilled)..len - spilled];
+            recorded.iter().rev().for_each(|operation| back(operation.get()));
+        });
+        tape[start.min(spilled)..].iter().rev().for_each(|operation| back(*operation));
         out.copy_from_slice(&adjoints[..n]);
         // What was there before is the end again.
-        let full = start - start % CHUNK;
-        END.with(|end| end.iter().zip(&tape[full..start]).for_each(|(end, was)| end.set(*was)));
-        tape.truncate(full);
+        if start < spilled {
+            let full = start - start % CHUNK;
+            with_end(|end| end.iter().zip(&tape[full..start]).for_each(|(end, was)| end.set(*was)));
+            tape.truncate(full);
+        }
     });
     LEN.set(start);
     INPUTS.set(before);
 }
 
+/// The number of a place among those of the recording that begins at `first`; beyond them for any other.
+#[inline(always)]
+fn own(place: u32, first: usize) -> usize {
+    (place as usize).wrapping_sub(first)
+}
+
+#[inline(always)]
+fn with_end<R>(f: impl FnOnce(&[Cell<Operation>]) -> R) -> R {
+    END.with(|end| f((end as &Cell<[Operation]>).as_slice_of_cells()))
+}
+
 #[inline(always)]
 fn record(value: f64, read: [u32; 2], slopes: [f64; 2]) -> Recorded {
     let len = LEN.get();
-    END.with(|end| end[len % CHUNK].set(Operation { read, slopes }));
+    with_end(|end| end[len % CHUNK].set(Operation { read, slopes }));
     LEN.set(len + 1);
     if (len + 1).is_multiple_of(CHUNK) {
         spill();
@@ -117,7 +136,7 @@ fn record(value: f64, read: [u32; 2], slopes: [f64; 2]) -> Recorded {
 #[cold]
 #[inline(never)]
 fn spill() {
-    TAPE.with_borrow_mut(|tape| END.with(|end| tape.extend(end.iter().map(Cell::get))));
+    TAPE.with_borrow_mut(|tape| tape.extend_from_slice(&END.get()));
 }
 
 impl Recorded {
