@@ -5,7 +5,7 @@ use optfilter::rng::Stream as Draw;
 use optfilter_nn::Shape;
 use optfilter_nn::adapt::{
     CsvOptions, Follower, Labels, Live, Prediction, Setup, Step, Stream, TableSteps, WeightMethod,
-    level, mean_loss, prequential,
+    level, mean_loss, prequential, tune_rolling,
 };
 use optfilter_table::{Format, Source};
 use std::io::Read;
@@ -131,6 +131,104 @@ fn a_bank_goes_on_to_the_bit() {
     second.load(&bytes).unwrap();
     assert_eq!(prequential(&mut second, &stream, 700..1500).unwrap(), scores[700..]);
     assert_eq!(whole.weights(), second.weights());
+}
+
+/// Labels that stay as they were with probability 0.92 and have little to do with the features: who learns quickly from the last label does best,
+/// unless the last label is twenty time steps old.
+fn sticky(n: usize) -> Vec<Step> {
+    let mut draw = Draw::new(3, 0, "sticky");
+    let mut label = 0.0;
+    let step = |i: usize| {
+        if draw.uniform() > 0.92 {
+            label = 1.0 - label;
+        }
+        let x = vec![draw.normal() + 0.5 * label, draw.normal()];
+        Step { time: i as f64, x, labels: vec![if i % 7 == 3 { f64::NAN } else { label }] }
+    };
+    (0..n).map(step).collect()
+}
+
+/// Members of a bank are judged by what they said when the sample came, not by what they say when its label does.
+#[test]
+fn late_labels_judge_what_was_said_then() {
+    let (steps, names) = (sticky(4000), ["0".to_owned(), "1".to_owned()]);
+    let begin =
+        |setup: &Setup| Live::new(Shape::Vector(2), false, setup, None, &names, 20).unwrap();
+    let run = |live: &mut Live, steps: &[Step]| {
+        steps.iter().map(|step| live.step(step, &names).unwrap()).collect::<Vec<_>>()
+    };
+    let mut best = f64::INFINITY;
+    for lr in [0.001, 0.003, 0.01, 0.03, 0.1] {
+        let mut single = begin(&Setup {
+            method: WeightMethod::ImplicitMap { steps: 1 },
+            optimizer: "gd".into(),
+            lr,
+            ..auto("linear")
+        });
+        run(&mut single, &steps);
+        best = best.min(single.tally().mean_loss());
+    }
+    for network in ["linear", "mlp:4"] {
+        let mut whole = begin(&auto(network));
+        let mut scores = run(&mut whole, &steps[..1500]);
+        let bytes = whole.save().unwrap();
+        scores.extend(run(&mut whole, &steps[1500..]));
+        let loss = whole.tally().mean_loss();
+        assert!(loss < best + 0.03, "{network}: {loss} {best}");
+        // And it goes on to the bit, with what it owes.
+        let mut second = begin(&auto(network));
+        second.load(&bytes).unwrap();
+        assert_eq!(run(&mut second, &steps[1500..]), scores[1500..]);
+    }
+}
+
+/// Where the choice of the window before diverges in the next one, it is void, and the rest goes on.
+#[test]
+fn a_choice_that_diverges_is_void() {
+    // Numbers to predict, whose features become a thousand times larger.
+    let mut draw = Draw::new(4, 0, "void");
+    let mut x: Vec<f64> = (0..2000).map(|_| draw.normal()).collect();
+    let y = x.chunks_exact(2).map(|x| x[0] - 2.0 * x[1]).collect();
+    x[1300..].iter_mut().for_each(|v| *v *= 1000.0);
+    let time = (0..1000).map(f64::from).collect();
+    let stream = Stream::new(Shape::Vector(2), x, Labels::Values(y), time).unwrap();
+    let setup =
+        Setup { optimizer: "gd".into(), pretrain: 100, running_scale: false, ..auto("linear") };
+    let grid: (&[u32], &[f64]) = (&[1, 3], &[1e-9, 1e-2, 1e-1]);
+    let rolling = tune_rolling(&stream, &setup, None, 0..1000, grid, 5).unwrap();
+    assert_eq!(rolling.choices.len(), 4);
+    let lost: Vec<bool> = rolling.choices.iter().map(|c| c.chosen.loss.is_infinite()).collect();
+    assert!(lost.contains(&true) && rolling.choices.iter().all(|c| c.best.loss.is_finite()));
+    assert!(rolling.choices.iter().all(|c| c.chosen.loss.is_finite() || c.is_void()));
+    assert_eq!(rolling.scores.len(), 800);
+}
+
+/// Every row before a bad one is given, of a file as of a pipe.
+#[test]
+fn rows_before_a_bad_one_are_given() {
+    let mut text = String::from("a,b,y\n");
+    for i in 0..6000 {
+        let a = if i == 5000 { "much".to_owned() } else { format!("{}", i % 11) };
+        text += &format!("{a},{},{}\n", i % 7, i % 2);
+    }
+    let path = std::env::temp_dir().join(format!("optfilter-bad-row-{}.csv", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    for regress in [None, Some(false)] {
+        let options = CsvOptions { regress, ..CsvOptions::default() };
+        let source = Source::File(std::fs::File::open(&path).unwrap());
+        let mut steps = TableSteps::open(source, Format::Csv, "bad.csv", &options).unwrap();
+        let (mut step, mut given) = (Step::default(), 0);
+        let error = loop {
+            match steps.next(&mut step) {
+                Ok(true) => given += 1,
+                Ok(false) => panic!("the bad row was passed over"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert_eq!(given, 5000);
+        assert!(error.contains("5002"), "{error}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -26,10 +26,12 @@ pub fn rolling(rolling: &Rolling) -> String {
             style::short(chosen.loss),
             format!("K={} lr={}", best.steps, best.lr),
             style::short(best.loss),
-            if choice.is_void() {
-                "void: something else did much better here".into()
-            } else {
-                String::new()
+            match choice.is_void() {
+                true if chosen.loss.is_infinite() => {
+                    "void: it diverges here; scored is the next best of before".into()
+                }
+                true => "void: something else did much better here".into(),
+                false => String::new(),
             },
         ]);
     }

@@ -24,9 +24,9 @@ pub struct YearbookArgs {
     /// Yearbook: every K and every sigma^2 of the paper, not only the best ones; hours, which it says beforehand
     #[arg(long)]
     full: bool,
-    /// Yearbook, beyond the paper: windows of past years, discounts and carried memory for every method, 10 seeds; minutes on a
-    /// card, days without
-    #[arg(long, conflicts_with = "full")]
+    /// Yearbook, beyond the paper: windows of past years, discounts and carried memory for the implicit and the variational filter
+    /// and the direct fit, 10 seeds; minutes on a card, days without
+    #[arg(long, conflicts_with_all = ["full", "quick"])]
     beyond: bool,
 }
 
@@ -99,12 +99,18 @@ fn announcement(options: &Options, size: Size, cores: usize) -> String {
             "yearbook: no photographs are given, so this is a demonstration on generated stripes, {long}; the experiment \
              itself: optfilter reproduce yearbook --data PATH, with every setting of the paper: --full"
         ),
-        _ => format!(
-            "yearbook: {} configurations, {} seeds: {long}; finished chains are kept, so that the same command goes on \
-             after Ctrl-C",
-            options.methods.len(),
-            options.seeds
-        ),
+        _ => {
+            let stripes = match options.data {
+                None => " on generated stripes, since no photographs are given (--data PATH)",
+                Some(_) => "",
+            };
+            format!(
+                "yearbook: {} configurations, {} seeds{stripes}: {long}; finished chains are kept, so that the same command \
+                 goes on after Ctrl-C",
+                options.methods.len(),
+                options.seeds
+            )
+        }
     }
 }
 

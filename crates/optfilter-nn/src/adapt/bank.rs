@@ -16,6 +16,9 @@
 //! may be sorted by class), and windows count samples. The loss of a time step is a sum, and a rate that suits one sample is far too large for
 //! that of three hundred. A member that says the time step far worse after it than before loses as much evidence. Weights decay once per time step, and members are judged by all of it before they learn from any.
 //!
+//! Where labels come late, a member is judged by what it said when the sample came, not by what it would say by now: with the labels in between it
+//! would know better, and the quickest would look best. A variation that takes a place has said what the member said that it varies.
+//!
 //! Beside the network asked for a linear one is always tried: it costs next to nothing, and where labels follow each other it is
 //! often the best.
 //!
@@ -41,6 +44,7 @@ use crate::network::Network;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::optim::Adam;
 use optfilter::rng::Stream;
+use std::collections::VecDeque;
 
 struct Member {
     setting: Setting,
@@ -171,10 +175,17 @@ pub(super) struct Bank {
     predicted: Vec<f32>,
     /// Kept for their memory: shares, a row of probabilities, and two of outputs.
     scratch: (Vec<f64>, Vec<f64>, Vec<f32>, Vec<f32>),
+    /// What the members said of time steps whose labels are not due yet, the oldest first; nothing, if classes have joined since.
+    owed: VecDeque<Option<Vec<Vec<f32>>>>,
+    /// Whether the members' outputs are what they said of the samples that are learnt from next.
+    settled: bool,
     /// Samples learnt from, and those at the last trial.
     seen: u64,
     tried: u64,
 }
+
+/// The name of checkpoints of this form.
+const KIND: &str = "weights/bank/2";
 
 /// What is kept of a member between two runs.
 type KeptMember = (Setting, (usize, bool), Vec<u8>, f64, f64, (f64, f64), u64);
@@ -212,6 +223,8 @@ impl Bank {
             outputs: network.outputs(),
             predicted: Vec::new(),
             scratch: Default::default(),
+            owed: VecDeque::new(),
+            settled: false,
             seen: 0,
             tried: 0,
         })
@@ -279,6 +292,26 @@ impl Bank {
         (self.scratch.0, self.scratch.1) = (shares, row);
     }
 
+    /// The labels of what was predicted last come later: [`Bank::settle`] is called when they are due.
+    pub fn owe(&mut self) {
+        self.owed.push_back(Some(self.members.iter().map(|m| m.outputs.clone()).collect()));
+    }
+
+    /// The labels of the oldest time step that is owed are due, those of the samples in `labelled`: what is learnt from next is judged by what the
+    /// members said then.
+    pub fn settle(&mut self, labelled: &[usize]) {
+        self.settled = false;
+        let (Some(Some(said)), false) = (self.owed.pop_front(), labelled.is_empty()) else {
+            return;
+        };
+        for (member, said) in self.members.iter_mut().zip(&said) {
+            let rows = labelled.iter().flat_map(|i| &said[i * self.outputs..][..self.outputs]);
+            member.outputs.clear();
+            member.outputs.extend(rows);
+        }
+        self.settled = true;
+    }
+
     /// Time passes without labels: windows move on.
     pub fn pass(&mut self) {
         self.members.iter_mut().for_each(|m| m.filter.predict());
@@ -304,7 +337,8 @@ impl Bank {
         order: &[usize],
     ) -> Result<bool, AdaptError> {
         let n = self.evaluators[0].count(batch);
-        if self.predicted != batch.samples {
+        let settled = std::mem::take(&mut self.settled);
+        if !settled && self.predicted != batch.samples {
             self.run(batch.samples, n);
         }
         let forget = self.options.forget;
@@ -329,6 +363,9 @@ impl Bank {
             let evaluator = &mut self.evaluators[m.net];
             if n == 1 {
                 m.filter.update(evaluator, batch);
+            }
+            if n > 1 && settled {
+                evaluator.predict(m.filter.weights(), batch.samples, &mut m.outputs);
             }
             let before = if n > 1 { m.surprise(batch, (&mut *scaled, &mut *slopes)) } else { 0.0 };
             for (done, sample) in order.iter().enumerate() {
@@ -403,6 +440,7 @@ impl Bank {
             m.age = n as u64;
         }
         (self.seen, self.tried) = (n as u64, n as u64);
+        self.owed.clear();
         Ok(true)
     }
 
@@ -428,6 +466,8 @@ impl Bank {
             outputs: new[0].outputs(),
             predicted: Vec::new(),
             scratch: Default::default(),
+            owed: self.owed.iter().map(|_| None).collect(),
+            settled: false,
             seen: self.seen,
             tried: self.tried,
         })
@@ -482,6 +522,9 @@ impl Bank {
                 member.square = self.members[k].square;
                 member.sharpness = self.members[k].sharpness;
             }
+            for said in self.owed.iter_mut().flatten() {
+                said[i] = said[kin.unwrap_or(best)].clone();
+            }
             self.members[i] = member;
         }
         Ok(())
@@ -493,12 +536,12 @@ impl Bank {
             Ok((m.setting.clone(), (m.net, m.anchor), filter, evidence, square, tempered, age))
         };
         let members = self.members.iter().map(member).collect::<Result<Vec<_>, _>>()?;
-        checkpoint::save("weights/bank", &(members, self.seen, self.tried))
+        checkpoint::save(KIND, &(members, &self.owed, self.seen, self.tried))
     }
 
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), AdaptError> {
-        let (kept, seen, tried): (Vec<KeptMember>, u64, u64) =
-            checkpoint::load("weights/bank", bytes)?;
+        type Kept = (Vec<KeptMember>, VecDeque<Option<Vec<Vec<f32>>>>, u64, u64);
+        let (kept, owed, seen, tried): Kept = checkpoint::load(KIND, bytes)?;
         let mut members = Vec::new();
         for (setting, (net, anchor), filter, evidence, square, tempered, age) in kept {
             let Some(kin) = self.members.iter().find(|m| m.net == net) else {
@@ -512,8 +555,12 @@ impl Bank {
         if members.is_empty() {
             return Err(AdaptError::Data("the checkpoint holds an empty bank".into()));
         }
-        (self.members, self.seen, self.tried) = (members, seen, tried);
+        if owed.iter().flatten().any(|said| said.len() != members.len()) {
+            return Err(AdaptError::Data("the checkpoint is of another bank".into()));
+        }
+        (self.members, self.owed, self.seen, self.tried) = (members, owed, seen, tried);
         self.predicted.clear();
+        self.settled = false;
         Ok(())
     }
 }

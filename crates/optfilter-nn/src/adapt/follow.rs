@@ -476,6 +476,20 @@ impl Follower {
         self.classes > 0 || self.scaler.knows_labels()
     }
 
+    /// The labels of what was forecast last come later: [`Follower::settle`] is called when they are due.
+    pub(super) fn owe(&mut self) {
+        if let Engine::Bank(bank) = &mut self.engine {
+            bank.owe();
+        }
+    }
+
+    /// The labels of the oldest time step that is owed are due, those of the samples in `labelled`; they are learnt from next.
+    pub(super) fn settle(&mut self, labelled: &[usize]) {
+        if let Engine::Bank(bank) = &mut self.engine {
+            bank.settle(labelled);
+        }
+    }
+
     /// Time passes without labels: the window moves on, and weights that decay do so.
     pub fn pass(&mut self) {
         match &mut self.engine {

@@ -137,6 +137,7 @@ impl Live {
             self.learn(step)?;
         } else {
             self.pending.push_back(step.clone());
+            self.follower.owe();
             if self.pending.len() > self.delay
                 && let Some(due) = self.pending.pop_front()
             {
@@ -148,7 +149,10 @@ impl Live {
 
     fn learn(&mut self, step: &Step) -> Result<(), AdaptError> {
         let (x, labels) = self.known(step);
+        let labelled: Vec<usize> =
+            (0..step.labels.len()).filter(|i| !step.labels[*i].is_nan()).collect();
         if labels.is_empty() {
+            self.settle(&labelled);
             self.follower.pass();
             return Ok(());
         }
@@ -158,7 +162,15 @@ impl Live {
         {
             self.follower.grow(*last as usize + 1)?;
         }
+        self.settle(&labelled);
         self.follower.learn_from(&x, &labels).map_err(|e| e.at(step.time))
+    }
+
+    /// What is learnt from next was predicted a while ago, if labels come late.
+    fn settle(&mut self, labelled: &[usize]) {
+        if self.delay > 0 {
+            self.follower.settle(labelled);
+        }
     }
 
     /// Everything, for [`Live::load`].

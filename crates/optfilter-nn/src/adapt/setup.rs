@@ -269,7 +269,11 @@ impl Setup {
             WeightMethod::Ivon { steps } => {
                 format!("IVON, K={steps} lr={}{}", self.lr, self.ivon.differences())
             }
-            WeightMethod::Auto => format!("auto, {} settings", self.bank.size),
+            WeightMethod::Auto => {
+                // Beside any other network a linear one is tried.
+                let linear = if self.network == "linear" { 0 } else { self.bank.linear };
+                format!("auto, {} settings", self.bank.size + linear)
+            }
         }
     }
 

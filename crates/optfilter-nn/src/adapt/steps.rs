@@ -1,7 +1,8 @@
 //! The time steps of a table, one after the other, as they are needed.
 //!
 //! A file is read in blocks; what comes by a pipe is read row by row, so that no row waits for a later one: a time step ends with
-//! its last row where rows are counted, and with the first row of another time where there is a time column.
+//! its last row where rows are counted, and with the first row of another time where there is a time column. Of a table with a bad row, every time step
+//! before it is given.
 
 use super::AdaptError;
 use super::read::{CsvOptions, Look, MOST_CLASSES, MOST_NAMES, class_name, columns, is_missing};
@@ -39,6 +40,8 @@ pub struct TableSteps {
     before: u64,
     earlier: u64,
     ended: bool,
+    /// What is wrong behind the rows that were read; said when these are used up.
+    fault: Option<AdaptError>,
     /// Rows read at a time.
     chunk: usize,
     wanted: Vec<Wanted>,
@@ -113,9 +116,19 @@ impl TableSteps {
         let factor = if bytes { OF_A_BYTE } else { 1.0 };
         let timed = wanted.len() > features + 1;
         let mut rows = Rows::default();
+        let mut fault = None;
         let (regress, ended) = loop {
-            let ended = !reader.read(&mut rows, chunk).map_err(|e| bad(e.to_string()))?;
+            let ended = match reader.read(&mut rows, chunk) {
+                Ok(more) => !more,
+                Err(e) => {
+                    fault = Some(bad(e.to_string()));
+                    true
+                }
+            };
             if rows.rows == 0 {
+                if let Some(fault) = fault {
+                    return Err(fault);
+                }
                 return Err(bad("there are no samples: the table has a head and no rows".into()));
             }
             if let Some(regress) = options.regress {
@@ -141,6 +154,7 @@ impl TableSteps {
             before: 0,
             earlier: 0,
             ended,
+            fault,
             chunk,
             wanted,
             features,
@@ -225,6 +239,9 @@ impl TableSteps {
     }
 
     fn refill(&mut self) -> Result<bool, AdaptError> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         if self.ended {
             return Ok(false);
         }
@@ -232,10 +249,17 @@ impl TableSteps {
         self.at = 0;
         self.rows.clear();
         self.rows.forget_labels();
-        let read = self.reader.read(&mut self.rows, self.chunk);
-        let more =
-            read.map_err(|e| AdaptError::File { path: self.name.clone(), reason: e.to_string() })?;
-        self.ended = !more;
+        match self.reader.read(&mut self.rows, self.chunk) {
+            Ok(more) => self.ended = !more,
+            Err(e) => {
+                let fault = AdaptError::File { path: self.name.clone(), reason: e.to_string() };
+                self.ended = true;
+                if self.rows.rows == 0 {
+                    return Err(fault);
+                }
+                self.fault = Some(fault);
+            }
+        }
         Ok(self.rows.rows > 0)
     }
 

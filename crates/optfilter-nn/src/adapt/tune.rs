@@ -83,7 +83,8 @@ pub struct Rolling {
 
 /// Tries every K and learning rate over all of `steps`, cut into `windows` windows; in each window after the first, the configuration
 /// with the smallest loss in the window before it counts. No label is used before its time. A configuration that diverges is out from
-/// there on.
+/// there on; where it was the chosen one, the choice is void with an infinite loss, and scores are those of the next best of the window before
+/// that goes on.
 pub fn tune_rolling(
     stream: &Stream,
     setup: &Setup,
@@ -129,13 +130,14 @@ pub fn tune_rolling(
     };
     let (mut choices, mut scores, mut tally) = (Vec::new(), Vec::new(), Tally::default());
     for w in 1..windows {
-        let chosen = best(w - 1);
-        let Some((s, t)) = &tried[chosen][w] else {
-            return Err(AdaptError::Diverged { time: stream.time(cuts[w]) });
+        let (chosen, time) = (best(w - 1), stream.time(cuts[w]));
+        let mut by_past: Vec<usize> = (0..pairs.len()).collect();
+        by_past.sort_by(|a, b| tuned(*a, w - 1).loss.total_cmp(&tuned(*b, w - 1).loss));
+        let Some((s, t)) = by_past.iter().find_map(|c| tried[*c][w].as_ref()) else {
+            return Err(AdaptError::Diverged { time });
         };
         scores.extend_from_slice(s);
         tally.append(t);
-        let time = stream.time(cuts[w]);
         choices.push(Choice { time, chosen: tuned(chosen, w), best: tuned(best(w), w) });
     }
     Ok(Rolling { choices, scores, tally, next: tuned(best(windows - 1), windows - 1) })

@@ -79,7 +79,12 @@ fn half_width(std: f64, n: usize) -> f64 {
     ];
     match n {
         0 | 1 => f64::NAN,
-        _ => T.get(n - 2).copied().unwrap_or(1.96) * std / (n as f64).sqrt(),
+        _ => {
+            // Beyond the table by the first terms of its expansion (Fisher 1925), here right to three digits.
+            let v = (n - 1) as f64;
+            let t = T.get(n - 2).copied().unwrap_or(1.95996 + 2.3723 / v + 2.8225 / (v * v));
+            t * std / (n as f64).sqrt()
+        }
     }
 }
 
@@ -184,6 +189,15 @@ mod tests {
         let text = text(&table, &rows, 3);
         assert!(text.contains("+4.00 ± 2.48 chosen"), "{text}");
         assert!(text.contains(&beyond.configuration()));
+    }
+
+    #[test]
+    fn half_widths_are_those_of_student() {
+        // SciPy: t.ppf(0.975, 29) = 2.0452, t.ppf(0.975, 99) = 1.9842.
+        for (n, t) in [(2, 12.706), (21, 2.086), (30, 2.0452), (100, 1.9842)] {
+            let half = half_width(1.0, n) * (n as f64).sqrt();
+            assert!((half - t).abs() < 1e-3, "{n}: {half} {t}");
+        }
     }
 
     #[test]
