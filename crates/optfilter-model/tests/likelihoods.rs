@@ -142,19 +142,26 @@ fn links_of_model_files_do_not_saturate() {
     };
     let descent =
         FilterSpec { optimizer: Some("gd".into()), steps: Some(3), lr: Some(0.5), ..of("imap") };
-    // Far out on the wrong side the gradient is -1, all the way: by hand, 3 steps of 0.5.
-    for logit in [30.0, 300.0, 900.0] {
-        let wrong = model("likelihood = \"bernoulli\"\nlink = \"logit\"", -logit);
-        let estimate = after(&wrong, &descent, 1.0);
-        assert!((estimate.mean[0] + logit - 1.5).abs() < 1e-9, "{logit}: {:?}", estimate.mean);
-        // The innovation is that of the measurement, not of its logit.
-        assert!((estimate.innovation[0] - 1.0).abs() < 1e-9, "{:?}", estimate.innovation);
-    }
-    // A count of 3 where the rate was e^-50: 3 steps of 0.5 * 3.
     let rare = model("likelihood = \"poisson\"\nlink = \"log\"", -50.0);
-    let estimate = after(&rare, &descent, 3.0);
-    assert!((estimate.mean[0] + 50.0 - 4.5).abs() < 1e-9, "{:?}", estimate.mean);
-    assert!((estimate.innovation[0] - 3.0).abs() < 1e-9, "{:?}", estimate.innovation);
+    for window in [None, Some(3)] {
+        let descent = FilterSpec { window, ..descent.clone() };
+        // Far out on the wrong side the gradient is -1, all the way: by hand, 3 steps of 0.5.
+        for logit in [30.0, 300.0, 900.0] {
+            let wrong = model("likelihood = \"bernoulli\"\nlink = \"logit\"", -logit);
+            let estimate = after(&wrong, &descent, 1.0);
+            assert!((estimate.mean[0] + logit - 1.5).abs() < 1e-9, "{logit}: {:?}", estimate.mean);
+            // The innovation is that of the measurement, not of its logit.
+            assert!((estimate.innovation[0] - 1.0).abs() < 1e-9, "{:?}", estimate.innovation);
+        }
+        // A count of 3 where the rate was e^-50: 3 steps of 0.5 * 3.
+        let estimate = after(&rare, &descent, 3.0);
+        assert!((estimate.mean[0] + 50.0 - 4.5).abs() < 1e-9, "{:?}", estimate.mean);
+        assert!((estimate.innovation[0] - 3.0).abs() < 1e-9, "{:?}", estimate.innovation);
+        // Conjugate gradients go there at once.
+        let cg = FilterSpec { optimizer: Some("cg".into()), window, ..of("imap") };
+        let estimate = after(&rare, &cg, 3.0);
+        assert!((estimate.mean[0] - 3.0f64.ln()).abs() < 1e-9, "{:?}", estimate.mean);
+    }
     // The Gaussian view of the same file is that of rates.
     let at = Linearized::at(
         &rare.problem().unwrap(),

@@ -55,7 +55,7 @@ pub fn build_with<T: RunModel>(
     let problem = scaled.as_ref().unwrap_or(problem);
     // Filters that read the likelihood read it where it is most precise.
     let canonical = match named.method() {
-        Method::Imap | Method::Vkf | Method::Pf if !named.is_windowed() => problem.canonical(),
+        Method::Imap | Method::Vkf | Method::Pf => problem.canonical(),
         _ => None,
     };
     let problem = canonical.as_ref().unwrap_or(problem);

@@ -160,18 +160,18 @@ impl<M: Model, L: Likelihood> MeasurementLoss<'_, M, L, f64>
 where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
-    /// The likelihood's curvature times `v`.
-    pub(crate) fn curvature(&self, eta: &[f64], v: &[f64], out: &mut [f64]) {
-        let Some(at) = self.in_units(eta) else {
-            return self.likelihood.curvature(self.y, eta, self.observed, v, out);
+    /// The likelihood's curvature, or that for steps that may be long, times `v`.
+    pub(crate) fn curvature(&self, steady: bool, eta: &[f64], v: &[f64], out: &mut [f64]) {
+        let of = |y: &[f64], eta: &[f64], v: &[f64], out: &mut [f64]| match steady {
+            true => self.likelihood.steady_curvature(y, eta, self.observed, v, out),
+            false => self.likelihood.curvature(y, eta, self.observed, v, out),
         };
+        let Some(at) = self.in_units(eta) else { return of(self.y, eta, v, out) };
         let (y, eta) = (at.y.as_slice(), at.eta.as_slice());
-        let Some(factors) = &at.factors else {
-            return self.likelihood.curvature(y, eta, self.observed, v, out);
-        };
+        let Some(factors) = &at.factors else { return of(y, eta, v, out) };
         let mut v = v.to_vec();
         shrink(&mut v, factors.as_slice());
-        self.likelihood.curvature(y, eta, self.observed, &v, out);
+        of(y, eta, &v, out);
         shrink(out, factors.as_slice());
     }
 }

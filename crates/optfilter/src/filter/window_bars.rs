@@ -58,6 +58,7 @@ use crate::model::likelihood::{Likelihood, Observed, masked_cov};
 use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
 use crate::optim::Bounds;
+use crate::scalar::Dual;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
@@ -70,6 +71,13 @@ pub struct WindowBars<M, L, R, Q> {
     window: Window<M, L, R>,
     noise: Q,
     strict: bool,
+}
+
+/// How much each measurement that is expected changes when its eta does: 1, where there is no link.
+fn expected_rates<L: Likelihood>(likelihood: &L, eta: &[f64]) -> Vec<f64> {
+    let mut expected: Vec<Dual<f64, 1>> = eta.iter().map(|v| Dual::variable(*v, 0)).collect();
+    likelihood.expect(&mut expected);
+    expected.iter().map(|v| v.eps[0]).collect()
 }
 
 /// What a windowed filter knows, with the covariances of its errors.
@@ -227,6 +235,8 @@ where
         // Forwards: F_j, Q_j, H_j, the derivative of x_j by the parameters, and J_j = H_j times it with its weighted form.
         let identity = DMatrix::<f64>::identity(size, size);
         let (mut f, mut q, mut h, mut weighed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        // What a measurement changes by when eta does.
+        let mut rates = Vec::new();
         let mut curvature = DMatrix::zeros(all, all);
         let mut product = DMatrix::identity(size, all);
         for (j, row) in before.rows.iter().enumerate() {
@@ -249,18 +259,21 @@ where
             }
             let mut wj = DMatrix::zeros(outputs, all);
             let mut hj = DMatrix::zeros(outputs, size);
+            let mut rate = vec![1.0; outputs];
             if row.y.is_some() {
                 let (eta, at) =
                     linearize_observation(&self.window.model, n, loss.state(j), &row.u, &row.step);
                 hj = dense(&at);
+                rate = expected_rates(&self.window.likelihood, eta.as_slice());
                 let slope = &hj * &product;
                 for i in 0..all {
                     let (v, out) = (slope.column(i).into_owned(), &mut wj.column_mut(i));
-                    loss.weigh(j, eta.as_slice(), v.as_slice(), out.as_mut_slice());
+                    loss.weigh(false, j, eta.as_slice(), v.as_slice(), out.as_mut_slice());
                 }
                 curvature += slope.transpose() * &wj;
             }
             h.push(hj);
+            rates.push(rate);
             weighed.push(wj);
         }
         if before.rows[0].part == Part::Anchor {
@@ -280,6 +293,14 @@ where
             let moves = before.rows[j].moves && j > 0;
             let b = &d * weighed[j].transpose();
             k += &b * &h[j];
+            // Errors of measurements are in their own units.
+            let mut b = b;
+            for (mut column, rate) in b.column_iter_mut().zip(&rates[j]) {
+                match *rate {
+                    0.0 => column.fill(0.0),
+                    rate => column.unscale_mut(rate),
+                }
+            }
             measured.push_front(&a * matrix(all, &errors.measured[j]) + b);
             let to = &a * matrix(all, &errors.moved[j]);
             moved.push_front(if moves { to + &k } else { to });
@@ -397,7 +418,12 @@ where
         let mut r = measurement_cov(&self.window.model, &self.noise, u, step);
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         let at = belief.window.mean.as_slice();
-        let (_, mut h) = linearize_observation(&self.window.model, n, at, u, step);
+        let (eta, mut h) = linearize_observation(&self.window.model, n, at, u, step);
+        for (i, rate) in
+            expected_rates(&self.window.likelihood, eta.as_slice()).into_iter().enumerate()
+        {
+            h.row_mut(i).scale_mut(rate);
+        }
         if observed != Observed::All {
             r = masked_cov(&r, observed);
             for i in (0..m.value()).filter(|&i| !observed.has(i)) {

@@ -361,7 +361,7 @@ where
         let m = self.model.output_dim().value();
         let mut weighed = Scratch::<f64>::new(self.rows.len() * m);
         self.tangents(v, |this, j, eta, slope| {
-            this.weigh(j, eta, slope, &mut weighed[j * m..][..m]);
+            this.weigh(true, j, eta, slope, &mut weighed[j * m..][..m]);
         });
         self.backwards(
             &mut |this, j, g| {
@@ -397,7 +397,7 @@ where
                 }
                 this.model.observe(this.state(j), u, step, &mut eta);
                 write_signs(&mut stream, &mut signs);
-                this.weigh(j, &eta, &signs, &mut weighed);
+                this.weigh(true, j, &eta, &signs, &mut weighed);
                 for (weighed, sign) in weighed.iter_mut().zip(&*signs) {
                     *weighed = Scalar::sqrt((*weighed * sign).max(0.0)) * sign;
                 }
@@ -413,14 +413,14 @@ where
         }
     }
 
-    /// Whether the likelihood's curvature is a guess.
+    /// Whether a step by the likelihood's curvature is a guess.
     pub(crate) fn is_guessed(&self) -> bool {
         !self.likelihood.has_own_curvature()
     }
 
-    /// Writes the curvature of row `j` where it expects `eta`, its discount included, times `v`.
-    pub(crate) fn weigh(&self, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
-        self.with_row(j, |loss| loss.curvature(eta, v, out));
+    /// Writes the curvature of row `j` where it expects `eta`, or that for steps that may be long, its discount included, times `v`.
+    pub(crate) fn weigh(&self, steady: bool, j: usize, eta: &[f64], v: &[f64], out: &mut [f64]) {
+        self.with_row(j, |loss| loss.curvature(steady, eta, v, out));
         out.iter_mut().for_each(|r| *r *= self.weights[j]);
     }
 

@@ -20,5 +20,6 @@ mod properties;
 mod smoother;
 mod window;
 mod window_chaos;
+mod window_counts;
 mod window_foreign;
 mod window_weak;

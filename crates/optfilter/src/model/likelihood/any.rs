@@ -79,6 +79,16 @@ where
     ) {
         each!(self, l => l.curvature(y, eta, observed, v, out));
     }
+    fn steady_curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        each!(self, l => l.steady_curvature(y, eta, observed, v, out));
+    }
     #[inline(always)]
     fn has_own_curvature(&self) -> bool {
         each!(self, l => l.has_own_curvature())

@@ -142,8 +142,22 @@ pub trait Likelihood {
         }
     }
 
-    /// Whether [`curvature`](Self::curvature) is one that fits the likelihood: Fisher's, or that of a robust loss reweighted. A Gauss-Newton
-    /// step by any other is a guess, and [`ConjugateGradients`](crate::optim::ConjugateGradients) go only as far as the loss does not rise.
+    /// The same for a step that may be long: [`curvature`](Self::curvature), unless that is right near the minimum only. Where a count or a
+    /// probability is far off, the second derivative says next to nothing of how far the minimum is.
+    fn steady_curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        self.curvature(y, eta, observed, v, out);
+    }
+
+    /// Whether a Gauss-Newton step by [`steady_curvature`](Self::steady_curvature) does not lead uphill: that of a square, or of a robust loss
+    /// reweighted. A step by any other is a guess, and [`ConjugateGradients`](crate::optim::ConjugateGradients) go only as far as the loss
+    /// does not rise.
     #[inline(always)]
     fn has_own_curvature(&self) -> bool {
         false

@@ -69,6 +69,17 @@ impl Single for Poisson {
             Link::Identity => 1.0 / mirrored(eta),
         }
     }
+    /// In logarithms: the weight under which a square about ln y is as steep, so that a step leads there from both sides.
+    fn steady1(&self, y: f64, eta: f64) -> f64 {
+        if self.link == Link::Identity || y <= 0.0 {
+            return self.curvature1(y, eta);
+        }
+        let far = eta - Scalar::ln(y);
+        if far == 0.0 { y } else { y * libm::expm1(far) / far }
+    }
+    fn is_steady(&self) -> bool {
+        false
+    }
     fn log_normalizer1(&self, y: f64) -> f64 {
         libm::lgamma(y + 1.0)
     }
@@ -120,6 +131,18 @@ impl Single for Bernoulli {
             Link::Canonical => logistic(eta) * logistic(-eta),
             Link::Identity => 1.0 / (mirrored(eta) * mirrored(1.0 - eta)),
         }
+    }
+    /// In log-odds: that of the square that touches the loss here and at the mirror image of here, and is nowhere below it (Jaakkola and Jordan
+    /// 2000).
+    fn steady1(&self, y: f64, eta: f64) -> f64 {
+        match self.link {
+            Link::Identity => self.curvature1(y, eta),
+            Link::Canonical if eta.abs() < 1e-3 => 0.25,
+            Link::Canonical => Scalar::tanh(0.5 * eta) / (2.0 * eta),
+        }
+    }
+    fn is_steady(&self) -> bool {
+        false
     }
     fn log_normalizer1(&self, _y: f64) -> f64 {
         0.0

@@ -47,6 +47,13 @@ trait Single {
     fn variance1<S: Scalar>(&self, mean: S) -> S;
     /// Fisher's information, or the weight under which a robust loss is a square.
     fn curvature1(&self, y: f64, eta: f64) -> f64;
+    /// The same for a step that may be long, and whether such a step does not lead uphill.
+    fn steady1(&self, y: f64, eta: f64) -> f64 {
+        self.curvature1(y, eta)
+    }
+    fn is_steady(&self) -> bool {
+        true
+    }
     fn log_normalizer1(&self, y: f64) -> f64;
     fn admits1(&self, y: f64) -> bool {
         y.is_finite()
@@ -100,9 +107,21 @@ macro_rules! every_component {
                     out[i] = if observed.has(i) { self.curvature1(y[i], eta[i]) * v[i] } else { 0.0 };
                 }
             }
+            fn steady_curvature(
+                &self,
+                y: &[f64],
+                eta: &[f64],
+                observed: Observed<'_>,
+                v: &[f64],
+                out: &mut [f64],
+            ) {
+                for i in 0..y.len() {
+                    out[i] = if observed.has(i) { self.steady1(y[i], eta[i]) * v[i] } else { 0.0 };
+                }
+            }
             #[inline(always)]
             fn has_own_curvature(&self) -> bool {
-                true
+                self.is_steady()
             }
             fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
                 observed.indices(y.len()).map(|i| self.log_normalizer1(y[i])).sum()
@@ -250,9 +269,22 @@ impl Likelihood for Independent {
             out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
         }
     }
+    fn steady_curvature(
+        &self,
+        y: &[f64],
+        eta: &[f64],
+        observed: Observed<'_>,
+        v: &[f64],
+        out: &mut [f64],
+    ) {
+        for (i, component) in self.components.iter().enumerate() {
+            let curvature = dispatch!(component, l => l.steady1(y[i], eta[i]));
+            out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
+        }
+    }
     #[inline(always)]
     fn has_own_curvature(&self) -> bool {
-        true
+        self.components.iter().all(|component| dispatch!(component, l => l.is_steady()))
     }
     fn log_normalizer(&self, y: &[f64], observed: Observed<'_>) -> f64 {
         observed
