@@ -259,7 +259,7 @@ where
             }
             let mut wj = DMatrix::zeros(outputs, all);
             let mut hj = DMatrix::zeros(outputs, size);
-            let mut rate = vec![1.0; outputs];
+            let mut rate = alloc::vec![1.0; outputs];
             if row.y.is_some() {
                 let (eta, at) =
                     linearize_observation(&self.window.model, n, loss.state(j), &row.u, &row.step);
