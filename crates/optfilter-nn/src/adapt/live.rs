@@ -149,10 +149,8 @@ impl Live {
 
     fn learn(&mut self, step: &Step) -> Result<(), AdaptError> {
         let (x, labels) = self.known(step);
-        let labelled: Vec<usize> =
-            (0..step.labels.len()).filter(|i| !step.labels[*i].is_nan()).collect();
         if labels.is_empty() {
-            self.settle(&labelled);
+            self.settle(step);
             self.follower.pass();
             return Ok(());
         }
@@ -162,14 +160,16 @@ impl Live {
         {
             self.follower.grow(*last as usize + 1)?;
         }
-        self.settle(&labelled);
+        self.settle(step);
         self.follower.learn_from(&x, &labels).map_err(|e| e.at(step.time))
     }
 
     /// What is learnt from next was predicted a while ago, if labels come late.
-    fn settle(&mut self, labelled: &[usize]) {
+    fn settle(&mut self, step: &Step) {
         if self.delay > 0 {
-            self.follower.settle(labelled);
+            let samples = 0..step.labels.len();
+            let labelled: Vec<usize> = samples.filter(|i| !step.labels[*i].is_nan()).collect();
+            self.follower.settle(&labelled);
         }
     }
 

@@ -32,6 +32,7 @@
 mod bank;
 mod follow;
 mod live;
+mod member;
 mod outputs;
 mod prequential;
 mod read;

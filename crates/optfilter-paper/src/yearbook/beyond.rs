@@ -1,4 +1,5 @@
-//! Beyond the paper: every method with a window of past years, discounted, its optimizer's memory restarted or carried.
+//! Beyond the paper: the implicit and the variational filter and the direct fit with a window of past years, discounted, their
+//! optimizer's memory restarted or carried.
 //!
 //! The configuration of each method is chosen on the validation images of 1931 to 1970, as the paper chooses K; what is reported
 //! are the years after. Differences are paired: the same seeds, hence the same start weights and the same 32 images a year.

@@ -291,10 +291,9 @@ where
         let mut way = identity;
         for j in (0..rows).rev() {
             let moves = before.rows[j].moves && j > 0;
-            let b = &d * weighed[j].transpose();
+            let mut b = &d * weighed[j].transpose();
             k += &b * &h[j];
             // Errors of measurements are in their own units.
-            let mut b = b;
             for (mut column, rate) in b.column_iter_mut().zip(&rates[j]) {
                 match *rate {
                     0.0 => column.fill(0.0),

@@ -60,6 +60,13 @@ trait Single {
     }
 }
 
+/// Writes `v` times a weight of each component that is observed; zero for the others.
+fn weigh(observed: Observed<'_>, v: &[f64], out: &mut [f64], weight: impl Fn(usize) -> f64) {
+    for i in 0..v.len() {
+        out[i] = if observed.has(i) { weight(i) * v[i] } else { 0.0 };
+    }
+}
+
 /// Applies a single-component likelihood to every component.
 macro_rules! every_component {
     ($($t:ty),*) => {$(
@@ -103,9 +110,7 @@ macro_rules! every_component {
                 v: &[f64],
                 out: &mut [f64],
             ) {
-                for i in 0..y.len() {
-                    out[i] = if observed.has(i) { self.curvature1(y[i], eta[i]) * v[i] } else { 0.0 };
-                }
+                weigh(observed, v, out, |i| self.curvature1(y[i], eta[i]));
             }
             fn steady_curvature(
                 &self,
@@ -115,9 +120,7 @@ macro_rules! every_component {
                 v: &[f64],
                 out: &mut [f64],
             ) {
-                for i in 0..y.len() {
-                    out[i] = if observed.has(i) { self.steady1(y[i], eta[i]) * v[i] } else { 0.0 };
-                }
+                weigh(observed, v, out, |i| self.steady1(y[i], eta[i]));
             }
             #[inline(always)]
             fn has_own_curvature(&self) -> bool {
@@ -264,10 +267,8 @@ impl Likelihood for Independent {
         v: &[f64],
         out: &mut [f64],
     ) {
-        for (i, component) in self.components.iter().enumerate() {
-            let curvature = dispatch!(component, l => l.curvature1(y[i], eta[i]));
-            out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
-        }
+        let components = &self.components;
+        weigh(observed, v, out, |i| dispatch!(&components[i], l => l.curvature1(y[i], eta[i])));
     }
     fn steady_curvature(
         &self,
@@ -277,10 +278,8 @@ impl Likelihood for Independent {
         v: &[f64],
         out: &mut [f64],
     ) {
-        for (i, component) in self.components.iter().enumerate() {
-            let curvature = dispatch!(component, l => l.steady1(y[i], eta[i]));
-            out[i] = if observed.has(i) { curvature * v[i] } else { 0.0 };
-        }
+        let components = &self.components;
+        weigh(observed, v, out, |i| dispatch!(&components[i], l => l.steady1(y[i], eta[i])));
     }
     #[inline(always)]
     fn has_own_curvature(&self) -> bool {
