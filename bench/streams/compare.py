@@ -67,7 +67,8 @@ def load(path, rows):
     return head, data
 
 
-def run_river(make, data):
+def run_river(make, data, patience):
+    """Accuracy, log-loss and seconds; None where the model is not for these data, and how far it came where it took too long."""
     two = len({y for _, y in data}) == 2
     model = make(two)
     if model is None:
@@ -77,7 +78,9 @@ def run_river(make, data):
         data = [(x, y == first) for x, y in data]
     right, loss = 0, 0.0
     start = time.process_time()
-    for x, y in data:
+    for i, (x, y) in enumerate(data):
+        if time.process_time() - start > patience:
+            return i
         p = model.predict_proba_one(x) or {}
         named = max(p, key=p.get) if p else None
         right += named == y
@@ -107,6 +110,7 @@ def main():
     parser.add_argument("--rows", type=int, default=45312, help="at most so many samples of a stream")
     parser.add_argument("--streams", default=",".join(STREAMS))
     parser.add_argument("--slow", type=int, default=5000, help="samples for ensembles, which take milliseconds each")
+    parser.add_argument("--patience", type=float, default=240.0, help="processor seconds that a model of river's may take on a stream")
     parser.add_argument("--only", default="", help="only models whose name has this in it")
     args = parser.parse_args()
     print("| stream | samples | model | accuracy % | log-loss | seconds |")
@@ -116,6 +120,9 @@ def main():
 
         def show(label, n, result):
             if result is None:
+                return
+            if isinstance(result, int):
+                print(f"| {name} | {n} | {label} | after {result} samples its time was up |  |  |", flush=True)
                 return
             accuracy, loss, seconds = result
             print(f"| {name} | {n} | {label} | {accuracy:.2f} | {loss:.4f} | {seconds:.2f} |", flush=True)
@@ -134,13 +141,13 @@ def main():
         models = {label: model for label, model in rivals().items() if args.only in label}
         for label, (make, slow) in models.items():
             if not slow:
-                show(label, len(data), run_river(make, data))
+                show(label, len(data), run_river(make, data, args.patience))
         few = data[: args.slow]
         if len(few) < len(data):
             ours(few, list(asked.items())[:1])
         for label, (make, slow) in models.items():
             if slow:
-                show(label, len(few), run_river(make, few))
+                show(label, len(few), run_river(make, few, args.patience))
 
 
 if __name__ == "__main__":

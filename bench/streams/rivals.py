@@ -4,7 +4,7 @@
     python bench/streams/rivals.py --adapt target/release/examples/adapt --network linear DATA_FOLDER
 
 Each rival's settings are chosen from a small grid by the mean log-loss on SEA and weather, where the bank's were chosen as well, and then run
-once on the others. Accuracy in percent / log-loss in nats / seconds of the following alone.
+once on the others. Accuracy in percent / log-loss in nats / expected calibration error in percent.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def run(args, stream, flags):
 def shown(result):
     if result is None:
         return "diverged"
-    return f"{result['accuracy']:.2f} / {result['mean_loss']:.4f} / {result['seconds']:.2f}"
+    return f"{result['accuracy']:.2f} / {result['mean_loss']:.4f} / {result['calibration_error']:.1f}"
 
 
 def main():

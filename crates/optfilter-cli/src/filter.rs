@@ -104,6 +104,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
+    tables.filter.check_discount(&asked.filter)?;
     let Asked { spec, filter, format, out_format, .. } = &asked;
     let SummaryFlags { json, quiet } = args.summary;
     let layout = tables.layout(spec, &asked.tables)?;

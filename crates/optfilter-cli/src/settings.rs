@@ -244,8 +244,32 @@ impl FilterFlags {
             let message = format!("{flag} belongs to {readers}, not to {}", method.name());
             return Err(Failure::usage(message));
         }
+        let rates = [
+            ("--lr", given.lr),
+            ("--decay", given.decay),
+            ("--beta1", given.beta1),
+            ("--beta2", given.beta2),
+        ];
+        if let (Some((flag, _)), CG) =
+            (rates.iter().find(|rate| rate.1.is_some()), filter.optimizer())
+        {
+            let message = format!(
+                "{flag} is not for cg, which has no learning rate; its only number is --steps"
+            );
+            return Err(Failure::usage(message));
+        }
         spec.runner(&filter)?;
         Ok(filter)
+    }
+
+    /// Refuses a discount without a window, which a filter that runs forwards does not read. (A smoother's reaches over everything.)
+    pub fn check_discount(&self, filter: &FilterSpec) -> Result<(), Failure> {
+        if self.discount.is_some_and(|g| g != 1.0) && filter.window() == 0 {
+            let message =
+                "--discount fades the past rows of a window: say how many, as in --window 16";
+            return Err(Failure::usage(message));
+        }
+        Ok(())
     }
 
     /// These flags less those that a filter does not read; and the first of them, with who would read it.

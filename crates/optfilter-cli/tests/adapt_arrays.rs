@@ -205,3 +205,42 @@ fn missing_labels_need_no_flag() {
         assert!(err.contains("--stream reads tables with missing labels"), "{err}");
     }
 }
+
+/// The same samples are the same stream in every format, read whole or as they come.
+#[test]
+fn tables_of_every_kind_are_one_stream() {
+    let folder = Folder::new();
+    let mut draw = Uniform(7);
+    let rows: Vec<Vec<f64>> = (0..400)
+        .map(|i| {
+            let (a, b) = (draw.next() - 0.5, draw.next() - 0.5);
+            let class = f64::from(u8::from(a + b * (f64::from(i) / 100.0).sin() > 0.0));
+            let label = if i % 9 == 8 { f64::NAN } else { class };
+            vec![a, b, label, f64::from(i / 2)]
+        })
+        .collect();
+    let mut formats =
+        vec![("csv", Format::Csv), ("tsv", Format::Tsv), ("jsonl", Format::JsonLines)];
+    if cfg!(feature = "parquet") {
+        formats.push(("parquet", Format::Parquet));
+    }
+    for flags in [&["--network", "linear"][..], &["--network", "mlp:4", "--steps", "3", "--stream"]]
+    {
+        let mut found = Vec::new();
+        for (ending, format) in &formats {
+            let name = format!("d.{ending}");
+            let columns = ["a", "b", "label", "time"];
+            let columns = columns.map(|c| OutputColumn::Number(c.into())).to_vec();
+            let out = Box::new(File::create(folder.path(&name)).unwrap());
+            let mut writer = TableWriter::new(out, *format, columns, false).unwrap();
+            rows.iter().for_each(|row| writer.row(row, None).unwrap());
+            writer.finish().unwrap();
+            let data = folder.name(&name);
+            let base = ["adapt", &data, "--label", "label", "--time", "time", "--json"];
+            found.push(json(&ok(&[&base[..], flags].concat())));
+        }
+        assert_eq!(found[0][0]["unlabelled"], 44, "{}", found[0]);
+        assert!(found[0][0]["accuracy"].as_f64().unwrap() > 70.0, "{}", found[0]);
+        assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
+    }
+}

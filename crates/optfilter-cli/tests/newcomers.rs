@@ -33,6 +33,8 @@ fn flags_of_another_filter_are_refused() {
         (&["--method", "pf", "--alpha", "1"], "--alpha belongs to ukf, not to pf"),
         (&["--method", "etkf", "--periodic"], "--periodic belongs to letkf, not to etkf"),
         (&["--lr", "1"], "--lr belongs to imap and vkf, not to kf"),
+        (&["--method", "imap", "--discount", "0.9"], "as in --window 16"),
+        (&["--method", "imap", "--optimizer", "cg", "--lr", "1"], "cg, which has no learning rate"),
     ] {
         let (code, found) = said(&[&["filter", &model, &data][..], flags].concat());
         assert!(code == Some(2) && found.contains(words), "{flags:?}: {found}");

@@ -1,8 +1,11 @@
 //! The experiment as a whole, at reduced size: resuming, damaged data, and the real images where they are at hand.
 #![allow(clippy::unwrap_used)] // a test may panic
 
+use optfilter_nn::filter::{Memory, Window};
 use optfilter_paper::Protocol::{self, Published, Specified};
-use optfilter_paper::yearbook::{Dataset, Options, Row, YearbookMethod as Method, run};
+use optfilter_paper::yearbook::{
+    Beyond, Dataset, Options, Row, Rule, YearbookMethod as Method, run,
+};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -306,4 +309,52 @@ fn real_images_where_they_are_at_hand() {
     assert!((followed.validation_block.0 - 94.8).abs() < 2.0, "{:?}", followed.validation_block);
     assert!((followed.test_block.0 - 82.9).abs() < 5.2, "{:?}", followed.test_block);
     assert!(of(Method::Static).test_block.0 < followed.test_block.0 - 10.0);
+}
+
+/// Filters that look back over years: without a past they are the paper's, with one they are not, and an interrupted run goes on with them.
+#[test]
+fn windows_over_years_begin_at_the_papers_filter() {
+    let like = Beyond {
+        rule: Rule::ImplicitMap,
+        steps: 3,
+        window: Window::default(),
+        memory: Memory::Restart,
+        average: 0.0,
+        decay: 0.0,
+        betas: Beyond::BETAS,
+    };
+    let past = Window::new(2, 0.8).unwrap();
+    let (windowed, carried) =
+        (Beyond { window: past, ..like }, Beyond { memory: Memory::Carry, ..like });
+    let others = [
+        windowed,
+        carried,
+        Beyond { window: past, decay: 0.5, ..carried },
+        Beyond { average: 0.9, ..windowed },
+        Beyond { rule: Rule::DirectFit, ..windowed },
+        Beyond { rule: Rule::Variational(0.01), ..windowed },
+    ];
+    let mut methods = vec![Method::ImplicitMap(3), Method::Beyond(like)];
+    methods.extend(others.map(Method::Beyond));
+    let options = Options { methods, protocols: vec![Published], ..small("beyond") };
+    let outcome = run(&options, &|_| ()).unwrap();
+    let of = |method: Method| -> Vec<(i32, f64, Option<f64>)> {
+        let rows = outcome.rows.iter().filter(|r| r.method == method);
+        rows.map(|r| (r.result.year, r.result.accuracy, r.result.val_accuracy)).collect()
+    };
+    let paper = of(Method::ImplicitMap(3));
+    assert_eq!(paper.len(), 4);
+    assert_eq!(of(Method::Beyond(like)), paper);
+    // The direct fit with as many steps and the same window is the same filter by another name.
+    assert_eq!(of(Method::Beyond(others[4])), of(Method::Beyond(windowed)));
+    for other in [windowed, carried, others[2], others[3], others[5]] {
+        assert_ne!(of(Method::Beyond(other)), paper, "{}", other.words());
+    }
+    let text = outcome.text();
+    assert!(
+        text.contains("windowed IMAP-Adam") && text.contains("L=2 g=0.8 carried decay=0.5"),
+        "{text}"
+    );
+    // Nothing is left to do.
+    assert_eq!(run(&options, &|_| ()).unwrap().rows, outcome.rows);
 }

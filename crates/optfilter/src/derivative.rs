@@ -6,37 +6,73 @@
 
 use crate::scalar::{Dual, Scalar, VectorFunction};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 
-/// Calls `$body` with the constant `$width` set to the number of directions to carry for `$n` inputs. Numbers that are
-/// many already, lanes or duals, know two widths only: every further one is a copy of every model in machine code.
+/// What a dimension is, as far as the compiler knows. (There is no other way to ask in a constant than by the size of a vector; one of as many bytes
+/// as a vector of any length takes counts as unknown.)
+const fn known<N: Dim>() -> Option<usize>
+where
+    DefaultAllocator: Allocator<N>,
+{
+    match size_of::<OVector<u8, N>>() {
+        size if size == size_of::<OVector<u8, Dyn>>() => None,
+        size => Some(size),
+    }
+}
+
+/// Whether a dimension may be `n`.
+const fn may_be<N: Dim>(n: usize) -> bool
+where
+    DefaultAllocator: Allocator<N>,
+{
+    match known::<N>() {
+        Some(known) => known == n,
+        None => true,
+    }
+}
+
+/// Whether a dimension may be larger than `n`.
+const fn may_exceed<N: Dim>(n: usize) -> bool
+where
+    DefaultAllocator: Allocator<N>,
+{
+    match known::<N>() {
+        Some(known) => known > n,
+        None => true,
+    }
+}
+
+/// Calls `$body` with the constant `$width` set to the number of directions to carry for `$n` inputs of dimension `$N`. Every width is a copy of every
+/// model in machine code, so there are only those that can be: one where the dimension is known, two for numbers that are many already, lanes or duals.
 macro_rules! with_width {
-    ($scalar:ty, $n:expr, $width:ident, $body:expr) => {
+    ($scalar:ty, $N:ty, $n:expr, $width:ident, $body:expr) => {
         match $n {
-            1 => {
+            1 if const { may_be::<$N>(1) } => {
                 const $width: usize = 1;
                 $body
             }
-            _ if const { <$scalar>::MANY } => {
+            _ if const { <$scalar>::MANY && may_exceed::<$N>(1) } => {
                 const $width: usize = 4;
                 $body
             }
-            2 => {
+            2 if const { !<$scalar>::MANY && may_be::<$N>(2) } => {
                 const $width: usize = 2;
                 $body
             }
-            3 => {
+            3 if const { !<$scalar>::MANY && may_be::<$N>(3) } => {
                 const $width: usize = 3;
                 $body
             }
-            4 => {
+            4 if const { !<$scalar>::MANY && may_be::<$N>(4) } => {
                 const $width: usize = 4;
                 $body
             }
-            _ => {
+            _ if const { !<$scalar>::MANY && may_exceed::<$N>(4) } => {
                 const $width: usize = 8;
                 $body
             }
+            // No inputs, no directions.
+            _ => {}
         }
     };
 }
@@ -74,7 +110,7 @@ where
 {
     let mut value = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
     let mut matrix = OMatrix::<S, M, N>::from_element_generic(m, n, S::ZERO);
-    with_width!(S, n.value(), D, {
+    with_width!(S, N, n.value(), D, {
         let mut first = 0;
         while first < n.value() {
             let out = eval_chunk::<S, F, N, M, D>(f, x, n, m, first);
@@ -90,11 +126,17 @@ where
     (value, matrix)
 }
 
-/// Whether the transposed Jacobian of a function of `n` numbers is had by a tape: it costs some nanoseconds per operation,
-/// which is a few evaluations of sines and some ten of bare products, where sweeps of duals cost as many evaluations as
-/// there are eighths of `n`, of nine times the work. Second derivatives need duals.
-pub(crate) fn taped<S: Scalar>(n: usize) -> bool {
-    cfg!(feature = "std") && !S::DIFFERENTIAL && n > 32
+/// The most numbers whose transposed Jacobian is had by sweeps of duals, and not by a tape: that costs some nanoseconds per operation,
+/// which is a few evaluations of sines and some ten of bare products, where sweeps cost as many evaluations as
+/// there are eighths of the numbers, of nine times the work.
+pub(crate) const UNTAPED: usize = 32;
+
+/// Whether there may be a tape at all, as far as the compiler knows. Second derivatives need duals.
+pub(crate) const fn may_be_taped<S: Scalar, N: Dim>() -> bool
+where
+    DefaultAllocator: Allocator<N>,
+{
+    cfg!(feature = "std") && !S::DIFFERENTIAL && may_exceed::<N>(UNTAPED)
 }
 
 /// Writes the Jacobian of `f` at `x` transposed times `r`.
@@ -108,7 +150,7 @@ where
     DefaultAllocator: Allocator<N> + Allocator<M>,
 {
     #[cfg(feature = "std")]
-    if taped::<S>(n.value()) {
+    if const { may_be_taped::<S, N>() } && n.value() > UNTAPED {
         return crate::scalar::tape::pull_back(f, x, r, out);
     }
     pull_back(f, x, n, m, |_, score| score.copy_from_slice(r), out);
@@ -135,14 +177,14 @@ pub fn pull_back<S, F, N, M>(
 {
     let mut r = OVector::<S, M>::from_element_generic(m, U1, S::ZERO);
     #[cfg(feature = "std")]
-    if taped::<S>(n.value()) {
+    if const { may_be_taped::<S, N>() } && n.value() > UNTAPED {
         let mut value = r.clone();
         f.eval(x, value.as_mut_slice());
         score(value.as_slice(), r.as_mut_slice());
         return crate::scalar::tape::pull_back(f, x, r.as_slice(), out);
     }
     let mut score = Some(score);
-    with_width!(S, n.value(), D, {
+    with_width!(S, N, n.value(), D, {
         let mut first = 0;
         while first < n.value() {
             let image = eval_chunk::<S, F, N, M, D>(f, x, n, m, first);
@@ -168,7 +210,7 @@ pub fn pull_back<S, F, N, M>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nalgebra::{Const, Dyn};
+    use nalgebra::Const;
 
     struct Product;
     impl VectorFunction for Product {
@@ -176,6 +218,15 @@ mod tests {
             out[0] = x.iter().fold(S::ONE, |p, &v| p * v);
             out[1] = x.iter().fold(S::ZERO, |p, &v| p + v.sin());
         }
+    }
+
+    #[test]
+    fn sizes_that_types_have_are_known() {
+        use nalgebra::{U0, U3, U7};
+        assert_eq!([known::<U0>(), known::<U3>(), known::<U7>()], [Some(0), Some(3), Some(7)]);
+        assert_eq!(known::<Dyn>(), None);
+        assert!(may_be::<Dyn>(3) && may_be::<U3>(3) && !may_be::<U3>(2));
+        assert!(may_exceed::<Dyn>(4) && may_exceed::<U7>(4) && !may_exceed::<U3>(4));
     }
 
     #[test]

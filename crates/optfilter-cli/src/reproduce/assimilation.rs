@@ -17,31 +17,33 @@ pub struct AssimilationArgs {
     /// Assimilation: cycles of each simulated scene [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(60..=1_000_000))]
     cycles: Option<u32>,
+    /// Assimilation, with --full: sizes of Lorenz '96 at which errors and costs are measured, 150 cycles each
+    #[arg(long, value_name = "D,...", value_delimiter = ',', default_value = "1000,10000,100000", value_parser = clap::value_parser!(u32).range(4..=100_000_000))]
+    states: Vec<u32>,
 }
 
 /// Runs the contest and adds it to the report.
 pub fn run(
     args: &AssimilationArgs,
-    quick: bool,
+    (quick, full): (bool, bool),
     out: &Path,
     stop: &Arc<AtomicBool>,
 ) -> Result<Outcome, Failure> {
-    let options = Options {
-        arrays: args.arrays.clone(),
-        cycles: args.cycles.unwrap_or(if quick { 200 } else { 1000 }) as usize,
-        seeds: 2,
-        stop: Arc::clone(stop),
-    };
+    let cycles = args.cycles.unwrap_or(if quick { 200 } else { 1000 }) as usize;
+    let mut options = Options::short(cycles, Arc::clone(stop));
+    options.arrays.clone_from(&args.arrays);
+    if full {
+        options = options.full(args.states.iter().map(|n| *n as usize).collect());
+    }
     let bar = Bar::new("{spinner} {elapsed} so far  {msg}");
     let outcome = assimilation::run(&options, &|doing| bar.doing(doing));
     bar.finish();
-    let failed = |error| match error {
-        RunError::Stopped => Failure::interrupted(error),
-        other => Failure::other(other),
-    };
-    let outcome = outcome.map_err(failed)?;
-    add_to_report(out, args.arrays.as_deref(), &outcome).map_err(failed)?;
-    Ok(outcome)
+    let outcome = outcome.map_err(Failure::other)?;
+    add_to_report(out, args.arrays.as_deref(), &outcome).map_err(Failure::other)?;
+    match outcome.stopped {
+        true => Err(Failure::interrupted(RunError::Stopped)),
+        false => Ok(outcome),
+    }
 }
 
 /// The table for scripts.
@@ -51,5 +53,22 @@ pub fn json(outcome: &Outcome) -> serde_json::Value {
             "setting": score.setting, "method": score.contender.name(), "rmse": score.mean(),
         })
     });
-    rows.collect()
+    let attractor = outcome.attractor.iter().flat_map(|of| {
+        let row = |method: &str, rmse: f64| {
+            let setting = format!("Lorenz '63, {}", of.name);
+            serde_json::json!({ "setting": setting, "method": method, "rmse": rmse })
+        };
+        [
+            row("EKF, best Q", of.kalman.0.rmse),
+            row(&format!("window, {}", of.strong.1), of.strong.0.rmse),
+            row(&format!("weak window, {}", of.weak.1), of.weak.0.rmse),
+        ]
+    });
+    let sizes = outcome.sizes.iter().flatten().filter(|s| s.cycles >= 50).map(|s| {
+        let over = s.steps() / s.count;
+        serde_json::json!({
+            "setting": format!("D = {}", s.states), "method": s.filter, "rmse": s.rmse, "over_the_count": over,
+        })
+    });
+    rows.chain(attractor).chain(sizes).collect()
 }

@@ -23,9 +23,10 @@ Examples:
   optfilter reproduce --quick
   optfilter reproduce toy lorenz --protocol published
   optfilter reproduce yearbook --data yearbook32.npz --full
+  optfilter reproduce assimilation --full
   optfilter reproduce assimilation --arrays dapper-arrays
 Without arguments: toy and Lorenz systems in both protocols, a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
-Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation.csv.")]
+Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation*.csv.")]
 pub struct ReproduceArgs {
     /// What to run [default: everything]
     #[arg(value_name = "SYSTEM")]
@@ -168,7 +169,8 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
         report = done.text();
     }
     if args.wants(Family::Assimilation) {
-        let done = assimilation::run(&args.assimilation, args.quick, &options.out, &stop)?;
+        let size = (args.quick, args.yearbook.full);
+        let done = assimilation::run(&args.assimilation, size, &options.out, &stop)?;
         summary["assimilation"] = assimilation::json(&done);
         report.push_str(&done.text());
     }

@@ -21,9 +21,10 @@ pub struct YearbookArgs {
     /// Yearbook: where to compute
     #[arg(long, value_enum, default_value_t = DeviceChoice::Cpu)]
     device: DeviceChoice,
-    /// Yearbook: every K and every sigma^2 of the paper, not only the best ones; hours, which it says beforehand
+    /// Yearbook: every K and every sigma^2 of the paper, not only the best ones; hours, which it says beforehand. Assimilation: Lorenz '63, half of
+    /// the states measured, and sizes (--states); minutes
     #[arg(long)]
-    full: bool,
+    pub full: bool,
     /// Yearbook, beyond the paper: windows of past years, discounts and carried memory for the implicit and the variational filter
     /// and the direct fit, 10 seeds; minutes on a card, days without
     #[arg(long, conflicts_with_all = ["full", "quick"])]

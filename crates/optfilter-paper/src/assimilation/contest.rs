@@ -8,8 +8,8 @@ use optfilter::filter::{
     Belief, Ensemble, EnsembleBelief, Filter, FilterError, ImplicitMap, Localization, PointBelief,
     Window, WindowBelief,
 };
+use optfilter::model::DiagonalNoise;
 use optfilter::model::likelihood::SquaredError;
-use optfilter::model::{DiagonalNoise, Step};
 use optfilter::optim::{ConjugateGradients, GradientDescent};
 use optfilter::rng::Stream;
 use std::time::Instant;
@@ -109,6 +109,13 @@ impl Contender {
         }
     }
 
+    /// Seconds of a cycle, on this thread.
+    pub fn cycle_seconds(&self, scene: &Scene) -> Result<f64, FilterError> {
+        let begun = Instant::now();
+        self.estimates(scene)?;
+        Ok(begun.elapsed().as_secs_f64() / scene.cycles() as f64)
+    }
+
     /// The mean, over the cycles after `burn_in`, of the error's root mean square over the states.
     pub fn score(&self, scene: &Scene, burn_in: usize) -> Result<f64, FilterError> {
         let (n, estimates) = (scene.start.len(), self.estimates(scene)?);
@@ -131,27 +138,4 @@ where
         Ok(())
     })?;
     Ok(means)
-}
-
-/// Seconds of the fastest of the cycles of a scene in which a window is full.
-pub(super) fn cycle_seconds(
-    scene: &Scene,
-    length: usize,
-    iterations: u32,
-) -> Result<f64, FilterError> {
-    let cg = ConjugateGradients::default();
-    let filter = Window::new(scene.model, SquaredError, cg, iterations, length)?;
-    let mut belief = WindowBelief::new(DVector::from_column_slice(&scene.start))?;
-    let m = scene.observations.len() / scene.cycles();
-    let mut fastest = f64::INFINITY;
-    for (k, y) in scene.observations.chunks(m).enumerate() {
-        let step = Step::even(k as u64 + 1, DT);
-        let begun = Instant::now();
-        filter.predict(&mut belief, &[], &step)?;
-        filter.update(&mut belief, y, &[], &step)?;
-        if k > length {
-            fastest = fastest.min(begun.elapsed().as_secs_f64());
-        }
-    }
-    Ok(fastest)
 }

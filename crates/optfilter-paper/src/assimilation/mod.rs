@@ -2,23 +2,26 @@
 //!
 //! The settings of the contenders were chosen on other seeds than those reported. On arrays exported from DAPPER
 //! (`bench/dapper/export.py`) the same measurements go through its filters and ours; without, on a simulation of
-//! our own.
+//! our own. The whole table ([`Options::full`]) has the stochastic Lorenz attractor and sizes up to any as well.
 
+mod attractor;
 mod contest;
 mod report;
 mod scene;
+mod size;
 
+pub use attractor::Attractor;
 pub use contest::Contender;
 pub use report::add_to_report;
 pub use scene::{ArraysError, Circle, Scene};
+pub use size::{Shape, Size, measure};
 
 use crate::error::RunError;
-use optfilter::model::{Dynamics, Step};
+use optfilter::filter::FilterError;
 use rayon::prelude::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 /// How much of it.
 #[derive(Clone, Debug)]
@@ -27,10 +30,29 @@ pub struct Options {
     pub arrays: Option<PathBuf>,
     /// Measurements in time of each simulated scene.
     pub cycles: usize,
-    /// Simulated scenes.
+    /// Simulated scenes of each setting.
     pub seeds: u64,
+    /// Whether there are simulated scenes of which only every other state is measured.
+    pub half: bool,
+    /// Reported runs of each of the twelve settings of Lorenz '63; 0 leaves them out.
+    pub attractor: usize,
+    /// States at which a cycle is timed, and the cycles of each: over 150 its error is worth a look.
+    pub sizes: (Vec<usize>, usize),
     /// Raised to end early.
     pub stop: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// What a report has that is made in seconds.
+    pub fn short(cycles: usize, stop: Arc<AtomicBool>) -> Self {
+        let sizes = (vec![40, 400, 4_000, 40_000], 0);
+        Self { arrays: None, cycles, seeds: 2, half: false, attractor: 0, sizes, stop }
+    }
+
+    /// The whole table.
+    pub fn full(self, states: Vec<usize>) -> Self {
+        Self { half: true, attractor: 100, sizes: (states, 150), ..self }
+    }
 }
 
 /// The result of one contender on the scenes of one setting.
@@ -51,35 +73,37 @@ impl Score {
     }
 }
 
-/// What a cycle costs at some size.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// States.
-    pub states: usize,
-    /// Seconds of a bare model step.
-    pub step: f64,
-    /// Seconds of a cycle of a window.
-    pub cycle: f64,
-}
-
 /// Everything that was measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Every contender in every setting.
     pub scores: Vec<Score>,
     /// Error against the length of the window, for some numbers of iterations.
     pub sweep: Vec<(usize, u32, f64)>,
-    /// Cost against size.
-    pub costs: Vec<Cost>,
+    /// Cycles that count in it.
+    pub swept: usize,
+    /// Lorenz '63.
+    pub attractor: Vec<Attractor>,
+    /// Cost and error against size, of one gradient step per measurement and of a window.
+    pub sizes: Vec<[Size; 2]>,
+    /// Seconds of a cycle of [`LOCAL`].
+    pub local: Option<f64>,
     /// A scene with the estimates of a window on it, for a picture.
-    pub shown: (Scene, Vec<f64>),
+    pub shown: Option<(Scene, Vec<f64>)>,
+    /// Whether it was ended early: then some of it is missing.
+    pub stopped: bool,
 }
 
 /// Rows of a window, and iterations, at which sizes are compared.
 const LARGE: (usize, u32) = (24, 10);
-/// Past rows and iterations of the sweep.
+/// States beyond which a window has this many probes.
+const PROBED: (usize, u32) = (30_000, 4);
+/// Past rows and iterations of the sweep, and its cycles at most.
 const LENGTHS: [usize; 7] = [0, 4, 8, 16, 24, 40, 56];
 const ITERATIONS: [u32; 4] = [1, 2, 3, 5];
+const SWEPT: usize = 300;
+/// The ensemble filter whose speed is compared with DAPPER's.
+const LOCAL: Contender = Contender::Letkf { members: 20, inflation: 1.02, radius: 7.0 };
 /// Cycles before errors count: DAPPER's twenty units of time.
 const BURN_IN: usize = 400;
 
@@ -103,85 +127,95 @@ fn contenders(stride: usize) -> Vec<Contender> {
 
 /// Runs the contest, the sweep and the timings; `hear` is told what is being done.
 pub fn run(options: &Options, hear: &(dyn Fn(&str) + Sync)) -> Result<Outcome, RunError> {
-    let scenes = match &options.arrays {
-        Some(folder) => Scene::read_all(folder)?,
-        None => (0..options.seeds)
-            .map(|seed| {
-                let scene = Scene::simulated(40, 1, options.cycles, seed);
-                Scene { name: format!("own-{seed}"), ..scene }
-            })
-            .collect(),
+    let mut outcome = Outcome::default();
+    let go_on = || !options.stop.load(Ordering::Relaxed);
+    let tell = |doing: &str| {
+        hear(doing);
+        go_on()
     };
-    let stopped = || match options.stop.load(Ordering::Relaxed) {
-        true => Err(RunError::Stopped),
-        false => Ok(()),
+    fill(options, &tell, &mut outcome)?;
+    outcome.stopped = !go_on();
+    Ok(outcome)
+}
+
+/// One thing after the other, until `tell` says that it is enough.
+fn fill(
+    options: &Options,
+    tell: &(dyn Fn(&str) -> bool + Sync),
+    outcome: &mut Outcome,
+) -> Result<(), RunError> {
+    let failed = |what: &'static str| {
+        move |e: FilterError| RunError::Figure { name: what.into(), reason: e.to_string() }
     };
     let burn_in = |scene: &Scene| BURN_IN.min(scene.cycles() / 3);
+    let scenes = scenes(options)?;
     let mut settings: Vec<&str> = scenes.iter().map(Scene::setting).collect();
     settings.dedup();
-    let mut scores = Vec::new();
     for setting in settings {
         let of: Vec<&Scene> = scenes.iter().filter(|s| s.setting() == setting).collect();
         let stride = of[0].truth.len() / of[0].observations.len();
         for contender in contenders(stride) {
-            stopped()?;
-            hear(&format!("{setting}: {}", contender.name()));
+            if !tell(&format!("{setting}: {}", contender.name())) {
+                return Ok(());
+            }
             let score = |scene: &&Scene| contender.score(scene, burn_in(scene)).unwrap_or(f64::NAN);
             let errors = of.par_iter().map(score).collect();
-            scores.push(Score { setting: setting.to_owned(), contender, errors });
+            outcome.scores.push(Score { setting: setting.to_owned(), contender, errors });
         }
     }
-    hear("windows of every length");
-    let short = Scene::simulated(40, 1, 300, 1 << 20);
+    let short = Scene::simulated(40, 1, 1.0, SWEPT.min(options.cycles), 1 << 20);
     let grid: Vec<(usize, u32)> =
         LENGTHS.iter().flat_map(|&length| ITERATIONS.map(|k| (length, k))).collect();
-    let sweep = grid
-        .par_iter()
-        .map(|&(length, iterations)| {
-            let contender = Contender::Window { length, iterations };
-            let error = match stopped() {
-                Ok(()) => contender.score(&short, burn_in(&short)).unwrap_or(f64::NAN),
-                Err(_) => f64::NAN,
-            };
+    let swept = |&(length, iterations): &(usize, u32)| {
+        let contender = Contender::Window { length, iterations };
+        tell("windows of every length").then(|| {
+            let error = contender.score(&short, burn_in(&short)).unwrap_or(f64::NAN);
             (length, iterations, error)
         })
-        .collect();
-    let mut costs = Vec::new();
-    for states in [40, 400, 4_000, 40_000] {
-        stopped()?;
-        hear(&format!("cost of a cycle at D = {states}"));
-        costs.push(cost(states));
+    };
+    outcome.swept = short.cycles() - burn_in(&short);
+    outcome.sweep = grid.par_iter().filter_map(swept).collect();
+    if !tell("a picture") {
+        return Ok(());
     }
-    stopped()?;
-    let picture = Scene::simulated(40, 1, 250, 1 << 21);
+    let picture = Scene::simulated(40, 1, 1.0, 250, 1 << 21);
     let best = Contender::Window { length: 56, iterations: 5 };
-    let estimates = best
-        .estimates(&picture)
-        .map_err(|e| RunError::Figure { name: "assimilation".into(), reason: e.to_string() })?;
-    Ok(Outcome { scores, sweep, costs, shown: (picture, estimates) })
+    let estimates = best.estimates(&picture).map_err(failed("assimilation"))?;
+    outcome.local = LOCAL.cycle_seconds(&picture).ok();
+    outcome.shown = Some((picture, estimates));
+    if options.attractor > 0 {
+        let all = attractor::compare_all(options.attractor, tell).map_err(failed("Lorenz '63"))?;
+        let Some(all) = all else { return Ok(()) };
+        outcome.attractor = all;
+    }
+    let (sizes, cycles) = &options.sizes;
+    for &states in sizes {
+        let (length, iterations) = LARGE;
+        let probes = if states > PROBED.0 { PROBED.1 } else { 0 };
+        let shape = Shape { length, iterations, probes };
+        match measure(states, *cycles, shape, tell).map_err(failed("sizes"))? {
+            Some(size) => outcome.sizes.push(size),
+            None => return Ok(()),
+        }
+    }
+    Ok(())
 }
 
-/// Times a model step and a cycle of a full window, both on this thread: the fastest of a few.
-fn cost(states: usize) -> Cost {
-    let (length, iterations) = LARGE;
-    let scene = Scene::simulated(states, 1, length + 4, 1 << 22);
-    let (x, mut next) = (scene.start.clone(), scene.start.clone());
-    let step = Step::even(1, scene::DT);
-    let repeats = (400_000 / states).max(3);
-    let fastest = |runs: usize, f: &mut dyn FnMut()| {
-        let time = |f: &mut dyn FnMut()| {
-            let begun = Instant::now();
-            f();
-            begun.elapsed().as_secs_f64()
+/// DAPPER's, or our own.
+fn scenes(options: &Options) -> Result<Vec<Scene>, RunError> {
+    if let Some(folder) = &options.arrays {
+        return Ok(Scene::read_all(folder)?);
+    }
+    let own = |stride: usize, variance: f64, setting: &str| -> Vec<Scene> {
+        let one = |seed: u64| Scene {
+            name: format!("{setting}-{seed}"),
+            ..Scene::simulated(40, stride, variance, options.cycles, seed)
         };
-        (0..runs).map(|_| time(f)).fold(f64::INFINITY, f64::min)
+        (0..options.seeds).map(one).collect()
     };
-    let bare = fastest(5, &mut || {
-        for _ in 0..repeats {
-            scene.model.transition(&x, &[], &step, &mut next);
-            std::hint::black_box(&mut next);
-        }
-    });
-    let cycle = contest::cycle_seconds(&scene, length, iterations).unwrap_or(f64::NAN);
-    Cost { states, step: bare / repeats as f64, cycle }
+    let mut all = own(1, 1.0, "own");
+    if options.half {
+        all.extend(own(2, 1.5, "own half"));
+    }
+    Ok(all)
 }

@@ -1,10 +1,11 @@
-//! The contest in the report: its tables, three figures and `assimilation.csv`.
+//! The contest in the report: its tables, three figures, `assimilation.csv` and, of the whole table, `assimilation-lorenz63.csv` and `assimilation-sizes.csv`.
 
-use super::{ITERATIONS, LARGE, Outcome, Score};
+use super::{ITERATIONS, LOCAL, Outcome, Score, Size};
 use crate::error::RunError;
 use crate::figure::{Picture, untitled};
 use crate::files::{save, save_figure};
 use crate::report::{empty_page, with_appendix};
+use crate::stats::Summary;
 use core::fmt::Write;
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Cell, Color, Mark, Panel, Theme, escape};
@@ -27,18 +28,28 @@ impl Outcome {
                 score.contender.needs()
             );
         }
-        let (length, iterations) = LARGE;
-        let _ = writeln!(
-            out,
-            "Cost of a cycle of a window (L={length}, cg K={iterations}), one thread"
-        );
-        for cost in &self.costs {
+        if let Some(seconds) = self.local {
+            let _ =
+                writeln!(out, "  {}: {:.3} ms a cycle, one thread", LOCAL.name(), 1e3 * seconds);
+        }
+        if !self.attractor.is_empty() {
+            let _ = writeln!(out, "{ATTRACTOR}");
+        }
+        for of in &self.attractor {
+            let [kalman, strong, weak] = [of.kalman.0, of.strong.0, of.weak.0].map(shown);
+            let ([a, b], settings) = (of.ratios(), &of.strong.1);
             let _ = writeln!(
                 out,
-                "  D = {:6}  {:9.3} ms, {:5.0} bare model steps",
-                cost.states,
-                1e3 * cost.cycle,
-                cost.cycle / cost.step
+                "  {:24} EKF {kalman}   window {strong} ({a:.3}, {settings})   weak {weak} ({b:.3})",
+                of.name
+            );
+        }
+        let _ = writeln!(out, "{SIZES}");
+        for size in self.sizes.iter().flatten() {
+            let [states, filter, error, cycle, steps, over, vectors] = cells(size);
+            let _ = writeln!(
+                out,
+                "  D = {states:8} {filter:27} RMSE {error:6} {cycle:>10} ms = {steps:>8} bare steps, {over:>5} of the count, {vectors} vectors",
             );
         }
         out
@@ -54,14 +65,71 @@ impl Outcome {
         }
         out
     }
+
+    fn attractor_csv(&self) -> String {
+        let mut out = String::from(
+            "setting,ekf,ekf_half_width,q,window,window_half_width,window_settings,weak,weak_half_width,weak_settings\n",
+        );
+        for of in &self.attractor {
+            let (kalman, q) = &of.kalman;
+            let _ = write!(out, "\"{}\",{:?},{:?},{q:?}", of.name, kalman.rmse, kalman.ci);
+            for (summary, settings) in [&of.strong, &of.weak] {
+                let _ = write!(out, ",{:?},{:?},{settings}", summary.rmse, summary.ci);
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn sizes_csv(&self) -> String {
+        let mut out =
+            String::from("states,filter,cycles,rmse,seconds,bare_step_seconds,count,vectors\n");
+        for s in self.sizes.iter().flatten() {
+            let held = s.vectors.map_or(String::new(), |held| format!("{held:?}"));
+            let _ = writeln!(
+                out,
+                "{},\"{}\",{},{:?},{:?},{:?},{:?},{held}",
+                s.states, s.filter, s.cycles, s.rmse, s.cycle, s.step, s.count
+            );
+        }
+        out
+    }
+}
+
+const ATTRACTOR: &str = "Lorenz '63, the text's protocol: an extended Kalman filter with the best Q, a window without Q and R, a weakly constrained one with both";
+const SIZES: &str = "Error and cost against size, one thread: bare model steps, and over a count in which tangents and backward steps are two";
+
+/// Cycles below which a mean error says nothing: the window has just been filled.
+const ENOUGH: usize = 50;
+
+fn shown(summary: Summary) -> String {
+    format!("{:.4} ± {:.4}", summary.rmse, summary.ci)
+}
+
+/// States, filter, error, milliseconds, bare steps, those over the count, and vectors of memory.
+fn cells(size: &Size) -> [String; 7] {
+    [
+        size.states.to_string(),
+        size.filter.clone(),
+        if size.cycles < ENOUGH { String::new() } else { format!("{:.4}", size.rmse) },
+        format!("{:.4}", 1e3 * size.cycle),
+        format!("{:.2}", size.steps()),
+        format!("{:.2}", size.steps() / size.count),
+        size.vectors.map_or(String::new(), |held| format!("{held:.0}")),
+    ]
 }
 
 /// Adds tables and figures to the folder of a run; what an earlier call added is replaced.
 pub fn add_to_report(out: &Path, arrays: Option<&Path>, outcome: &Outcome) -> Result<(), RunError> {
-    let figures = [by_length(outcome), by_size(outcome), hovmoller(outcome)];
+    let figures: Vec<Picture> =
+        [by_length(outcome), by_size(outcome), hovmoller(outcome)].into_iter().flatten().collect();
     for figure in &figures {
         save_figure(out, figure)?;
     }
+    if !outcome.attractor.is_empty() {
+        save(&out.join("assimilation-lorenz63.csv"), outcome.attractor_csv().as_bytes())?;
+    }
+    save(&out.join("assimilation-sizes.csv"), outcome.sizes_csv().as_bytes())?;
     save(&out.join("assimilation.csv"), outcome.csv().as_bytes())?;
     let theirs = arrays.and_then(|dir| std::fs::read_to_string(dir.join(THEIRS)).ok());
     let path = out.join("index.html");
@@ -72,20 +140,20 @@ pub fn add_to_report(out: &Path, arrays: Option<&Path>, outcome: &Outcome) -> Re
 
 /// What the section shows or speaks of, and the command that makes it.
 const COMMANDS: [(&str, &str); 6] = [
-    ("this table and its figures, on simulations of our own", "optfilter reproduce assimilation"),
+    ("these tables and figures, on simulations of our own", "optfilter reproduce assimilation"),
     (
-        "the same on DAPPER's truth and measurements",
+        "with half of the states measured, Lorenz '63, and errors and costs from 1,000 to 100,000 states",
+        "optfilter reproduce assimilation --full",
+    ),
+    (
+        "of a million states (hours on one thread)",
+        "optfilter reproduce assimilation --full --states 1000000",
+    ),
+    (
+        "on DAPPER's truth and measurements",
         "python bench/dapper/export.py DIR; optfilter reproduce assimilation --arrays DIR",
     ),
     ("DAPPER's filters on them", "python bench/dapper/rivals.py DIR TUNING"),
-    (
-        "Lorenz '63 beside an extended Kalman filter with the best Q",
-        "cargo run --release -p optfilter-paper --example windows63",
-    ),
-    (
-        "error, time and memory from 1,000 to 1,000,000 states, and one gradient step per measurement",
-        "cargo run --release -p optfilter --example window_cost STATES CYCLES L K PROBES",
-    ),
     ("the speed of ensemble filters beside DAPPER's", "python bench/dapper/compare.py DIR"),
 ];
 
@@ -143,7 +211,27 @@ fn section(outcome: &Outcome, lines: &str, figures: &[Picture]) -> String {
         row(&mut out, [setting, &contender.name(), contender.needs(), &mean, &each.join(" ")]);
     }
     rest(&mut out, last);
-    out.push_str("</tbody></table></div><p class=\"note\">How each number is made:</p><ul>");
+    out.push_str("</tbody></table></div>");
+    if let Some(seconds) = outcome.local {
+        let _ = write!(
+            out,
+            "<p class=\"note\">{}: {:.3} ms a cycle on one thread of the machine that made this report.</p>",
+            escape(&LOCAL.name()),
+            1e3 * seconds
+        );
+    }
+    if !outcome.attractor.is_empty() {
+        let head = ["Setting", "EKF", "Window", "of the EKF's", "Chosen", "Weak", "of the EKF's"];
+        let rows = outcome.attractor.iter().map(|of| {
+            let [strong, weak] = of.ratios().map(|ratio| format!("{ratio:.3}"));
+            let [a, b, c] = [of.kalman.0, of.strong.0, of.weak.0].map(shown);
+            [of.name.clone(), a, b, strong, of.strong.1.clone(), c, weak]
+        });
+        table(&mut out, ATTRACTOR, head, rows);
+    }
+    let head = ["States", "Filter", "RMSE", "ms", "Bare steps", "Over the count", "Vectors held"];
+    table(&mut out, SIZES, head, outcome.sizes.iter().flatten().map(cells));
+    out.push_str("<p class=\"note\">How each number is made:</p><ul>");
     for (what, command) in COMMANDS {
         let _ = write!(out, "<li>{}: <code>{}</code></li>", escape(what), escape(command));
     }
@@ -160,56 +248,82 @@ fn section(outcome: &Outcome, lines: &str, figures: &[Picture]) -> String {
     out
 }
 
+/// A table with a sentence above it.
+fn table<const N: usize>(
+    out: &mut String,
+    caption: &str,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) {
+    let line = |out: &mut String, tag: &str, cells: &[String]| {
+        out.push_str("<tr>");
+        for cell in cells {
+            let _ = write!(out, "<{tag} class=\"l\">{}</{tag}>", escape(cell));
+        }
+        out.push_str("</tr>");
+    };
+    let _ = write!(out, "<p>{}.</p><div class=\"scroll\"><table><thead>", escape(caption));
+    line(out, "th", &head.map(str::to_owned));
+    out.push_str("</thead><tbody>");
+    rows.for_each(|cells| line(out, "td", &cells));
+    out.push_str("</tbody></table></div>");
+}
+
 /// Error against the length of the window.
-fn by_length(outcome: &Outcome) -> Picture {
+fn by_length(outcome: &Outcome) -> Option<Picture> {
+    let cycles = outcome.swept;
+    outcome.sweep.first()?;
     let mut figure = untitled("RMSE against the length of the window", 1, 260.0);
     let mut panel =
         Panel::new("", Axis::linear("past rows L in the window"), Axis::log("mean RMSE"));
     for (k, color) in ITERATIONS.into_iter().zip(PALETTE) {
-        let points: Vec<(f64, f64)> =
-            outcome.sweep.iter().filter(|s| s.1 == k).map(|s| (s.0 as f64, s.2)).collect();
+        let of_k = outcome.sweep.iter().filter(|s| s.1 == k);
+        let points: Vec<(f64, f64)> = of_k.map(|s| (s.0 as f64, s.2)).collect();
         panel.marks.push(Mark::points(points.clone()).color(color).size(3.0));
         panel.marks.push(Mark::line(points).color(color).size(1.8).named(format!("K = {k}")));
     }
     figure.panels.push(panel);
-    Picture {
+    Some(Picture {
         name: "assimilation-rmse-by-length",
-        caption: "Lorenz '96, 40 states, all measured with unit variance: mean RMSE over 200 cycles of a window with K conjugate-gradient iterations per \
-                  measurement. Longer windows need more iterations; L = 0 with K = 1 repeats the measurement."
-            .into(),
+        caption: format!(
+            "Lorenz '96, 40 states, all measured with unit variance: mean RMSE over {cycles} cycles of a window with K conjugate-gradient iterations per \
+             measurement. Longer windows need more iterations; L = 0 with K = 1 repeats the measurement."
+        ),
         figure,
-    }
+    })
 }
 
 /// Cost against size.
-fn by_size(outcome: &Outcome) -> Picture {
+fn by_size(outcome: &Outcome) -> Option<Picture> {
+    let [_, window] = outcome.sizes.first()?;
+    let name = window.filter.clone();
     let mut figure = untitled("Cost of a cycle against the size of the state", 1, 240.0);
-    let of = |f: fn(&super::Cost) -> f64| -> Vec<(f64, f64)> {
-        outcome.costs.iter().map(|c| (c.states as f64, f(c))).collect()
+    let of = |f: fn(&[Size; 2]) -> f64| -> Vec<(f64, f64)> {
+        outcome.sizes.iter().map(|both| (both[0].states as f64, 1e3 * f(both))).collect()
     };
     let mut panel = Panel::new("", Axis::log("states D"), Axis::log("milliseconds"));
-    let (length, iterations) = LARGE;
     for (points, name, color) in [
-        (of(|c| 1e3 * c.cycle), format!("a cycle, L = {length}, K = {iterations}"), PALETTE[0]),
-        (of(|c| 1e3 * c.step), "a bare model step".to_owned(), PALETTE[1]),
+        (of(|[_, window]| window.cycle), format!("a cycle, {name}"), PALETTE[0]),
+        (of(|[one, _]| one.cycle), "a cycle of one gradient step".to_owned(), PALETTE[2]),
+        (of(|[_, window]| window.step), "a bare model step".to_owned(), PALETTE[1]),
     ] {
         panel.marks.push(Mark::points(points.clone()).color(color).size(3.0));
         panel.marks.push(Mark::line(points).color(color).size(1.8).named(name));
     }
     figure.panels.push(panel);
-    Picture {
+    Some(Picture {
         name: "assimilation-cost-by-size",
         caption: "A cycle of a window costs a fixed number of model steps, whatever the size of the state (one thread of the machine that made this report)."
             .into(),
         figure,
-    }
+    })
 }
 
 /// Truth, estimate and error over space and time.
-fn hovmoller(outcome: &Outcome) -> Picture {
+fn hovmoller(outcome: &Outcome) -> Option<Picture> {
     const BEGIN: usize = 100;
     const CYCLES: usize = 150;
-    let (scene, estimates) = &outcome.shown;
+    let (scene, estimates) = outcome.shown.as_ref()?;
     let n = scene.start.len();
     let mut figure = untitled("Truth, estimate and error over space and time", 3, 300.0);
     // From blue over white to orange.
@@ -239,10 +353,10 @@ fn hovmoller(outcome: &Outcome) -> Picture {
         });
         figure.panels.push(Panel::new(name, x, y).with(Mark::cells(cells)));
     }
-    Picture {
+    Some(Picture {
         name: "assimilation-hovmoller",
         caption: "Lorenz '96 over space (across) and time (upwards): the truth, the estimate of a window of 56 rows, and its error, in colours ten times as strong."
             .into(),
         figure,
-    }
+    })
 }

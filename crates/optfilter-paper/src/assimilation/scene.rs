@@ -135,8 +135,14 @@ pub enum ArraysError {
 }
 
 impl Scene {
-    /// One of our own: on the attractor, every `stride`-th of `states` measured with unit variance.
-    pub fn simulated(states: usize, stride: usize, cycles: usize, seed: u64) -> Self {
+    /// One of our own: on the attractor, every `stride`-th of `states` measured with that variance.
+    pub fn simulated(
+        states: usize,
+        stride: usize,
+        variance: f64,
+        cycles: usize,
+        seed: u64,
+    ) -> Self {
         let model = Circle::new(states, stride);
         let mut stream = Stream::new(seed, 0, "lorenz 96");
         let mut x: Vec<f64> = (0..states).map(|_| FORCING + 0.1 * stream.normal()).collect();
@@ -150,13 +156,15 @@ impl Scene {
         }
         let start = x.iter().map(|x| x + stream.normal()).collect();
         let (mut truth, mut observations) = (Vec::new(), Vec::new());
+        let deviation = variance.sqrt();
         for k in 1..=cycles as u64 {
             advance(&mut x, k);
             truth.extend_from_slice(&x);
-            observations.extend(x.iter().step_by(stride.max(1)).map(|x| x + stream.normal()));
+            let seen = x.iter().step_by(stride.max(1));
+            observations.extend(seen.map(|x| x + deviation * stream.normal()));
         }
         let name = format!("own simulation, D = {states}");
-        Self { name, model, variance: 1.0, truth, observations, start }
+        Self { name, model, variance, truth, observations, start }
     }
 
     /// As `bench/dapper/export.py` leaves them: truth, observations, their variance and an initial ensemble.

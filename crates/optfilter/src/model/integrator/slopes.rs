@@ -31,12 +31,17 @@ pub(super) fn stage_pull_back<D: Drift, S: Scalar>(drift: &D) -> Option<DriftPul
 where
     DefaultAllocator: Allocator<D::State>,
 {
-    let by_tape: DriftPullBack<D, S> = |drift, x, u, time, r, out| {
-        let n = drift.state_dim();
-        derivative::pull_back_vector(&DriftAt { drift, u, time }, x, n, n, r, out);
-    };
-    let n = drift.state_dim().value();
-    drift.drift_pull_back().or_else(|| derivative::taped::<S>(n).then_some(by_tape))
+    let by_hand = drift.drift_pull_back();
+    if const { derivative::may_be_taped::<S, D::State>() }
+        && by_hand.is_none()
+        && drift.state_dim().value() > derivative::UNTAPED
+    {
+        return Some(|drift, x, u, time, r, out| {
+            let n = drift.state_dim();
+            derivative::pull_back_vector(&DriftAt { drift, u, time }, x, n, n, r, out);
+        });
+    }
+    by_hand
 }
 
 /// The transposed Jacobian of all integration steps of a model step, times `r`. The states between them are

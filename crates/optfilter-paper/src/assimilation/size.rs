@@ -1,24 +1,74 @@
-//! What windows cost on Lorenz '96 of any size, in bare model steps, and how well they follow it.
-//!
-//! ```text
-//! cargo run --release -p optfilter --example window_cost [STATES [CYCLES [L [K [PROBES]]]]]
-//! ```
+//! What a cycle costs at any size, in bare model steps, and how well it follows.
 //!
 //! A cycle of a window of L past rows with K conjugate-gradient iterations makes 2 + 2 L forward steps, L backward ones for the gradient, and K times
-//! L tangent and L backward ones; a probe of the curvature is L backward ones. A tangent and a backward step count as two forward ones. The table has the time of a cycle
-//! of a full window over that of the bare model step, the same over that count, and the memory beyond what the simulation itself holds, in vectors of D doubles (Linux). For
-//! one gradient step per measurement (L = 0, K = 1) the bare step is the count. Errors are means over the cycles after the first third.
+//! L tangent and L backward ones; a probe of the curvature is L backward ones. A tangent and a backward step count as two forward ones. For
+//! one gradient step per measurement (L = 0, K = 1) the bare step is the count. Everything is on one thread.
 
+use super::scene::DT;
 use nalgebra::{DVector, Dyn};
-use optfilter::filter::{Belief, Filter, ImplicitMap, PointBelief, Window, WindowBelief};
+use optfilter::filter::{
+    Belief, Filter, FilterError, ImplicitMap, PointBelief, Window, WindowBelief,
+};
 use optfilter::model::likelihood::SquaredError;
 use optfilter::model::{Dynamics, Integrated, Lorenz96, Step};
 use optfilter::optim::{ConjugateGradients, GradientDescent};
 use optfilter::rng::Stream;
-use std::error::Error;
 use std::time::Instant;
 
-const DT: f64 = 0.05;
+/// A filter at some size.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// States, all of them measured.
+    pub states: usize,
+    /// The filter.
+    pub filter: String,
+    /// Measurements in time.
+    pub cycles: usize,
+    /// Mean over the cycles after the first third.
+    pub rmse: f64,
+    /// Seconds of a bare model step.
+    pub step: f64,
+    /// Seconds of a cycle once the window is full.
+    pub cycle: f64,
+    /// What a cycle would take in bare steps.
+    pub count: f64,
+    /// Memory beyond what the simulation itself holds, in vectors of as many doubles as there are states (Linux).
+    pub vectors: Option<f64>,
+}
+
+impl Size {
+    /// A cycle in bare model steps.
+    pub fn steps(&self) -> f64 {
+        self.cycle / self.step
+    }
+}
+
+/// A window over Lorenz '96.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Past rows.
+    pub length: usize,
+    /// Iterations.
+    pub iterations: u32,
+    /// Probes of the curvature.
+    pub probes: u32,
+}
+
+impl Shape {
+    /// Bare steps that a cycle should take.
+    fn count(&self) -> f64 {
+        let (l, k) = (self.length as f64, f64::from(self.iterations));
+        2.0 + 4.0 * l + 4.0 * l * k + 2.0 * l * f64::from(self.probes)
+    }
+
+    fn name(&self) -> String {
+        let Self { length, iterations, probes } = self;
+        match probes {
+            0 => format!("L={length}, cg K={iterations}"),
+            _ => format!("L={length}, cg K={iterations}, {probes} probes"),
+        }
+    }
+}
 
 /// The most memory this process has held, in bytes; forgets it first where the system lets it.
 fn peak(forget: bool) -> Option<f64> {
@@ -120,14 +170,20 @@ impl Twin {
         timer.seconds() / steps as f64
     }
 
-    /// Runs a filter and prints its row; `warm` cycles fill it.
-    fn show<F>(
+    fn start(&mut self) -> DVector<f64> {
+        let Self { truth, stream, .. } = self;
+        DVector::from_iterator(truth.len(), truth.iter().map(|x| x + stream.normal()))
+    }
+
+    /// Runs a filter, which `warm` cycles fill.
+    fn measure_filter<F>(
         &mut self,
-        name: &str,
+        name: String,
         filter: &F,
         mut belief: F::Belief,
         (cycles, warm, count): (usize, usize, f64),
-    ) -> Result<(), Box<dyn Error>>
+        hear: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<Size>, FilterError>
     where
         F: Filter<State = Dyn, Output = Dyn>,
         F::Belief: Belief<Dyn>,
@@ -137,6 +193,9 @@ impl Twin {
         let before = peak(true);
         let (mut timer, mut error) = (Timer::new(), 0.0);
         for k in 1..=cycles {
+            if !hear(&format!("D = {n}: {name}, cycle {k} of {cycles}")) {
+                return Ok(None);
+            }
             let step = Step::even(k as u64, DT);
             self.advance(&step);
             self.measure();
@@ -152,46 +211,49 @@ impl Twin {
             }
         }
         let held = peak(false).zip(before).map(|(after, before)| (after - before) / 8.0 / n as f64);
-        // The machine may have become faster or slower.
-        let (cycle, bare) = (timer.seconds(), bare.min(self.bare()));
-        let ratio = cycle / bare;
-        println!(
-            "| {n} | {name} | {cycles} | {:.4} | {:.4} | {ratio:.2} | {:.2} | {} |",
-            error / (cycles - cycles / 3) as f64,
-            1e3 * cycle,
-            ratio / count,
-            held.map_or("-".into(), |held| format!("{held:.1}")),
-        );
-        Ok(())
+        Ok(Some(Size {
+            states: n,
+            filter: name,
+            cycles,
+            rmse: error / (cycles - cycles / 3) as f64,
+            // The machine may have become faster or slower.
+            step: bare.min(self.bare()),
+            cycle: timer.seconds(),
+            count,
+            vectors: held,
+        }))
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let given: Vec<usize> =
-        std::env::args().skip(1).map(|t| t.parse()).collect::<Result<_, _>>()?;
-    let or = |i: usize, default: usize| given.get(i).copied().unwrap_or(default);
-    let (states, length, iterations) = (or(0, 1000), or(2, 24), or(3, 10));
-    let cycles = or(1, 60).max(length + 2);
+/// Cycles of one gradient step per measurement.
+const FEW: usize = 60;
+
+/// One gradient step per measurement, and then a window for `cycles` cycles (a few more than its length, at least), on one simulation; `hear` is told
+/// of every cycle and ends it by `false`.
+pub fn measure(
+    states: usize,
+    cycles: usize,
+    shape: Shape,
+    hear: &dyn Fn(&str) -> bool,
+) -> Result<Option<[Size; 2]>, FilterError> {
     let mut twin = Twin::new(states);
-    println!(
-        "| D | filter | cycles | RMSE | ms a cycle | bare model steps | over the count | vectors of memory |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
-    let start = |twin: &mut Twin| {
-        DVector::from_iterator(states, twin.truth.iter().map(|x| x + twin.stream.normal()))
+    let rate = 0.2;
+    let rule = GradientDescent::new(rate).map_err(|_| FilterError::Setting {
+        argument: "rate",
+        value: rate,
+        requirement: "positive and finite",
+    })?;
+    let one = ImplicitMap::new(twin.model, SquaredError, rule, 1)?;
+    let begin = PointBelief::new(twin.start())?;
+    let name = format!("L=0, gd K=1 lr={rate}");
+    let Some(one) = twin.measure_filter(name, &one, begin, (FEW, 2, 1.0), hear)? else {
+        return Ok(None);
     };
-    let one = ImplicitMap::new(twin.model, SquaredError, GradientDescent::new(0.2)?, 1)?;
-    let begin = PointBelief::new(start(&mut twin))?;
-    twin.show("L=0, gd K=1 lr=0.2", &one, begin, (60, 2, 1.0))?;
-    let probes = or(4, 0);
-    let cg = ConjugateGradients::default().with_probes(u32::try_from(probes)?);
-    let window = Window::new(twin.model, SquaredError, cg, u32::try_from(iterations)?, length)?;
-    let begin = WindowBelief::new(start(&mut twin))?;
-    let (l, k) = (length as f64, iterations as f64);
-    let count = 2.0 + 4.0 * l + 4.0 * l * k + 2.0 * l * probes as f64;
-    let name = match probes {
-        0 => format!("L={length}, cg K={iterations}"),
-        _ => format!("L={length}, cg K={iterations}, {probes} probes"),
-    };
-    twin.show(&name, &window, begin, (cycles, length + 1, count))
+    let Shape { length, iterations, probes } = shape;
+    let cg = ConjugateGradients::default().with_probes(probes);
+    let window = Window::new(twin.model, SquaredError, cg, iterations, length)?;
+    let begin = WindowBelief::new(twin.start())?;
+    let plan = (cycles.max(length + 4), length + 1, shape.count());
+    let window = twin.measure_filter(shape.name(), &window, begin, plan, hear)?;
+    Ok(window.map(|window| [one, window]))
 }

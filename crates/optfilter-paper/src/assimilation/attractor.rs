@@ -1,27 +1,43 @@
 //! Windows on the stochastic Lorenz attractor of the paper's text, beside an extended Kalman filter with the best Q.
 //!
-//! ```text
-//! cargo run --release -p optfilter-paper --example windows63 [RUNS]
-//! ```
-//!
 //! Every setting is chosen on the five tuning runs and reported on the others, with the 95 % half-width of the
-//! mean. The strong windows know neither Q nor R; the weak one knows R and the Q of the Kalman filter.
+//! mean. The strong windows know neither Q nor R; the weak one knows R and is given multiples of the Kalman filter's Q.
 
+use crate::specified::simulate::{self, LORENZ_DT, LORENZ_R_VAR};
+use crate::stats::Summary;
 use nalgebra::{Const, SMatrix, SVector};
 use optfilter::Series;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, Descent, Extended, Filter, GaussianBelief, ProcessFactor, Window, WindowBelief,
+    Belief, Descent, Extended, Filter, FilterError, GaussianBelief, ProcessFactor, Window,
+    WindowBelief,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, SquaredError};
 use optfilter::model::{GaussianNoise, Lorenz63, Model, RandomWalk, Step};
 use optfilter::optim::{ConjugateGradients, GradientDescent};
 use optfilter::simulate::Simulation;
-use optfilter_paper::specified::simulate::{self, LORENZ_DT, LORENZ_R_VAR};
-use optfilter_paper::stats::Summary;
 use rayon::prelude::*;
-use std::error::Error;
 use std::sync::Arc;
+
+/// One setting of the attractor: what was chosen for each filter, and its error.
+#[derive(Clone, Debug)]
+pub struct Attractor {
+    /// The strength of the noise and the model of the motion.
+    pub name: String,
+    /// The extended Kalman filter, and its Q.
+    pub kalman: (Summary, f64),
+    /// The window that is told neither Q nor R, and its settings.
+    pub strong: (Summary, String),
+    /// The weakly constrained window, and its settings.
+    pub weak: (Summary, String),
+}
+
+impl Attractor {
+    /// The errors of both windows over that of the Kalman filter.
+    pub fn ratios(&self) -> [f64; 2] {
+        [&self.strong, &self.weak].map(|(summary, _)| summary.rmse / self.kalman.0.rmse)
+    }
+}
 
 type Mean = SVector<f64, 3>;
 
@@ -71,7 +87,7 @@ where
     }
 }
 
-fn compare<M>(name: &str, model: M, data: &simulate::Data) -> Result<(), Box<dyn Error>>
+fn compare<M>(name: String, model: M, data: &simulate::Data) -> Result<Attractor, FilterError>
 where
     M: Model<State = Const<3>, Output = Const<3>> + Copy + Send + Sync,
 {
@@ -85,14 +101,20 @@ where
         Ok(noise) => errors(&Extended::new(model, noise), &start, runs),
         Err(_) => vec![f64::NAN; runs.len()],
     };
-    let (q, _, ekf) = best(&variances, kalman, data);
-    let shown = |name: &str, settings: String, s: &Summary| {
-        let ratio = s.rmse / ekf.rmse;
-        println!("    {name:12} {:.4} ± {:.4}  {ratio:.3}  {settings}", s.rmse, s.ci);
-    };
-    println!("{name}");
-    shown("EKF", format!("Q = {q:.4}"), &ekf);
+    let (q, _, of_kalman) = best(&variances, kalman, data);
+    Ok(Attractor {
+        name,
+        kalman: (of_kalman, q),
+        strong: strong(model, data),
+        weak: weak(model, q, data)?,
+    })
+}
 
+/// The better of conjugate gradients and gradient descent on the tuning runs.
+fn strong<M>(model: M, data: &simulate::Data) -> (Summary, String)
+where
+    M: Model<State = Const<3>, Output = Const<3>> + Copy + Send + Sync,
+{
     let mut grid = Vec::new();
     for length in [0, 2, 4, 8, 16, 32] {
         for steps in [1, 2, 3] {
@@ -103,7 +125,8 @@ where
     let cg = |c, runs: &[Simulation]| {
         window((model, SquaredError, ConjugateGradients::default()), c, runs)
     };
-    let (of_cg, tuning_cg, score_cg) = best(&grid, cg, data);
+    let ((k, l, g), tuning_cg, of_cg) = best(&grid, cg, data);
+    let by_cg = (of_cg, format!("cg L={l} K={k} g={g}"));
     let mut grid = Vec::new();
     for length in [0, 1, 2, 3, 4, 6, 8, 16] {
         for steps in [1, 3, 5, 10, 20] {
@@ -117,22 +140,27 @@ where
         Ok(rule) => window((model, SquaredError, rule), c, runs),
         Err(_) => vec![f64::NAN; runs.len()],
     };
-    let (of_gd, tuning_gd, score_gd) = best(&grid, gd, data);
-    let (k, l, g) = of_cg;
-    shown("window, cg", format!("L={l} K={k} g={g}, tuning {tuning_cg:.4}"), &score_cg);
-    let (lr, (k, l, g)) = of_gd;
-    shown("window, gd", format!("L={l} K={k} g={g} lr={lr}, tuning {tuning_gd:.4}"), &score_gd);
-    let chosen = if tuning_cg < tuning_gd { &score_cg } else { &score_gd };
-    shown("  chosen", String::new(), chosen);
+    let ((lr, (k, l, g)), tuning_gd, of_gd) = best(&grid, gd, data);
+    match tuning_cg < tuning_gd {
+        true => by_cg,
+        false => (of_gd, format!("gd L={l} K={k} g={g} lr={lr}")),
+    }
+}
 
+/// With R and the best of a few multiples of `q`.
+fn weak<M>(model: M, q: f64, data: &simulate::Data) -> Result<(Summary, String), FilterError>
+where
+    M: Model<State = Const<3>, Output = Const<3>> + Copy + Send + Sync,
+{
     let mut grid = Vec::new();
     for length in [8, 16, 32, 64] {
         for steps in [4, 8, 16, 32] {
             grid.extend([0.5, 0.7, 1.0, 1.4, 2.0].map(|scale| (length, steps, scale)));
         }
     }
-    let likelihood = Gaussian::new(identity * LORENZ_R_VAR)?;
-    let weak = |(length, steps, scale): (usize, u32, f64), runs: &[Simulation]| {
+    let likelihood = Gaussian::new(SMatrix::<f64, 3, 3>::identity() * LORENZ_R_VAR)
+        .map_err(|_| FilterError::Empty { argument: "R" })?;
+    let score = |(length, steps, scale): (usize, u32, f64), runs: &[Simulation]| {
         let factor = Arc::new(ProcessFactor::Diagonal(vec![(scale * q).sqrt(); 3]));
         let initial = ProcessFactor::Diagonal(vec![1.0; 3]);
         let cg = ConjugateGradients::default();
@@ -143,19 +171,30 @@ where
             _ => vec![f64::NAN; runs.len()],
         }
     };
-    let ((l, k, scale), _, score) = best(&grid, weak, data);
-    shown("weak, cg", format!("L={l} K={k} Q = {:.4}", scale * q), &score);
-    Ok(())
+    let ((l, k, scale), _, summary) = best(&grid, score, data);
+    Ok((summary, format!("cg L={l} K={k} Q={:.4}", scale * q)))
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let runs = std::env::args().nth(1).map_or(Ok(100), |text| text.parse())?;
+/// The twelve settings of the paper's text, `runs` reported runs each; `hear` is told which one is next, and ends it by `false`.
+pub fn compare_all(
+    runs: usize,
+    hear: &dyn Fn(&str) -> bool,
+) -> Result<Option<Vec<Attractor>>, FilterError> {
     let alphas = [1, 5, 10, 20];
+    let lorenz = Lorenz63::default();
+    let mut all = Vec::new();
     for (alpha, data) in alphas.into_iter().zip(simulate::lorenz(&alphas, runs, 0, &|| false)) {
-        let lorenz = Lorenz63::default();
-        compare(&format!("alpha = {alpha}, Runge-Kutta"), lorenz.rk4(), &data)?;
-        compare(&format!("alpha = {alpha}, Euler"), lorenz.euler(), &data)?;
-        compare(&format!("alpha = {alpha}, random walk"), RandomWalk::new(Const::<3>), &data)?;
+        for motion in ["Runge-Kutta", "Euler", "random walk"] {
+            let name = format!("alpha = {alpha}, {motion}");
+            if !hear(&format!("Lorenz '63: {name}")) {
+                return Ok(None);
+            }
+            all.push(match motion {
+                "Runge-Kutta" => compare(name, lorenz.rk4(), &data)?,
+                "Euler" => compare(name, lorenz.euler(), &data)?,
+                _ => compare(name, RandomWalk::new(Const::<3>), &data)?,
+            });
+        }
     }
-    Ok(())
+    Ok(Some(all))
 }
