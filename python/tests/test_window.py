@@ -50,7 +50,10 @@ def test_any_window_is_batch_least_squares(seed, n, m, window, discount):
 
 
 def test_a_window_over_everything_is_recursive_least_squares():
-    model, ys = random_system(3, 3, 2)
+    # A turn that loses little: where states die out, the first of 60 rows cannot be told from the last, whoever solves for it.
+    F = 0.99 * np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
+    like, ys = random_system(3, 3, 2)
+    model = optfilter.models.Linear(F, like.H, Q=like.Q, R=like.R, x0=like.x0, P0=like.P0)
     filter = optfilter.ImplicitMAP(model, optfilter.CG(), 12, window=10_000, error_bars=False)
     means = filter.filter(ys).means
     information, weighted = np.zeros((3, 3)), np.zeros(3)
@@ -61,13 +64,13 @@ def test_a_window_over_everything_is_recursive_least_squares():
             information, weighted = back.T @ information @ back, back.T @ weighted
         information, weighted = information + weight @ model.H, weighted + weight @ y
         if k >= 4:
-            np.testing.assert_allclose(means[k], np.linalg.solve(information, weighted), rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(means[k], np.linalg.solve(information, weighted), rtol=1e-10, atol=1e-10)
 
 
 RULES = [
     (optfilter.SGD(0.05), dict(steps=3, window=4, discount=0.8)),
     (optfilter.SGD(0.02), dict(steps=5, window=0)),
-    (optfilter.Momentum(0.02), dict(steps=4, window=3)),
+    (optfilter.SGD(0.02, momentum=0.5), dict(steps=4, window=3)),
     (optfilter.CG(), dict(steps=12, window=6)),
     (optfilter.CG(), dict(steps=12, window=8, discount=0.7)),
 ]

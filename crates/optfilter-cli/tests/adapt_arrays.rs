@@ -224,8 +224,10 @@ fn tables_of_every_kind_are_one_stream() {
     if cfg!(feature = "parquet") {
         formats.push(("parquet", Format::Parquet));
     }
-    for flags in [&["--network", "linear"][..], &["--network", "mlp:4", "--steps", "3", "--stream"]]
-    {
+    for flags in [
+        &["--network", "linear"][..],
+        &["--network", "mlp:4", "--steps", "3", "--lr", "0.05", "--stream"],
+    ] {
         let mut found = Vec::new();
         for (ending, format) in &formats {
             let name = format!("d.{ending}");

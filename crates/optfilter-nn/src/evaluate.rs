@@ -150,11 +150,11 @@ impl<E: Real> Evaluator<E> {
     }
 
     /// Takes the first `count` samples of the block forward.
-    fn forward(&mut self, count: usize, keep: bool) {
+    fn forward(&mut self, weights: &[E], count: usize, keep: bool) {
         for s in 0..self.stages.len() {
             let (before, rest) = self.stages.split_at_mut(s);
             let x = before.last().map_or(&self.input[..], |stage| &stage.out[..]);
-            rest[0].forward(self.level, count, x, keep);
+            rest[0].forward(self.level, weights, count, x, keep);
         }
     }
 
@@ -175,7 +175,7 @@ impl<E: Real> Evaluator<E> {
             for (row, x) in samples.chunks_exact(self.sample_len).enumerate() {
                 self.take(row, x);
             }
-            self.forward(count, false);
+            self.forward(weights, count, false);
             for (row, z) in out.chunks_exact_mut(self.outputs).take(count).enumerate() {
                 z.copy_from_slice(self.outputs_of(row));
             }
@@ -233,14 +233,19 @@ impl<E: Real> Evaluator<E> {
                 held[filled] = (p, n);
                 filled += 1;
                 if filled == self.block {
-                    self.through(parts, &held[..filled], &mut sum, (out.as_deref_mut(), begun));
+                    self.through(
+                        (weights, parts),
+                        &held[..filled],
+                        &mut sum,
+                        (out.as_deref_mut(), begun),
+                    );
                     (filled, begun) = (0, true);
                 }
             }
             count += factor.to_double() * self.count(batch) as f64;
         }
         if filled > 0 {
-            self.through(parts, &held[..filled], &mut sum, (out.as_deref_mut(), begun));
+            self.through((weights, parts), &held[..filled], &mut sum, (out.as_deref_mut(), begun));
             begun = true;
         }
         let scale = scale(parts, count);
@@ -256,12 +261,12 @@ impl<E: Real> Evaluator<E> {
     /// The samples of the block forward, their losses to `sum` if there is one, and back where a derivative is asked for: written, or added to others.
     fn through(
         &mut self,
-        parts: &[(Minibatch<'_, E>, E)],
+        (weights, parts): (&[E], &[(Minibatch<'_, E>, E)]),
         held: &[(usize, usize)],
         sum: &mut Option<E>,
         (out, add): (Option<&mut [E]>, bool),
     ) {
-        self.forward(held.len(), out.is_some());
+        self.forward(weights, held.len(), out.is_some());
         let mut dz = std::mem::take(&mut self.slope);
         for (row, &(p, n)) in held.iter().enumerate() {
             let (batch, factor) = &parts[p];
@@ -328,7 +333,7 @@ impl<E: Real> Evaluator<E> {
         for (o, row) in jacobian.chunks_exact_mut(weights.len().max(1)).enumerate() {
             // Activations are overwritten on the way back, so each output goes forward anew.
             self.take(0, sample);
-            self.forward(1, true);
+            self.forward(weights, 1, true);
             out.copy_from_slice(self.outputs_of(0));
             self.sums().for_each(|p| p.clear());
             dz.fill(E::zero());

@@ -165,24 +165,29 @@ impl<E: Real> Packed<E> {
         }
     }
 
-    /// Copies the weights in; the transpose only where the way back will need it.
-    pub fn load(&mut self, level: Level, flat: &[E], transpose: bool) {
-        self.bias[..self.outputs.0].copy_from_slice(&flat[self.bias_at..][..self.outputs.0]);
-        let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
-        let ((n, padded), (m, width)) = (self.inputs, self.outputs);
-        if (n, m) == (padded, width) {
-            self.w.copy_from_slice(kernel); // nothing is padded
-        } else {
-            for (window, to) in
-                kernel.chunks_exact(n * m).zip(self.w.chunks_exact_mut(padded * width))
-            {
-                for (values, to) in window.chunks_exact(m).zip(to.chunks_exact_mut(width)) {
-                    match values {
-                        [one] => to[0] = *one,
-                        _ => to[..m].copy_from_slice(values),
-                    }
-                }
+    /// Whether the weights are read where they are: those of a dense layer (which has no sums) without padding.
+    fn is_plain(&self) -> bool {
+        self.dwt.is_empty() && self.outputs.0 == self.outputs.1
+    }
+
+    /// Weights and biases of a dense layer, for the way forward.
+    fn dense<'a>(&'a self, flat: &'a [E]) -> (&'a [E], &'a [E]) {
+        match self.is_plain() {
+            true => {
+                let kernel = &flat[self.kernel_at..][..self.inputs.0 * self.outputs.0];
+                (kernel, &flat[self.bias_at..][..self.outputs.0])
             }
+            false => (&self.w, &self.bias),
+        }
+    }
+
+    /// Copies the weights in, unless they are read where they are; the transpose only where the way back will need it.
+    pub fn load(&mut self, level: Level, flat: &[E], transpose: bool) {
+        let kernel = &flat[self.kernel_at..][..self.taps * self.inputs.0 * self.outputs.0];
+        let ((n, padded), (m, _)) = (self.inputs, self.outputs);
+        if !self.is_plain() {
+            self.bias[..m].copy_from_slice(&flat[self.bias_at..][..m]);
+            self.fill(kernel);
         }
         if !transpose {
             return;
@@ -190,6 +195,23 @@ impl<E: Real> Packed<E> {
         let (rows, stride) = (kernel.chunks_exact(n * m), self.taps * padded);
         for (k, window) in rows.enumerate() {
             turn(level, window, m, &mut self.wt[k * padded..], stride);
+        }
+    }
+
+    /// Copies the kernel in, row by row where there is padding.
+    fn fill(&mut self, kernel: &[E]) {
+        let ((n, padded), (m, width)) = (self.inputs, self.outputs);
+        if (n, m) == (padded, width) {
+            return self.w.copy_from_slice(kernel);
+        }
+        for (window, to) in kernel.chunks_exact(n * m).zip(self.w.chunks_exact_mut(padded * width))
+        {
+            for (values, to) in window.chunks_exact(m).zip(to.chunks_exact_mut(width)) {
+                match values {
+                    [one] => to[0] = *one,
+                    _ => to[..m].copy_from_slice(values),
+                }
+            }
         }
     }
 
@@ -388,9 +410,9 @@ pub(crate) fn plan<E: Real>(network: &Network, level: Level) -> (Form, Vec<Stage
 }
 
 impl<E: Real> Stage<E> {
-    /// Computes `out` from `x`, for `count` samples (more than one where all stages are dense); remembers what the way back needs when `keep`
+    /// Computes `out` from `x` and the weights, which are loaded, for `count` samples (more than one where all stages are dense); remembers what the way back needs when `keep`
     /// is set.
-    pub fn forward(&mut self, level: Level, count: usize, x: &[E], keep: bool) {
+    pub fn forward(&mut self, level: Level, flat: &[E], count: usize, x: &[E], keep: bool) {
         let relu = self.activation == Activation::Relu;
         match &mut self.work {
             Work::Conv { shape, pool: true, weights: p, .. } => {
@@ -412,7 +434,8 @@ impl<E: Real> Stage<E> {
             Work::AnyPool(pool) => pool.forward(x, &mut self.out, &mut self.which),
             Work::Dense { weights: p } => {
                 let out = &mut self.out[..count * p.outputs.1];
-                dense_forward(level, count, p.rows(x), &p.w, &p.bias, out);
+                let (w, bias) = p.dense(flat);
+                dense_forward(level, count, p.rows(x), w, bias, out);
                 self.activation.forward(out);
             }
             Work::Pool => {

@@ -1,4 +1,5 @@
 //! The contest of windows and ensemble filters: its numbers, its files, and arrays that come from elsewhere.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use optfilter_paper::RunError;
 use optfilter_paper::assimilation::{

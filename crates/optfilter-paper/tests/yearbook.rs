@@ -350,11 +350,7 @@ fn windows_over_years_begin_at_the_papers_filter() {
     for other in [windowed, carried, others[2], others[3], others[5]] {
         assert_ne!(of(Method::Beyond(other)), paper, "{}", other.words());
     }
-    let text = outcome.text();
-    assert!(
-        text.contains("windowed IMAP-Adam") && text.contains("L=2 g=0.8 carried decay=0.5"),
-        "{text}"
-    );
+    assert_eq!(outcome.table.len(), 8);
     // Nothing is left to do.
     assert_eq!(run(&options, &|_| ()).unwrap().rows, outcome.rows);
 }

@@ -20,8 +20,8 @@ use crate::error::RunError;
 use optfilter::filter::FilterError;
 use rayon::prelude::*;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// How much of it.
 #[derive(Clone, Debug)]
@@ -129,8 +129,14 @@ fn contenders(stride: usize) -> Vec<Contender> {
 pub fn run(options: &Options, hear: &(dyn Fn(&str) + Sync)) -> Result<Outcome, RunError> {
     let mut outcome = Outcome::default();
     let go_on = || !options.stop.load(Ordering::Relaxed);
+    let last = Mutex::new(String::new());
     let tell = |doing: &str| {
-        hear(doing);
+        if let Ok(mut last) = last.lock()
+            && *last != doing
+        {
+            doing.clone_into(&mut last);
+            hear(doing);
+        }
         go_on()
     };
     fill(options, &tell, &mut outcome)?;

@@ -193,7 +193,7 @@ impl Twin {
         let before = peak(true);
         let (mut timer, mut error) = (Timer::new(), 0.0);
         for k in 1..=cycles {
-            if !hear(&format!("D = {n}: {name}, cycle {k} of {cycles}")) {
+            if !hear(&format!("D = {n}: {name}, {} of {cycles} cycles", (k - 1) / 10 * 10)) {
                 return Ok(None);
             }
             let step = Step::even(k as u64, DT);
@@ -211,6 +211,8 @@ impl Twin {
             }
         }
         let held = peak(false).zip(before).map(|(after, before)| (after - before) / 8.0 / n as f64);
+        // Of small states all may fit into what the process had before.
+        let held = held.filter(|held| n >= TOLD && *held >= 1.0);
         Ok(Some(Size {
             states: n,
             filter: name,
@@ -224,6 +226,9 @@ impl Twin {
         }))
     }
 }
+
+/// States from which on memory is told.
+const TOLD: usize = 10_000;
 
 /// Cycles of one gradient step per measurement.
 const FEW: usize = 60;
