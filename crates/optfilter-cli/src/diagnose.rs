@@ -35,6 +35,7 @@ pub struct Args {
 pub fn run(Args { look }: Args) -> Result<(), Failure> {
     let spec = look.check()?;
     let filter = look.filter.filter(&spec)?;
+    look.filter.check_discount(&filter)?;
     let series = look.series(&spec, &[], filter.predict_first())?;
     let rows = run_through(&spec, &filter, &series)?;
     let found = Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize);

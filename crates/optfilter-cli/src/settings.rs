@@ -254,7 +254,7 @@ impl FilterFlags {
             (rates.iter().find(|rate| rate.1.is_some()), filter.optimizer())
         {
             let message = format!(
-                "{flag} is not for cg, which has no learning rate; its only number is --steps"
+                "{flag} is not for cg, which has no learning rate; its numbers are --steps and --probes"
             );
             return Err(Failure::usage(message));
         }

@@ -3,7 +3,7 @@
 
 use optfilter_paper::RunError;
 use optfilter_paper::assimilation::{
-    Contender, Options, Outcome, Scene, Shape, add_to_report, measure, run,
+    Contender, Options, Outcome, Scene, Shape, add_to_report, is_in_report, measure, run,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,10 @@ fn a_window_beats_one_measurement_at_a_time_and_the_report_says_so() {
     // Measurements have an error of one; one at a time halves it, a window halves that again.
     assert!(one > 0.3 && one < 0.6, "{one}");
     assert!(window < 0.6 * one, "{window} {one}");
-    assert!(mean(&outcome, "own half", |c| matches!(c, Contender::Window { .. })).is_finite());
+    assert!(
+        mean(&outcome, "own half (variance 1.5)", |c| matches!(c, Contender::Window { .. }))
+            .is_finite()
+    );
     // Longer windows are better as long as there are enough iterations.
     let swept = |length, k| outcome.sweep.iter().find(|s| (s.0, s.1) == (length, k)).unwrap().2;
     assert!(swept(24, 5) < swept(8, 5) && swept(8, 5) < swept(0, 5), "{:?}", outcome.sweep);
@@ -125,6 +128,7 @@ fn who_stops_keeps_what_is_done() {
     let out = folder("stopped");
     add_to_report(&out, None, &outcome).unwrap();
     assert!(fs::read_to_string(out.join("assimilation.csv")).unwrap().contains("window L=56"));
+    assert!(is_in_report(&out) && !is_in_report(&out.join("elsewhere")));
     fs::remove_dir_all(out).unwrap();
 }
 

@@ -64,6 +64,7 @@ fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[])?;
     let Asked { spec, filter, .. } = &asked;
+    tables.filter.check_discount(filter)?;
     let series = tables.source(&asked).read(spec)?;
     let runner = spec.runner(filter)?;
     let look = |series: &Whole| -> Result<Done, Failure> {

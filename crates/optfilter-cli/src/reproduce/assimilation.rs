@@ -2,8 +2,7 @@
 
 use super::bar::Bar;
 use crate::failure::Failure;
-use optfilter_paper::RunError;
-use optfilter_paper::assimilation::{self, Options, Outcome, add_to_report};
+use optfilter_paper::assimilation::{self, Options, Outcome, add_to_report, is_in_report};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +17,7 @@ pub struct AssimilationArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(60..=1_000_000))]
     cycles: Option<u32>,
     /// Assimilation, with --full: sizes of Lorenz '96 at which errors and costs are measured, 150 cycles each
-    #[arg(long, value_name = "D,...", value_delimiter = ',', default_value = "1000,10000,100000", value_parser = clap::value_parser!(u32).range(4..=100_000_000))]
+    #[arg(long, value_name = "D,...", value_delimiter = ',', requires = "full", default_value = "1000,10000,100000", value_parser = clap::value_parser!(u32).range(4..=100_000_000))]
     states: Vec<u32>,
 }
 
@@ -39,10 +38,21 @@ pub fn run(
     let outcome = assimilation::run(&options, &|doing| bar.doing(doing));
     bar.finish();
     let outcome = outcome.map_err(Failure::other)?;
-    add_to_report(out, args.arrays.as_deref(), &outcome).map_err(Failure::other)?;
-    match outcome.stopped {
-        true => Err(Failure::interrupted(RunError::Stopped)),
-        false => Ok(outcome),
+    let whole = !outcome.stopped && outcome.failed.is_none();
+    // What an earlier run has finished is not replaced by less.
+    let kept = !whole && is_in_report(out);
+    if !kept {
+        add_to_report(out, args.arrays.as_deref(), &outcome).map_err(Failure::other)?;
+    }
+    let place = out.join("index.html");
+    let rest = match kept {
+        true => format!("{} is as it was", place.display()),
+        false => format!("what was done is in {}; the same command begins anew", place.display()),
+    };
+    match outcome.failed {
+        Some(error) => Err(Failure::other(format!("{error}; {rest}"))),
+        None if outcome.stopped => Err(Failure::interrupted(format!("stopped; {rest}"))),
+        None => Ok(outcome),
     }
 }
 
@@ -64,10 +74,10 @@ pub fn json(outcome: &Outcome) -> serde_json::Value {
             row(&format!("weak window, {}", of.weak.1), of.weak.0.rmse),
         ]
     });
-    let sizes = outcome.sizes.iter().flatten().filter(|s| s.cycles >= 50).map(|s| {
+    let sizes = outcome.sizes.iter().flatten().map(|s| {
         let over = s.steps() / s.count;
         serde_json::json!({
-            "setting": format!("D = {}", s.states), "method": s.filter, "rmse": s.rmse, "over_the_count": over,
+            "setting": format!("D = {}", s.states), "method": s.filter, "rmse": s.error(), "over_the_count": over,
         })
     });
     rows.chain(attractor).chain(sizes).collect()

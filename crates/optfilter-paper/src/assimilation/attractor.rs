@@ -175,19 +175,19 @@ where
     Ok((summary, format!("cg L={l} K={k} Q={:.4}", scale * q)))
 }
 
-/// The twelve settings of the paper's text, `runs` reported runs each; `hear` is told which one is next, and ends it by `false`.
+/// The twelve settings of the paper's text, `runs` reported runs each, added to `all` one by one; `hear` is told which one is next, and ends it by `false`.
 pub fn compare_all(
     runs: usize,
     hear: &dyn Fn(&str) -> bool,
-) -> Result<Option<Vec<Attractor>>, FilterError> {
+    all: &mut Vec<Attractor>,
+) -> Result<(), FilterError> {
     let alphas = [1, 5, 10, 20];
     let lorenz = Lorenz63::default();
-    let mut all = Vec::new();
     for (alpha, data) in alphas.into_iter().zip(simulate::lorenz(&alphas, runs, 0, &|| false)) {
         for motion in ["Runge-Kutta", "Euler", "random walk"] {
             let name = format!("alpha = {alpha}, {motion}");
             if !hear(&format!("Lorenz '63: {name}")) {
-                return Ok(None);
+                return Ok(());
             }
             all.push(match motion {
                 "Runge-Kutta" => compare(name, lorenz.rk4(), &data)?,
@@ -196,5 +196,5 @@ pub fn compare_all(
             });
         }
     }
-    Ok(Some(all))
+    Ok(())
 }

@@ -12,7 +12,7 @@ mod size;
 
 pub use attractor::Attractor;
 pub use contest::Contender;
-pub use report::add_to_report;
+pub use report::{add_to_report, is_in_report};
 pub use scene::{ArraysError, Circle, Scene};
 pub use size::{Shape, Size, measure};
 
@@ -92,6 +92,8 @@ pub struct Outcome {
     pub shown: Option<(Scene, Vec<f64>)>,
     /// Whether it was ended early: then some of it is missing.
     pub stopped: bool,
+    /// What ended it, if a filter could not go on.
+    pub failed: Option<String>,
 }
 
 /// Rows of a window, and iterations, at which sizes are compared.
@@ -139,7 +141,10 @@ pub fn run(options: &Options, hear: &(dyn Fn(&str) + Sync)) -> Result<Outcome, R
         }
         go_on()
     };
-    fill(options, &tell, &mut outcome)?;
+    match fill(options, &tell, &mut outcome) {
+        Err(error) if outcome.scores.is_empty() => return Err(error),
+        done => outcome.failed = done.err().map(|error| error.to_string()),
+    }
     outcome.stopped = !go_on();
     Ok(outcome)
 }
@@ -190,9 +195,8 @@ fn fill(
     outcome.local = LOCAL.cycle_seconds(&picture).ok();
     outcome.shown = Some((picture, estimates));
     if options.attractor > 0 {
-        let all = attractor::compare_all(options.attractor, tell).map_err(failed("Lorenz '63"))?;
-        let Some(all) = all else { return Ok(()) };
-        outcome.attractor = all;
+        let all = &mut outcome.attractor;
+        attractor::compare_all(options.attractor, tell, all).map_err(failed("Lorenz '63"))?;
     }
     let (sizes, cycles) = &options.sizes;
     for &states in sizes {
@@ -221,7 +225,7 @@ fn scenes(options: &Options) -> Result<Vec<Scene>, RunError> {
     };
     let mut all = own(1, 1.0, "own");
     if options.half {
-        all.extend(own(2, 1.5, "own half"));
+        all.extend(own(2, 1.5, "own half (variance 1.5)"));
     }
     Ok(all)
 }

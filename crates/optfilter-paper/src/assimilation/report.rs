@@ -99,9 +99,6 @@ impl Outcome {
 const ATTRACTOR: &str = "Lorenz '63, the text's protocol: an extended Kalman filter with the best Q, a window without Q and R, a weakly constrained one with both";
 const SIZES: &str = "Error and cost against size, one thread: bare model steps, and over a count in which tangents and backward steps are two";
 
-/// Cycles below which a mean error says nothing: the window has just been filled.
-const ENOUGH: usize = 50;
-
 fn shown(summary: Summary) -> String {
     format!("{:.4} ± {:.4}", summary.rmse, summary.ci)
 }
@@ -111,7 +108,7 @@ fn cells(size: &Size) -> [String; 7] {
     [
         size.states.to_string(),
         size.filter.clone(),
-        if size.cycles < ENOUGH { String::new() } else { format!("{:.4}", size.rmse) },
+        size.error().map_or(String::new(), |error| format!("{error:.4}")),
         format!("{:.4}", 1e3 * size.cycle),
         format!("{:.2}", size.steps()),
         format!("{:.2}", size.steps() / size.count),
@@ -136,6 +133,12 @@ pub fn add_to_report(out: &Path, arrays: Option<&Path>, outcome: &Outcome) -> Re
     let page = std::fs::read_to_string(&path).unwrap_or_else(|_| empty_page());
     let section = section(outcome, theirs.as_deref().unwrap_or_default(), &figures);
     save(&path, with_appendix(&page, "assimilation", &section).as_bytes())
+}
+
+/// Whether the folder of a run has the section already.
+pub fn is_in_report(out: &Path) -> bool {
+    let page = std::fs::read_to_string(out.join("index.html"));
+    page.is_ok_and(|page| page.contains("<section id=\"assimilation\">"))
 }
 
 /// What the section shows or speaks of, and the command that makes it.

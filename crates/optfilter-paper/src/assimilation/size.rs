@@ -37,11 +37,19 @@ pub struct Size {
 }
 
 impl Size {
+    /// The mean error, if it is worth a look: not where the window has just been filled.
+    pub fn error(&self) -> Option<f64> {
+        (self.cycles >= ENOUGH).then_some(self.rmse)
+    }
+
     /// A cycle in bare model steps.
     pub fn steps(&self) -> f64 {
         self.cycle / self.step
     }
 }
+
+/// Cycles below which a mean error says nothing.
+const ENOUGH: usize = 50;
 
 /// A window over Lorenz '96.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
