@@ -31,6 +31,14 @@ pub enum RunError {
     /// Arrays of a twin experiment that cannot be used.
     #[error(transparent)]
     Arrays(#[from] crate::assimilation::ArraysError),
+    /// A filter of the data assimilation could not go on.
+    #[error("assimilation, {what}: {source}")]
+    Assimilation {
+        /// Where.
+        what: &'static str,
+        /// Why.
+        source: optfilter::filter::FilterError,
+    },
     /// A figure could not be drawn.
     #[error("figure {name}: {reason}")]
     Figure {

@@ -136,10 +136,11 @@ fn who_stops_keeps_what_is_done() {
 fn a_hundred_thousand_states_take_vectors_and_no_matrix() {
     let shape = Shape { length: 2, iterations: 2, probes: 0 };
     let [one, window] = measure(100_000, 6, shape, &|_| true).unwrap().unwrap();
-    // A matrix would be a hundred thousand vectors; a window of three rows with its stages and iterations is a few dozen.
+    // A matrix would be a hundred thousand vectors; a window of three rows with its stages and iterations is a few dozen, and other tests of this
+    // process hold something, too.
     for size in [&one, &window] {
         assert!(size.rmse < 1.0, "{size:?}");
-        assert!(size.vectors.is_none_or(|held| held < 100.0), "{size:?}");
+        assert!(size.vectors.is_none_or(|held| held < 1000.0), "{size:?}");
     }
     assert_eq!(window.count, 2.0 + 8.0 + 16.0);
 }

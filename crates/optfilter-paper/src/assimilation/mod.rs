@@ -36,7 +36,7 @@ pub struct Options {
     pub half: bool,
     /// Reported runs of each of the twelve settings of Lorenz '63; 0 leaves them out.
     pub attractor: usize,
-    /// States at which a cycle is timed, and the cycles of each: over 150 its error is worth a look.
+    /// States at which a cycle is timed, and the cycles of each (at least as many as fill the window); [`Size::error`] says from how many on errors count.
     pub sizes: (Vec<usize>, usize),
     /// Raised to end early.
     pub stop: Arc<AtomicBool>,
@@ -155,9 +155,8 @@ fn fill(
     tell: &(dyn Fn(&str) -> bool + Sync),
     outcome: &mut Outcome,
 ) -> Result<(), RunError> {
-    let failed = |what: &'static str| {
-        move |e: FilterError| RunError::Figure { name: what.into(), reason: e.to_string() }
-    };
+    let failed =
+        |what: &'static str| move |source: FilterError| RunError::Assimilation { what, source };
     let burn_in = |scene: &Scene| BURN_IN.min(scene.cycles() / 3);
     let scenes = scenes(options)?;
     let mut settings: Vec<&str> = scenes.iter().map(Scene::setting).collect();
@@ -191,7 +190,7 @@ fn fill(
     }
     let picture = Scene::simulated(40, 1, 1.0, 250, 1 << 21);
     let best = Contender::Window { length: 56, iterations: 5 };
-    let estimates = best.estimates(&picture).map_err(failed("assimilation"))?;
+    let estimates = best.estimates(&picture).map_err(failed("the picture"))?;
     outcome.local = LOCAL.cycle_seconds(&picture).ok();
     outcome.shown = Some((picture, estimates));
     if options.attractor > 0 {
