@@ -44,6 +44,7 @@ fn main() {
                     ekf3.predict(&mut b, &[], &step).unwrap();
                     black_box(ekf3.update(&mut b, y, &[], &step).unwrap().observed);
                 }
+                black_box(&b);
             }
             "ekf-toy" => {
                 let mut b = start1.clone();
@@ -52,6 +53,7 @@ fn main() {
                     ekf1.predict(&mut b, &[], &step).unwrap();
                     black_box(ekf1.update(&mut b, y, &[], &step).unwrap().observed);
                 }
+                black_box(&b);
             }
             "ekf-lorenz" => {
                 let mut b = start3.clone();
@@ -60,6 +62,7 @@ fn main() {
                     auto3.predict(&mut b, &[], &step).unwrap();
                     black_box(auto3.update(&mut b, y, &[], &step).unwrap().observed);
                 }
+                black_box(&b);
             }
             "ukf-toy" => {
                 let mut b = start1.clone();
@@ -68,6 +71,7 @@ fn main() {
                     ukf1.predict(&mut b, &[], &step).unwrap();
                     black_box(ukf1.update(&mut b, y, &[], &step).unwrap().observed);
                 }
+                black_box(&b);
             }
             "ukf-lorenz" => {
                 let mut b = start3.clone();
@@ -76,6 +80,7 @@ fn main() {
                     ukf3.predict(&mut b, &[], &step).unwrap();
                     black_box(ukf3.update(&mut b, y, &[], &step).unwrap().observed);
                 }
+                black_box(&b);
             }
             "pf-toy" => {
                 let mut b = ParticleBelief::new(&start1, 1000, Stream::new(1, 0, "bench")).unwrap();

@@ -97,8 +97,12 @@ where
     /// The number of particles and the seed.
     type Settings = (usize, u64);
     fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
-        let belief = GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?;
-        Self::new(&belief, count, Stream::new(seed, start.run, "particles"))
+        let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "particles"));
+        if let crate::Covariance::Dense(_) = start.cov {
+            return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
+        }
+        let variances: Vec<f64> = (0..n.value()).map(|i| start.cov.variance(i)).collect();
+        Self::independent(&mean, &variances, count, stream)
     }
     /// A few particles say what all would: a hundred million take seconds to draw.
     fn can_begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<(), FilterError> {

@@ -8,7 +8,7 @@ use crate::lanes;
 use crate::method::Method;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::outlook::{Outlook, ProblemOutlook};
-use crate::problem::{Covariance, LikelihoodSpec, Problem};
+use crate::problem::{Covariance, LikelihoodSpec, Problem, SlimNoise};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
 use crate::spec::{
@@ -286,7 +286,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
             Method::Pf => {
                 // R only says how widely innovations spread; counts need not state it.
                 let unit = Covariance::Scalar(1.0);
-                let noise = self.noise(n, m, Some(r.unwrap_or(&unit)))?;
+                let r = r.unwrap_or(&unit);
+                let exact = (0..m.value()).any(|i| r.variance(i) == 0.0);
+                let noise = match exact || self.problem.process.is_none() {
+                    true => SlimNoise::Joint(self.noise(n, m, Some(r))?),
+                    false => self.problem.slim_noise(n, m, self.spec.process_scale(), Some(r))?,
+                };
                 let likelihood = self.problem.likelihood(m, self.squared)?;
                 let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
                     .map_err(wrong)?;

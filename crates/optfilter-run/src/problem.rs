@@ -443,6 +443,12 @@ where
             Self::Joint(noise) => noise.measurement_cov(step),
         }
     }
+    fn may_be_exact(&self) -> bool {
+        match self {
+            Self::Each(noise) => noise.may_be_exact(),
+            Self::Joint(noise) => noise.may_be_exact(),
+        }
+    }
     fn process_variances(&self, step: &Step, out: &mut [f64]) -> bool {
         matches!(self, Self::Each(noise) if noise.process_variances(step, out))
     }

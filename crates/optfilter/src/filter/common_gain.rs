@@ -49,7 +49,7 @@ use super::traits::Belief;
 use crate::Shapes;
 use crate::linalg::{Solver, product};
 use crate::model::likelihood::Observed;
-use crate::model::stretch::{measurement_cov, process_cov};
+use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
 use crate::scalar::{Lanes, Scalar};
 use crate::series::Series;
@@ -377,7 +377,8 @@ where
             r: measurement_cov(model, noise, u, step),
         };
         let belief = GaussianBelief { mean: zero, cov };
-        let done = conditioned(&belief, measurement, observed, step.index);
+        let may_be_exact = may_be_exact(model, noise);
+        let done = conditioned(&belief, measurement, may_be_exact, observed, step.index);
         let (after, update) = done.map_err(|_| Together::Apart)?;
         let mut s = update.innovation_cov.ok_or(Together::Apart)?;
         // As `condition` has them, which keeps neither.

@@ -51,17 +51,18 @@
 //!
 //! References: Bishop, Etherton and Majumdar 2001; Hunt, Kostelich and Szunyogh 2007; Sakov and Oke 2008.
 
-use super::ensemble_belief::{EnsembleBelief, Spread, centre};
+use super::ensemble_belief::{EnsembleBelief, centre};
 use super::ensemble_transform::{Local, Rotation, Transform, Whitened};
 use super::gaussian::{LN_TAU, not_positive_definite};
 use super::localization::Localization;
 use super::particle_belief::{LANES, load, store};
+use super::spread::Spread;
 use super::traits::{Belief, Filter, Update, residual};
 use crate::Shapes;
 use crate::eigen::{Eigen, WIDTH, add_scaled, dot};
 use crate::error::{FilterError, check_square};
 use crate::model::likelihood::{Observed, masked_cov};
-use crate::model::stretch::{measurement_cov, measurement_factors, process_cov, process_factors};
+use crate::model::stretch::{measurement_cov, measurement_factors};
 use crate::model::{Model, Noise, Step};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
@@ -127,7 +128,7 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let Some(spread) = self.process_spread(u, step)? else {
+        let Some(spread) = Spread::of_step((&self.model, &self.noise), Spread::of, u, step)? else {
             return Err(not_positive_definite("process_cov (Q)", step.index));
         };
         let mut stream = belief.stream.clone();
@@ -212,25 +213,6 @@ impl<M: Model, Q: Noise<M::State, M::Output>> Ensemble<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// How far the step throws members; `None` if Q is no covariance.
-    fn process_spread(
-        &self,
-        u: &[f64],
-        step: &Step,
-    ) -> Result<Option<Spread<M::State>>, FilterError> {
-        let n = self.model.state_dim().value();
-        let mut variances = vec![0.0; n];
-        if self.noise.process_variances(step, &mut variances) {
-            if let Some(factors) = process_factors(&self.model, u, step) {
-                variances.iter_mut().zip(&factors).for_each(|(v, f)| *v *= f * f);
-            }
-            return Ok(Spread::each(&variances));
-        }
-        let q = process_cov(&self.model, &self.noise, u, step);
-        check_square("process_cov (Q)", n, &q, Some(step.index))?;
-        Ok(Spread::of(&q))
-    }
-
     /// R of the measurements that were made.
     fn scatter(
         &self,

@@ -2,13 +2,12 @@
 
 use super::gaussian::GaussianBelief;
 use super::particle_belief::LANES;
+use super::spread::Spread;
 use super::traits::{Belief, is_sane};
 use crate::eigen::dot;
 use crate::error::{FilterError, check_len, check_square};
-use crate::linalg::psd_factor;
 use crate::optim::{Bounds, reflect};
 use crate::rng::Stream;
-use crate::scalar::Scalar;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -33,61 +32,6 @@ pub struct EnsembleBelief<N: Dim> {
     pub(super) stream: Stream,
     #[serde(skip)]
     size: PhantomData<N>,
-}
-
-/// How far members are thrown: not at all, each component by itself, or by a lower factor of a covariance.
-pub(super) enum Spread<N: Dim>
-where
-    DefaultAllocator: Allocator<N, N>,
-{
-    None,
-    Each(Vec<f64>),
-    Lower(OMatrix<f64, N, N>),
-}
-
-impl<N: Dim> Spread<N>
-where
-    DefaultAllocator: Allocator<N, N>,
-{
-    /// Of variances; `None` if one is negative or not finite.
-    pub(super) fn each(variances: &[f64]) -> Option<Self> {
-        if variances.iter().all(|v| *v == 0.0) {
-            return Some(Self::None);
-        }
-        let good = variances.iter().all(|v| *v >= 0.0 && v.is_finite());
-        good.then(|| Self::Each(variances.iter().map(|v| Scalar::sqrt(*v)).collect()))
-    }
-
-    /// Of a covariance; `None` if it is none.
-    pub(super) fn of(cov: &OMatrix<f64, N, N>) -> Option<Self> {
-        let n = cov.nrows();
-        if (0..n).all(|j| (0..n).all(|i| i == j || cov[(i, j)] == 0.0)) {
-            return Self::each(&(0..n).map(|i| cov[(i, i)]).collect::<Vec<_>>());
-        }
-        psd_factor(cov).map(Self::Lower)
-    }
-
-    /// Turns standard normal numbers, one row per component, into draws.
-    pub(super) fn throw(&self, rows: &mut [f64], stride: usize) {
-        match self {
-            Self::None => rows.fill(0.0),
-            Self::Each(std) => {
-                for (row, std) in rows.chunks_exact_mut(stride).zip(std) {
-                    row.iter_mut().for_each(|v| *v *= std);
-                }
-            }
-            Self::Lower(factor) => {
-                // From the last row up: each needs those above it as they were.
-                for i in (0..factor.nrows()).rev() {
-                    let (above, row) = rows[..(i + 1) * stride].split_at_mut(i * stride);
-                    row.iter_mut().for_each(|v| *v *= factor[(i, i)]);
-                    for (j, other) in above.chunks_exact(stride).enumerate() {
-                        row.iter_mut().zip(other).for_each(|(v, o)| *v += factor[(i, j)] * o);
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl<N: Dim> EnsembleBelief<N>

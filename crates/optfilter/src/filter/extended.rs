@@ -35,7 +35,7 @@ use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
-use crate::model::stretch::{measurement_cov, process_cov};
+use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{
     Dynamics, Model, Noise, Step, linearize_observation, linearize_observation_lanes,
     linearize_transition, linearize_transition_lanes,
@@ -114,11 +114,13 @@ where
         let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
         let residual = residual(&self.model, y, predicted, observed);
         let r = measurement_cov(&self.model, &self.noise, u, step);
-        conditioned(belief, GaussianMeasurement { residual, h, r }, observed, step.index)
+        let may_be_exact = may_be_exact(&self.model, &self.noise);
+        let measurement = GaussianMeasurement { residual, h, r };
+        conditioned(belief, measurement, may_be_exact, observed, step.index)
     }
 
     #[inline(always)]
-    fn weighs_innovation(&self) -> bool {
+    fn adds_innovation(&self) -> bool {
         true
     }
 }

@@ -13,7 +13,7 @@
 //! Both operations are written over any scalar: plain numbers, lanes of series, or duals that carry the
 //! derivative of the likelihood by a parameter.
 
-use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane};
+use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane, numbers};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
@@ -25,6 +25,7 @@ use crate::model::likelihood::{Observed, masked_cov};
 use crate::optim::{Bounds, truncated};
 use crate::scalar::Scalar;
 use crate::scratch;
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
@@ -114,16 +115,18 @@ where
     }
     #[inline(always)]
     fn flaw(&self) -> Option<&'static str> {
-        // One comparison for all: a finite number times zero is zero, every other NaN. Of a covariance the
-        // variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
-        let (mut square, mut spread, mut least) = (0.0, 0.0, 0.0);
+        // Two comparisons for all: what is not a number makes the sum none, and what is infinite makes it so or is negative. Of a
+        // covariance the variances are enough: what is not finite in a row of its factors is not finite in the row's variance.
+        let (mut sum, mut least) = (0.0, 0.0);
         for i in 0..self.mean.nrows() {
             let var = self.cov[(i, i)];
-            square += self.mean[i] * self.mean[i];
-            spread += var;
-            least = if var < least { var } else { least };
+            let both = self.mean[i] * self.mean[i] + var;
+            (sum, least) = match i {
+                0 => (both, var),
+                _ => (sum + both, if var < least { var } else { least }),
+            };
         }
-        if square + spread * 0.0 < LARGEST * LARGEST && least == 0.0 {
+        if sum < LARGEST * LARGEST && least >= 0.0 {
             return None;
         }
         name_flaw(self.clone())
@@ -291,11 +294,13 @@ where
     Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
 }
 
-/// [`condition`] as the update of a filter: the belief after the measurement, and what was learnt.
+/// [`condition`] as the update of a filter: the belief after the measurement, and what was learnt. Unless a component
+/// `may_be_exact`, no variance of R is zero.
 #[inline(always)]
 pub(crate) fn conditioned<N: Dim, M: Dim>(
     belief: &GaussianBelief<N>,
     mut measurement: GaussianMeasurement<f64, N, M>,
+    may_be_exact: bool,
     observed: Observed<'_>,
     index: u64,
 ) -> Result<(GaussianBelief<N>, Update<M>), FilterError>
@@ -305,14 +310,11 @@ where
     let m = measurement.residual.nrows();
     check_square("measurement_cov (R)", m, &measurement.r, Some(index))?;
     mask(&mut measurement, observed);
-    // Before the update, so that the covariance before it need not be kept. The product of the variances is positive unless one is
-    // zero, or many of them are small.
+    // Before the update, so that the covariance before it need not be kept.
     let GaussianMeasurement { h, r, .. } = &measurement;
-    let noisy = (0..m).fold(1.0, |product, i| product * r[(i, i)]) > 0.0
-        || (0..m).all(|i| r[(i, i)] != 0.0);
-    let exact = match noisy {
-        true => None,
-        false => narrowed(belief.cov.clone(), h.clone(), r.clone()),
+    let exact = match may_be_exact && (0..m).any(|i| r[(i, i)] == 0.0) {
+        true => narrowed(h.shape_generic(), [numbers(&belief.cov), numbers(h), numbers(r)]),
+        false => None,
     };
     let turns = ln_turns(observed.count(m));
     let Some(done) = condition_masked(&belief.mean, &belief.cov, &measurement, turns) else {
@@ -331,17 +333,18 @@ where
 
 /// The covariance after a measurement without noise, which leaves directions that are known exactly: (I - G H) L times its own
 /// transpose, L L' = P, so that what is left there is not negative by the rounding of what was there before.
-/// By value, like [`name_flaw`].
 #[cold]
 #[inline(never)]
 fn narrowed<N: Dim, M: Dim>(
-    cov: OMatrix<f64, N, N>,
-    h: OMatrix<f64, M, N>,
-    r: OMatrix<f64, M, M>,
+    (m, n): (M, N),
+    [cov, h, r]: [Vec<f64>; 3],
 ) -> Option<OMatrix<f64, N, N>>
 where
     DefaultAllocator: Shapes<N, M>,
 {
+    let cov = OMatrix::from_vec_generic(n, n, cov);
+    let h = OMatrix::from_vec_generic(m, n, h);
+    let r = OMatrix::from_vec_generic(m, m, r);
     let hp = product(&h, &cov);
     let s = symmetric_product(&hp, &h) + &r;
     let factor = narrowed_factor(&cov)?;

@@ -39,7 +39,7 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::linalg::product;
 use crate::model::likelihood::Observed;
-use crate::model::stretch::{measurement_cov, process_cov};
+use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_observation_lanes};
 use crate::scalar::Lanes;
 use crate::smoother::{Joint, Smooth};
@@ -114,6 +114,7 @@ where
             let (predicted, h) = linearize_observation(&self.model, n, x, u, step);
             (residual(&self.model, y, predicted, observed), h)
         };
+        let may_be_exact = may_be_exact(&self.model, &self.noise);
         let (innovation, mut h) = linearized(belief.mean.as_slice());
         let mut v = innovation.clone();
         for _ in 1..self.iterations {
@@ -122,7 +123,7 @@ where
             }
             let r = measurement_cov(&self.model, &self.noise, u, step);
             let measurement = GaussianMeasurement { residual: v, h, r };
-            let (next, _) = conditioned(belief, measurement, observed, step.index)?;
+            let (next, _) = conditioned(belief, measurement, may_be_exact, observed, step.index)?;
             (v, h) = linearized(next.mean.as_slice());
             let shift = product(&h, &(&belief.mean - &next.mean));
             for i in observed.indices(v.nrows()) {
@@ -131,7 +132,7 @@ where
         }
         let r = measurement_cov(&self.model, &self.noise, u, step);
         let measurement = GaussianMeasurement { residual: v, h, r };
-        let (next, update) = conditioned(belief, measurement, observed, step.index)?;
+        let (next, update) = conditioned(belief, measurement, may_be_exact, observed, step.index)?;
         Ok((next, Update { innovation, ..update }))
     }
 }

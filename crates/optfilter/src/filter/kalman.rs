@@ -102,11 +102,11 @@ where
             h: scratch::copy(self.model.h()),
             r: self.noise.measurement_cov(step),
         };
-        conditioned(belief, measurement, observed, step.index)
+        conditioned(belief, measurement, self.noise.may_be_exact(), observed, step.index)
     }
 
     #[inline(always)]
-    fn weighs_innovation(&self) -> bool {
+    fn adds_innovation(&self) -> bool {
         true
     }
 

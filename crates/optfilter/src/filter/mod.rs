@@ -52,6 +52,7 @@ mod process_factor;
 mod resampling;
 mod side_by_side;
 mod sigma_points;
+mod spread;
 mod traits;
 mod unscented;
 mod variational;

@@ -35,12 +35,13 @@ use super::gaussian::not_positive_definite;
 use super::particle_belief::{LANES, ParticleBelief, load, store};
 use super::point::check_possible;
 use super::resampling::Scheme;
+use super::spread::Spread;
 use super::traits::{Filter, LARGEST, Update, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{Solver, psd_factor};
 use crate::model::likelihood::{Likelihood, Observed, masked_cov};
-use crate::model::stretch::{measurement_cov, measurement_factors, process_cov, shrink};
+use crate::model::stretch::{measurement_cov, measurement_factors, shrink};
 use crate::model::{Model, Noise, Step};
 use crate::scalar::{Lanes, Scalar};
 use crate::simd::dispatch;
@@ -111,10 +112,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
-        let n = self.model.state_dim();
-        let q = process_cov(&self.model, &self.noise, u, step);
-        check_square("process_cov (Q)", n.value(), &q, Some(step.index))?;
-        let Some(factor) = psd_factor(&q) else {
+        let lower = |q: &OMatrix<_, _, _>| psd_factor(q).map(Spread::Lower);
+        let Some(spread) = Spread::of_step((&self.model, &self.noise), lower, u, step)? else {
             return Err(not_positive_definite("process_cov (Q)", step.index));
         };
         let mut stream = belief.stream.clone();
@@ -131,7 +130,7 @@ where
         stream.fill_normal(&mut values);
         let all_sane = dispatch(
             #[inline(always)]
-            || self.move_all(&belief.values, parents.as_deref(), &mut values, &factor, u, step),
+            || self.move_all(&belief.values, parents.as_deref(), &mut values, &spread, u, step),
         );
         let mut next = belief.moved_to(values, stream, parents.is_some());
         next.turns = self.turns();
@@ -183,6 +182,13 @@ where
     }
 }
 
+/// The marks, and one more for every lane whose number is not of a size below the limit. Marks are looked at once for many numbers:
+/// bringing lanes together costs more than comparing them.
+#[inline(always)]
+fn unless_below(v: Lanes<LANES>, limit: f64, marks: Lanes<LANES>) -> Lanes<LANES> {
+    Scalar::select_lt(v.abs(), Lanes([limit; LANES]), marks, Lanes([1.0; LANES]))
+}
+
 /// First and second moments of the expected measurement over the weighted particles, and the mean of the variances
 /// that the likelihood has of its own.
 struct SeenMoments<M: Dim>
@@ -219,7 +225,7 @@ where
         from: &[f64],
         parents: Option<&[usize]>,
         values: &mut [f64],
-        factor: &OMatrix<f64, M::State, M::State>,
+        spread: &Spread<M::State>,
         u: &[f64],
         step: &Step,
     ) -> bool {
@@ -228,7 +234,7 @@ where
         let zero = Lanes([0.0; LANES]);
         let mut x = OVector::<Lanes<LANES>, M::State>::from_element_generic(n, U1, zero);
         let (mut next, mut noise) = (x.clone(), x.clone());
-        let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
+        let mut astray = zero;
         let parent = |k: usize| parents.map_or(k, |parents| parents[k]);
         let points = || states(from, dim, (0..values.len() / dim).map(parent));
         let many = self.model.transition_many(&points, u, step);
@@ -253,15 +259,12 @@ where
                 noise[i] = load(values, g * dim + i);
             }
             for i in 0..dim {
-                let mut moved = next[i];
-                for j in 0..=i {
-                    moved += noise[j].scale(factor[(i, j)]);
-                }
-                all_sane &= Scalar::all_lt(moved.abs(), largest);
+                let moved = spread.thrown(next[i], i, |j| noise[j]);
+                astray = unless_below(moved, LARGEST, astray);
                 store(values, g * dim + i, moved);
             }
         }
-        all_sane
+        astray == zero
     }
 
     /// h of every particle, one after the other.
@@ -310,7 +313,7 @@ where
         let mut squares =
             OMatrix::<Lanes<LANES>, M::Output, M::Output>::from_element_generic(m, m, zero);
         let mut lost = 0.0;
-        let (mut all_sane, largest) = (true, Lanes([LARGEST; LANES]));
+        let mut astray = zero;
         let points = || states(&belief.values, dim, 0..belief.weights.len());
         let many = self.model.observe_many(&points, u, step);
         let stretch = self.stretch(u, step);
@@ -328,7 +331,7 @@ where
         for g in 0..belief.weights.len() / LANES {
             for i in 0..dim {
                 x[i] = load(&belief.values, g * dim + i);
-                all_sane &= Scalar::all_lt(x[i].abs(), largest);
+                astray = unless_below(x[i], LARGEST, astray);
             }
             match &many {
                 Some(many) => fill_lanes(many, g, eta.as_mut_slice()),
@@ -337,7 +340,13 @@ where
             expected.copy_from(&eta);
             self.likelihood.expect(expected.as_mut_slice());
             let mut weights = load(&belief.weights, g);
-            if !eta.iter().chain(expected.iter()).all(|v| v.is_finite()) {
+            // No iterator: one over two vectors is a function of its own, compiled for no particular vector unit.
+            let mut unseen = zero;
+            for i in 0..m.value() {
+                unseen = unless_below(eta[i], f64::INFINITY, unseen);
+                unseen = unless_below(expected[i], f64::INFINITY, unseen);
+            }
+            if unseen != zero {
                 let marks = &mut log_weights[g * LANES..(g + 1) * LANES];
                 lost += set_aside(
                     &mut weights,
@@ -402,7 +411,7 @@ where
             }
         }
         let own = own.then(|| own_sums.map(|v| total(&v)));
-        (SeenMoments { mean, cov, own }, all_sane)
+        (SeenMoments { mean, cov, own }, astray == zero)
     }
 
     /// The mean direction of each expected measurement that is an angle: arg sum w exp(i h).

@@ -6,6 +6,7 @@
 
 use super::gaussian::GaussianBelief;
 use super::resampling::{Scheme, resample};
+use super::spread::Spread;
 use super::traits::{Belief, is_sane};
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::psd_factor;
@@ -58,26 +59,43 @@ where
     pub fn new(
         start: &GaussianBelief<N>,
         count: usize,
+        stream: Stream,
+    ) -> Result<Self, FilterError> {
+        check_square("initial cov", start.mean.nrows(), &start.cov, None)?;
+        Self::draw(&start.mean, psd_factor(&start.cov).map(Spread::Lower), count, stream)
+    }
+
+    /// `count` equally weighted draws from a Gaussian of independent components, without a covariance matrix.
+    pub fn independent(
+        mean: &OVector<f64, N>,
+        variances: &[f64],
+        count: usize,
+        stream: Stream,
+    ) -> Result<Self, FilterError> {
+        check_len("initial cov", mean.nrows(), variances.len(), None)?;
+        Self::draw(mean, Spread::each(variances), count, stream)
+    }
+
+    fn draw(
+        mean: &OVector<f64, N>,
+        spread: Option<Spread<N>>,
+        count: usize,
         mut stream: Stream,
     ) -> Result<Self, FilterError> {
         if count == 0 {
             return Err(FilterError::Zero { argument: "particles" });
         }
-        check_square("initial cov", start.mean.nrows(), &start.cov, None)?;
-        let Some(factor) = psd_factor(&start.cov) else {
+        let Some(spread) = spread else {
             return Err(FilterError::NotPositiveDefinite { quantity: "initial cov", index: None });
         };
-        let dim = start.mean.nrows();
+        let dim = mean.nrows();
         let groups = count.div_ceil(LANES);
-        let mut normals = vec![0.0; groups * dim * LANES];
-        stream.fill_normal(&mut normals);
         let mut values = vec![0.0; groups * dim * LANES];
+        stream.fill_normal(&mut values);
         for g in 0..groups {
-            for i in 0..dim {
-                let mut x = Lanes([start.mean[i]; LANES]);
-                for j in 0..=i {
-                    x += load(&normals, g * dim + j).scale(factor[(i, j)]);
-                }
+            // From the last component up: each needs the numbers above it as they were drawn.
+            for i in (0..dim).rev() {
+                let x = spread.thrown(Lanes([mean[i]; LANES]), i, |j| load(&values, g * dim + j));
                 store(&mut values, g * dim + i, x);
             }
         }
@@ -140,11 +158,11 @@ where
         Self { count, dim, values, log_weights, weights, even, stream, turns, size }
     }
 
-    /// The same particles with these log-weights, not yet normalised.
+    /// The same particles with these log-weights, not yet normalised and so without weights.
     pub(super) fn weighed(&self, log_weights: Vec<f64>) -> Self {
         Self {
             values: Arc::clone(&self.values),
-            weights: vec![0.0; log_weights.len()],
+            weights: Vec::new(),
             log_weights,
             even: false,
             stream: self.stream.clone(),
@@ -221,7 +239,9 @@ where
     /// Normalises the log-weights; returns the logarithm of their sum, or `None` if that is not finite.
     pub(super) fn normalize(&mut self) -> Option<f64> {
         let mut largest = Lanes([f64::NEG_INFINITY; LANES]);
-        let groups = self.weights.len() / LANES;
+        let groups = self.log_weights.len() / LANES;
+        self.weights.clear();
+        self.weights.reserve_exact(groups * LANES);
         let total = dispatch(
             #[inline(always)]
             || {
@@ -234,7 +254,7 @@ where
                 for g in 0..groups {
                     let w = load(&self.log_weights, g).map(|l| fast::exp(l - top));
                     sum += w;
-                    store(&mut self.weights, g, w);
+                    self.weights.extend_from_slice(&w.0);
                 }
                 let sum: f64 = sum.0.iter().sum();
                 let inverse = 1.0 / sum;

@@ -179,8 +179,8 @@ macro_rules! as_the_inner_filter {
         }
 
         #[inline(always)]
-        fn weighs_innovation(&self) -> bool {
-            self.filter.weighs_innovation()
+        fn adds_innovation(&self) -> bool {
+            self.filter.adds_innovation()
         }
     };
 }
@@ -254,11 +254,11 @@ pub trait Filter {
     #[inline(always)]
     fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
 
-    /// Whether `nis` is v' S^-1 v of the very innovation v: where that is finite, so are v and the density, and nobody waits for the
-    /// logarithm of a determinant that he may never look at.
+    /// Whether the new mean is the old one and a gain times the innovation: where it is finite, so is the innovation (a number that
+    /// is none spoils even a gain of zero), and nobody waits for a density that he may never look at.
     #[doc(hidden)]
     #[inline(always)]
-    fn weighs_innovation(&self) -> bool {
+    fn adds_innovation(&self) -> bool {
         false
     }
 
@@ -299,10 +299,10 @@ pub trait Filter {
         }
         let next = match self.propagate(belief, u, step) {
             Ok(next) => next,
-            Err(error) => return Err(with_last_good(error, belief.mean())),
+            Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
         };
         if let Some(quantity) = self.flaw(&next) {
-            return Err(diverged(belief.mean(), predicted(quantity), step.index));
+            return Err(diverged(numbers(&belief.mean()), predicted(quantity), step.index));
         }
         self.replace(belief, next);
         Ok(())
@@ -331,13 +331,13 @@ pub trait Filter {
         let belief = inside.as_ref().unwrap_or(belief);
         let mut next = match self.propagate(belief, u, step) {
             Ok(next) => next,
-            Err(error) => return Err(with_last_good(error, belief.mean())),
+            Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
         };
         if let Some(bounds) = self.bounds() {
             self.confine(&mut next, bounds);
         }
         if let Some(quantity) = self.flaw(&next) {
-            return Err(diverged(belief.mean(), predicted(quantity), step.index));
+            return Err(diverged(numbers(&belief.mean()), predicted(quantity), step.index));
         }
         Ok(next)
     }
@@ -380,6 +380,7 @@ pub trait Filter {
 
     /// [`update`](Filter::update) where something is missing, or the belief comes from outside the box.
     #[doc(hidden)]
+    #[cold]
     #[inline(never)]
     fn update_apart(
         &self,
@@ -473,22 +474,21 @@ pub trait Filter {
         }
         let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
             Ok(done) => done,
-            Err(error) => return Err(with_last_good(error, belief.mean())),
+            Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
         };
         if let Some(bounds) = self.bounds() {
             self.confine(&mut next, bounds);
         }
         if let Some(quantity) = self.flaw(&next) {
-            return Err(diverged(belief.mean(), quantity, step.index));
+            return Err(diverged(numbers(&belief.mean()), quantity, step.index));
         }
-        let weighs = self.weighs_innovation();
-        if !(weighs && update.nis.is_some_and(|nis| nis < f64::INFINITY)) {
+        // What is infinite may have been brought into a box.
+        if !self.adds_innovation() || self.bounds().is_some() {
             if !is_known(&update.innovation, observed) {
-                return Err(diverged(belief.mean(), "predicted measurement", step.index));
+                return Err(diverged(numbers(&belief.mean()), "predicted measurement", step.index));
             }
-            let worth = if weighs { update.nis } else { update.log_likelihood };
-            if worth.is_some_and(f64::is_nan) {
-                return Err(diverged(belief.mean(), "log-likelihood", step.index));
+            if update.log_likelihood.is_some_and(f64::is_nan) {
+                return Err(diverged(numbers(&belief.mean()), "log-likelihood", step.index));
             }
         }
         self.replace(belief, next);
@@ -535,31 +535,33 @@ fn predicted(quantity: &'static str) -> &'static str {
     if quantity == "estimate" { "prediction" } else { quantity }
 }
 
-/// The error of a filter whose `quantity` left the finite numbers after this estimate. By value, here and below:
-/// a reference would keep the belief in memory for the sake of what never happens.
+/// A copy on the heap, for a function that is hardly ever called. Not a copy by value: the optimiser would pass the place of the
+/// original, and then a small belief is kept in memory all the time for the sake of what never happens.
+#[inline(always)]
+pub(super) fn numbers<R: Dim, C: Dim>(of: &OMatrix<f64, R, C>) -> Vec<f64>
+where
+    DefaultAllocator: Allocator<R, C>,
+{
+    of.as_slice().to_vec()
+}
+
+/// The error of a filter whose `quantity` left the finite numbers after this estimate.
 #[cold]
 #[inline(never)]
-fn diverged<N: Dim>(last_good: OVector<f64, N>, quantity: &'static str, index: u64) -> FilterError
-where
-    DefaultAllocator: Allocator<N>,
-{
+fn diverged(last_good: Vec<f64>, quantity: &'static str, index: u64) -> FilterError {
     if quantity == NEGATIVE_VARIANCE {
         let quantity = "belief covariance";
         return FilterError::NotPositiveDefinite { quantity, index: Some(index) };
     }
-    FilterError::Diverged { index, quantity, last_good: last_good.as_slice().to_vec() }
+    FilterError::Diverged { index, quantity, last_good }
 }
 
 /// The same error with the last good estimate in it.
 #[cold]
 #[inline(never)]
-fn with_last_good<N: Dim>(error: FilterError, last_good: OVector<f64, N>) -> FilterError
-where
-    DefaultAllocator: Allocator<N>,
-{
+fn with_last_good(error: FilterError, last_good: Vec<f64>) -> FilterError {
     match error {
         FilterError::Diverged { index, quantity, .. } => {
-            let last_good = last_good.as_slice().to_vec();
             FilterError::Diverged { index, quantity, last_good }
         }
         other => other,

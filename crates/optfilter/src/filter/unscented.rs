@@ -40,7 +40,7 @@ use super::gaussian::{
 };
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::sigma_points::{SigmaPoints, Spread, Weights, condition_on_points};
-use super::traits::{Filter, Update, residual};
+use super::traits::{Filter, Update, numbers, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_square};
 use crate::linalg::{Factor, narrowed_factor, symmetric_product};
@@ -49,6 +49,7 @@ use crate::model::stretch::{measurement_cov, process_cov};
 use crate::model::{Model, Noise, ObservationAt, Step, TransitionAt};
 use crate::scalar::Scalar;
 use crate::smoother::{Joint, Smooth};
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
@@ -166,7 +167,7 @@ where
     }
 
     #[inline(always)]
-    fn weighs_innovation(&self) -> bool {
+    fn adds_innovation(&self) -> bool {
         true
     }
 }
@@ -302,6 +303,20 @@ where
     if let Some(factor) = Factor::new(cov) {
         return Ok(factor.cholesky());
     }
-    // Semi-definite beliefs (a state known exactly) have a factor too.
-    narrowed_factor(&cov.clone()).ok_or_else(|| not_positive_definite("belief covariance", index))
+    exact_factor(cov.shape_generic().0, numbers(cov), index)
+}
+
+/// [`sigma_factor`] of a semi-definite belief: a state known exactly.
+#[cold]
+#[inline(never)]
+fn exact_factor<N: Dim>(
+    size: N,
+    cov: Vec<f64>,
+    index: u64,
+) -> Result<OMatrix<f64, N, N>, FilterError>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    let cov = OMatrix::from_vec_generic(size, size, cov);
+    narrowed_factor(&cov).ok_or_else(|| not_positive_definite("belief covariance", index))
 }

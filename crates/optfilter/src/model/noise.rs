@@ -18,6 +18,10 @@ where
     fn process_cov(&self, step: &Step) -> OMatrix<f64, N, N>;
     /// R of the measurement at the end of `step` (m x m).
     fn measurement_cov(&self, step: &Step) -> OMatrix<f64, M, M>;
+    /// Whether a component may be measured without noise, a zero on the diagonal of R: then every update looks for one.
+    fn may_be_exact(&self) -> bool {
+        true
+    }
     /// Writes the n variances of Q and returns `true`, if Q is diagonal by its type.
     fn process_variances(&self, _step: &Step, _out: &mut [f64]) -> bool {
         false
@@ -36,6 +40,8 @@ where
 {
     process_cov: OMatrix<f64, N, N>,
     measurement_cov: OMatrix<f64, M, M>,
+    /// Whether a variance of R is zero.
+    is_exact: bool,
     growth: Growth<N>,
 }
 
@@ -81,7 +87,8 @@ where
         if !linalg::is_symmetric_psd(&measurement_cov) {
             return Err(NoiseError::MeasurementCov);
         }
-        Ok(Self { process_cov, measurement_cov, growth: Growth::PerStep })
+        let is_exact = (0..measurement_cov.nrows()).any(|i| measurement_cov[(i, i)] == 0.0);
+        Ok(Self { process_cov, measurement_cov, is_exact, growth: Growth::PerStep })
     }
 
     /// Like [`new`](Self::new), with Q per unit of time: a step of length dt has covariance Q dt.
@@ -127,6 +134,10 @@ where
     #[inline(always)]
     fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
         scratch::copy(&self.measurement_cov)
+    }
+    #[inline(always)]
+    fn may_be_exact(&self) -> bool {
+        self.is_exact
     }
 }
 
@@ -178,6 +189,9 @@ where
     }
     fn measurement_cov(&self, _step: &Step) -> OMatrix<f64, M, M> {
         OMatrix::from_diagonal(&self.measurement_var)
+    }
+    fn may_be_exact(&self) -> bool {
+        false // its variances are positive
     }
     fn process_variances(&self, step: &Step, out: &mut [f64]) -> bool {
         let per = if self.per_time { step.dt } else { 1.0 };

@@ -94,6 +94,18 @@ where
     r
 }
 
+/// Whether [`measurement_cov`] may have a zero on its diagonal.
+#[inline(always)]
+pub(crate) fn may_be_exact<O: Observation, N: Dim>(
+    model: &O,
+    noise: &impl Noise<N, O::Output>,
+) -> bool
+where
+    DefaultAllocator: Allocator<N, N> + Allocator<O::Output> + Allocator<O::Output, O::Output>,
+{
+    noise.may_be_exact() || model.measurement_stretch().is_some()
+}
+
 /// Numbers in units of their factors.
 #[inline(always)]
 pub(crate) fn shrink<S: Scalar>(values: &mut [S], factors: &[f64]) {

@@ -16,6 +16,7 @@ mod evidence;
 mod failures;
 mod golden;
 mod likelihoods;
+mod particles;
 mod properties;
 mod smoother;
 mod window;
