@@ -21,7 +21,7 @@ Tasks:
   circles    only: does any file import another one that imports it?
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
-             the Python package compiled from its source package, and the photographs
+             the Python package compiled from its source package, a window tuned on forty states, and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
   storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
@@ -109,7 +109,7 @@ fn check(python: bool) -> Result<(), String> {
         "not part of this check: what `cargo xtask peers` does (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river,"
     );
     println!(
-        "  so also that native, PyTorch's and JAX's networks are one filter; Yearbook on the photographs;"
+        "  so also that native, PyTorch's and JAX's networks are one filter; Yearbook on the photographs; a window tuned on forty states;"
     );
     println!(
         "  the Python package compiled from its source package instead of packed from what the workspace compiled),"
@@ -143,6 +143,8 @@ fn peers() -> Result<(), String> {
     let start = Instant::now();
     cargo(&["test", "--locked", "--manifest-path", "crates/optfilter-nn/burn/Cargo.toml"], &[])?;
     run("sh", &["python/run_tests.sh"], &[("PEERS", "1")])?;
+    let tuning = ["test", "--locked", "--workspace", "--test", "tuning", "--", "--ignored"];
+    cargo(&tuning, &[])?;
     if std::path::Path::new("../shared/yearbook/yearbook32.npz").is_file() {
         let test = ["test", "--locked", "-p", "optfilter-paper", "--test", "yearbook"];
         cargo(&[test.as_slice(), &["--", "--ignored"]].concat(), &[])?;

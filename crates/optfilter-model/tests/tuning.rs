@@ -82,19 +82,23 @@ fn within_five_percent_of_the_best_on_at_least_eight_of_ten_systems() {
     assert!(near >= 8, "{near} of 10");
 }
 
-/// Lorenz '96 with every state measured and no noise in the model: of forty states in the papers, of twelve here, which takes seconds.
-const LORENZ96: &str = "states = [\"x[12]\"]\n[fields]\nx = { edges = \"periodic\" }\n[dynamics]\n\
-    \"dx[i]/dt\" = \"(x[i+1] - x[i-2])*x[i-1] - x[i] + 8\"\n[observation]\n\
-    \"y[i]\" = { equation = \"x[i]\", size = 12 }\n[measurement_noise]\nstd = 1\n\
-    [process_noise]\nstd = 0\n[initial]\nmean = 2\nstd = 2\n[time]\ndt = 0.05\n";
+/// Lorenz '96 with every state measured and no noise in the model.
+fn lorenz96(states: usize) -> ModelSpec {
+    let text = format!(
+        "states = [\"x[{states}]\"]\n[fields]\nx = {{ edges = \"periodic\" }}\n[dynamics]\n\
+         \"dx[i]/dt\" = \"(x[i+1] - x[i-2])*x[i-1] - x[i] + 8\"\n[observation]\n\
+         \"y[i]\" = {{ equation = \"x[i]\", size = {states} }}\n[measurement_noise]\nstd = 1\n\
+         [process_noise]\nstd = 0\n[initial]\nmean = 2\nstd = 2\n[time]\ndt = 0.05\n"
+    );
+    ModelSpec::parse("lorenz96", &text).unwrap()
+}
 
-/// (Seeds 7, 8 and 9 end 0.8 and 2.8 % below and 1.8 % above the best of the grid; with 400 rows one of the three is 5.7 % above.)
+/// What a window that is chosen without the truth makes of it, the best long window, and the best filter that looks at one row.
 ///
 /// Nothing but the measurements says how far to look back, and by how many iterations; of a single row they make more than twice the error.
-#[test]
-fn a_window_is_found_on_lorenz_96_without_the_truth() {
-    let spec = ModelSpec::parse("lorenz96", LORENZ96).unwrap();
-    let data = simulated(&spec, 500, 8);
+fn window_found(states: usize, seed: u64) {
+    let spec = lorenz96(states);
+    let data = simulated(&spec, 500, seed);
     let error =
         |filter: &FilterSpec| score(&spec, &data, filter).map_or(f64::INFINITY, |s| s.truth);
     let best =
@@ -110,6 +114,20 @@ fn a_window_is_found_on_lorenz_96_without_the_truth() {
     println!("chosen {found:.4} ({}), best {best:.4}, of one row {single:.4}", chosen.flags());
     assert!(found < 1.05 * best, "{found} {best}");
     assert!(single > 2.0 * best, "{single} {best}");
+}
+
+/// (Seeds 7, 8 and 9 end 0.8 and 2.8 % below and 1.8 % above the best of the grid; with 400 rows one of the three is 5.7 % above.)
+#[test]
+fn a_window_is_found_on_lorenz_96_without_the_truth() {
+    window_found(12, 8);
+}
+
+#[test]
+#[ignore = "takes longer than the other tests together; `cargo xtask peers` runs it"]
+fn a_window_is_found_on_lorenz_96_of_forty_states() {
+    for seed in [7, 8, 9] {
+        window_found(40, seed);
+    }
 }
 
 const WALK: &str = "states = [\"level\"]\n[dynamics]\nlevel = \"level\"\n[observation]\ny = \"level\"\n\
