@@ -1,11 +1,14 @@
 //! Maximum likelihood: against statsmodels, against differences, against the filters' own sums, and against the truth.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
-use optfilter_model::fit::{Fit, FitError, Objective, Options, fit, quantities, with_estimates};
+use optfilter_model::fit::{
+    Fit, FitError, Objective, Options, fit, fit_until, quantities, with_estimates,
+};
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
 use optfilter_model::{FilterSpec, ModelSpec};
 use serde_json::Value;
+use std::sync::atomic::AtomicBool;
 
 fn golden() -> Vec<Value> {
     let text = include_str!("golden/fit_statsmodels.json");
@@ -401,6 +404,16 @@ fn what_cannot_be_fitted_is_refused_by_name() {
     let spec = ModelSpec::parse("m.toml", level).unwrap();
     let empty = fit(&spec, &spec.filter, &[series(&spec, &[vec![f64::NAN]])], &Options::default());
     assert_eq!(empty.unwrap_err(), FitError::Empty { series: 0 });
+}
+
+#[test]
+fn a_fit_ends_when_it_is_told_to() {
+    let spec = ModelSpec::parse("m.toml", "system = \"local-level\"").unwrap();
+    let rows: Vec<Vec<f64>> = (0..50).map(|k| vec![f64::from(k).sin()]).collect();
+    let (data, options) = ([series(&spec, &rows)], Options::default());
+    let told = |stop| fit_until(&AtomicBool::new(stop), &spec, &spec.filter, &data, &options);
+    assert_eq!(told(true).unwrap_err(), FitError::Stopped);
+    assert!(told(false).is_ok());
 }
 
 /// Two sensors of one state, in units of a c-th: every row is as likely as before, less twice the logarithm of c. What rounding leaves

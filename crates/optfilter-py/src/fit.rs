@@ -8,13 +8,15 @@ use nalgebra::{DMatrix, Dyn};
 use numpy::PyUntypedArrayMethods;
 use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
-    Criterion, FitError, Options, check_independent, fit, plan, replace_parameters,
+    Criterion, FitError, Options, check_independent, fit_until, plan, replace_parameters,
 };
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A covariance no larger than it must be.
 fn covariance(matrix: DMatrix<f64>) -> Covariance {
@@ -132,8 +134,10 @@ pub(crate) fn fit_text<'py>(
     let of_file = read_spec(name, text, &PyDict::new(py))?;
     check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
     let searched = spec.clone();
-    let found = threads::leave_at_signal(py, move || fit(&searched, &filter, &data, &options))?
-        .map_err(to_error)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = stop.clone();
+    let work = move || fit_until(&flag, &searched, &filter, &data, &options);
+    let found = threads::leave_at_signal(py, &stop, work)?.map_err(to_error)?;
     let model = found.model(&spec);
     let parameters: Vec<(&str, f64)> = wanted
         .iter()

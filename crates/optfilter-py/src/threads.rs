@@ -81,10 +81,11 @@ pub(crate) fn install<R: Send>(
     }
 }
 
-/// Runs `work` on the threads of this process as [`install`] does, for work that cannot be told to end: at a signal it is left
-/// behind with the threads it runs on, and whoever comes next gets others.
+/// Runs `work` on the threads of this process as [`install`] does, for work that takes its time to end: at a signal `stop` becomes
+/// true, the work is left behind with the threads it runs on, and whoever comes next gets others.
 pub(crate) fn leave_at_signal<R: Send + 'static>(
     py: Python<'_>,
+    stop: &AtomicBool,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> PyResult<R> {
     let pool = pool()?;
@@ -108,6 +109,7 @@ pub(crate) fn leave_at_signal<R: Send + 'static>(
         Ok(Some(result)) => Ok(result),
         Ok(None) => Err(PyRuntimeError::new_err("a worker thread failed")),
         Err(error) => {
+            stop.store(true, Ordering::Relaxed);
             let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
             if slot.as_ref().is_some_and(|(_, current)| Arc::ptr_eq(current, &pool)) {
                 *slot = None;

@@ -2,7 +2,7 @@
 
 mod each;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::feed;
 use crate::files;
 use crate::reading::SeriesFlags;
@@ -155,6 +155,7 @@ fn failure(
                 Failure { code, message: format!("{message}{help}") }
             }
         },
+        stopped @ FitError::Stopped => Failure { code: INTERRUPTED, message: stopped.to_string() },
         FitError::Empty { series: at } => {
             let key = series.get(at).map_or("", |series| series.key.as_str());
             Failure::data("there is no measurement").of_series(key)

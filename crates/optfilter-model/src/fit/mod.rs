@@ -57,6 +57,7 @@ use optfilter_run::{Covariance, FilterSpec, Method, SpecError};
 use quantity::Target;
 use rayon::prelude::*;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What to estimate, and how hard to look.
 #[derive(Clone, Debug, PartialEq)]
@@ -207,6 +208,8 @@ pub enum FitError {
         /// The series, from 0.
         series: usize,
     },
+    /// It was told to end.
+    Stopped,
 }
 
 impl fmt::Display for FitError {
@@ -220,6 +223,7 @@ impl fmt::Display for FitError {
                 series + 1
             ),
             Self::Empty { series } => write!(f, "series {} holds no measurement", series + 1),
+            Self::Stopped => write!(f, "the fit was told to end"),
         }
     }
 }
@@ -234,6 +238,17 @@ impl From<SpecError> for FitError {
 
 /// Fits a model to one or more series, all with the same values.
 pub fn fit(
+    spec: &ModelSpec,
+    filter: &FilterSpec,
+    data: &[Dataset],
+    options: &Options,
+) -> Result<Fit, FitError> {
+    fit_until(&AtomicBool::new(false), spec, filter, data, options)
+}
+
+/// [`fit`] that ends with [`FitError::Stopped`] after the pass through the data in which the flag is raised.
+pub fn fit_until(
+    stop: &AtomicBool,
     spec: &ModelSpec,
     filter: &FilterSpec,
     data: &[Dataset],
@@ -277,7 +292,9 @@ pub fn fit(
     let quantities = objective.quantities();
     let first: Vec<f64> = quantities.iter().map(|q| q.place(q.start)).collect();
     objective.gradient(&first).map_err(|(series, error)| FitError::Filter { series, error })?;
-    let value = |z: &[f64]| objective.gradient(z).ok();
+    // Without values every climb is at its end.
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let value = |z: &[f64]| if is_stopped() { None } else { objective.gradient(z).ok() };
     let climbs: Vec<_> = (0..options.starts.max(1))
         .into_par_iter()
         .map(|run| {
@@ -293,11 +310,17 @@ pub fn fit(
     // The first of those that are as high as any.
     let best =
         climbs.into_iter().flatten().reduce(|a, b| if b.value > a.value + 1e-6 { b } else { a });
+    if is_stopped() {
+        return Err(FitError::Stopped);
+    }
     let Some(mut summit) = best else {
         let message = "no start has a likelihood; give the model other values to start from";
         return Err(SpecError::new(message).into());
     };
     let known = uncertain::examine(&mut summit, quantities, &value);
+    if is_stopped() {
+        return Err(FitError::Stopped);
+    }
     let values: Vec<f64> = quantities.iter().zip(&summit.z).map(|(q, &z)| q.value(z)).collect();
     let estimates: Vec<Estimated> = quantities
         .iter()

@@ -26,7 +26,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use results::Wanted;
 use series::Arrays;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A filter. The classes of `optfilter.filters` derive from it.
@@ -137,7 +137,8 @@ fn begin(py: Python<'_>, spec: &FilterSpec, runner: &Arc<dyn Runner>) -> PyResul
     let numbers = runner.dims().0.saturating_mul(spec.particles() as usize);
     let begun = if spec.method() == Method::Pf && numbers > MANY {
         let runner = runner.clone();
-        threads::leave_at_signal(py, move || runner.start(runner.default_start()))?
+        let stop = AtomicBool::new(false); // which a draw does not look at
+        threads::leave_at_signal(py, &stop, move || runner.start(runner.default_start()))?
     } else {
         runner.start(runner.default_start())
     };
