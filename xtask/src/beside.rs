@@ -13,15 +13,16 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts it, with its output in a file.
+    /// Starts it, with its output in a file of that name.
     pub(crate) fn start(
+        name: &str,
         program: &str,
         args: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<Self, String> {
         let shown = crate::shown(program, args);
         let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
-        let log = format!("{target}/beside.log");
+        let log = format!("{target}/{name}.log");
         let wrong = |e: std::io::Error| format!("{shown}: cannot be started: {e}");
         let out = File::create(&log).map_err(wrong)?;
         let errors = out.try_clone().map_err(wrong)?;

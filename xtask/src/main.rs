@@ -81,7 +81,7 @@ fn check(python: bool) -> Result<(), String> {
     cargo(&[["build", "--locked", "--workspace", "--lib"].as_slice(), &targets].concat(), &[])?;
     // Python's tests keep one core busy, as do most of the tests that follow.
     let beside = python
-        .then(|| Beside::start("sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
+        .then(|| Beside::start("python", "sh", &["python/run_tests.sh"], &[("PEERS", "0")]))
         .transpose()?;
     cargo(&["test", "--locked", "--workspace", "--tests"], &[])?;
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
@@ -97,8 +97,9 @@ fn check(python: bool) -> Result<(), String> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     storm(&[])?;
-    page::check()?;
+    let browser = page::check()?;
     packages::check()?;
+    browser.map_or(Ok(()), Beside::finish)?;
     let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
     fuzz::fuzz(&fuzz::Plan { targets, seconds: Some(20), ..fuzz::Plan::default() })?;
     if let Some(beside) = beside {

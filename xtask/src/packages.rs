@@ -37,15 +37,34 @@ pub(crate) fn check() -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let target = fs::canonicalize(&target).map_err(|e| format!("{}: {e}", target.display()))?;
     let folder = std::env::temp_dir().join(format!("optfilter-packages-{}", std::process::id()));
-    let outcome = from_packages(&target, &folder);
+    let built = target.join("from-packages");
+    let outcome = from_packages(&target, &folder, &built);
     let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&built);
     outcome
 }
 
-fn from_packages(target: &Path, folder: &Path) -> Result<(), String> {
+/// Takes over what was compiled of other people's packages, file by file as another name of the same: nothing of them is compiled again
+/// then. Where names cannot be given so, it is.
+fn take_over(target: &Path, built: &Path) {
+    let _ = fs::remove_dir_all(built);
+    for part in ["deps", ".fingerprint", "build"] {
+        let (from, to) = (target.join("debug").join(part), built.join("debug"));
+        if fs::create_dir_all(&to).is_ok() {
+            let _ = Command::new("cp").arg("-al").arg(from).arg(to).status();
+        }
+    }
+}
+
+/// What is ours is compiled quickly.
+fn of_profile(name: &str) -> String {
+    format!("[profile.dev.package.{name}]\nopt-level = 0\n")
+}
+
+fn from_packages(target: &Path, folder: &Path, built: &Path) -> Result<(), String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(folder.join("program/src")).map_err(wrong)?;
-    let mut patches = String::new();
+    let (mut patches, mut profiles) = (String::new(), of_profile("program"));
     for entry in fs::read_dir(target.join("package")).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
         let Some(stem) = path.file_name().and_then(|n| n.to_str()?.strip_suffix(".crate")) else {
@@ -62,10 +81,13 @@ fn from_packages(target: &Path, folder: &Path) -> Result<(), String> {
         }
         let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name);
         patches += &format!("{name} = {{ path = {stem:?} }}\n");
+        profiles += &of_profile(name);
     }
     let version = env!("CARGO_PKG_VERSION");
+    // Other people's packages as the workspace compiles them, so that they need not be compiled again.
     let workspace = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"program\", \"optfilter-cli-{version}\"]\n\n[patch.crates-io]\n{patches}"
+        "[workspace]\nresolver = \"3\"\nmembers = [\"program\", \"optfilter-cli-{version}\"]\n\n[patch.crates-io]\n{patches}\n\
+         [profile.dev]\nopt-level = 1\ndebug = false\nlto = \"off\"\n{profiles}"
     );
     let manifest = format!(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
@@ -76,21 +98,12 @@ fn from_packages(target: &Path, folder: &Path) -> Result<(), String> {
     fs::write(folder.join("program/src/main.rs"), PROGRAM).map_err(wrong)?;
     // The versions of everything else are those that were tested.
     fs::copy("Cargo.lock", folder.join("Cargo.lock")).map_err(wrong)?;
-    let built = target.join("from-packages");
-    // Packed files have no times of their own, so cargo cannot tell newer ones: nothing of ours is taken over.
-    let known = fs::read_dir(built.join("debug/.fingerprint")).into_iter().flatten().flatten();
-    for of in known.filter(|e| e.file_name().to_string_lossy().starts_with("optfilter")) {
-        fs::remove_dir_all(of.path()).map_err(wrong)?;
-    }
-    let variables = [
-        ("CARGO_TARGET_DIR", built.to_str().unwrap_or_default()),
-        ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
-        ("CARGO_PROFILE_DEV_DEBUG", "false"),
-    ];
+    take_over(target, built);
+    let variables = [("CARGO_TARGET_DIR", built.to_str().unwrap_or_default())];
     let manifest = folder.join("Cargo.toml");
     let manifest = manifest.to_str().unwrap_or_default();
-    crate::cargo(&["run", "--quiet", "--manifest-path", manifest, "-p", "program"], &variables)?;
-    let program = ["run", "--quiet", "--manifest-path", manifest, "-p", "optfilter-cli"];
-    let arguments = ["--no-default-features", "--", "model", "list"];
-    crate::cargo(&[program.as_slice(), &arguments].concat(), &variables)
+    crate::cargo(&["build", "--quiet", "--manifest-path", manifest], &variables)?;
+    let made = |name: &str| built.join("debug").join(name).display().to_string();
+    crate::run(&made("program"), &[], &[])?;
+    crate::run(&made("optfilter"), &["model", "list"], &[])
 }

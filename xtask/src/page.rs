@@ -1,9 +1,10 @@
 //! The page of `optfilter explore`: its types by TypeScript's checker, itself in a browser; each where the machine has what it takes.
 
+use crate::beside::Beside;
 use std::process::Command;
 
-/// Checks what can be checked here and says what was not.
-pub(crate) fn check() -> Result<(), String> {
+/// Checks what can be checked here and says what was not. The browser mostly waits, so it does so beside what follows.
+pub(crate) fn check() -> Result<Option<Beside>, String> {
     let folder = "crates/optfilter-explore";
     let is_here = |program: &str| {
         Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success())
@@ -16,8 +17,9 @@ pub(crate) fn check() -> Result<(), String> {
     }
     if !is_here("python3") {
         println!("\npython3 is not here: the page was not tested in a browser");
-        return Ok(());
+        return Ok(None);
     }
     let tests = format!("{folder}/tests/browser");
-    crate::run("python3", &["-W", "ignore", "-m", "unittest", "discover", "-v", "-s", &tests], &[])
+    let discover = ["-W", "ignore", "-m", "unittest", "discover", "-v", "-s", &tests];
+    Beside::start("browser", "python3", &discover, &[]).map(Some)
 }

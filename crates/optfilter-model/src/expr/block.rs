@@ -4,7 +4,7 @@
 //! of. Registers are blocks; the result of an instruction goes to a spare one, which then changes places with the
 //! register it is for, so that nothing is read and written at once.
 
-use super::code::{Arithmetic, ByConstant, Code, Op, STATE, Then};
+use super::code::{Arithmetic, ByConstant, Code, Op, STATE, Sum, Then};
 use super::graph::{Binary, Unary};
 use optfilter::scalar::Scalar;
 
@@ -33,6 +33,8 @@ pub(super) enum Placed {
 
 /// What becomes of the results of a program. (Not closures: passed on by reference, they would be compiled for any processor.)
 pub(super) trait Target<S> {
+    /// Whether every result may be written at once to where it belongs.
+    const PLACES: bool;
     /// Where the results of a slot may be written at once, if they may.
     fn place(&mut self, block: &Block, slot: usize) -> Option<&mut [S]>;
     /// Takes the results of a slot.
@@ -63,6 +65,15 @@ fn each_triple<S: Scalar>([a, b, c]: [&[S]; 3], out: &mut [S], f: impl Fn(S, S, 
     }
 }
 
+#[inline(always)]
+fn each_quadruple<S: Scalar>([a, b, c, d]: [&[S]; 4], out: &mut [S], f: impl Fn(S, S, S, S) -> S) {
+    let (a, b) = (&a[..out.len()], &b[..out.len()]);
+    let (c, d) = (&c[..out.len()], &d[..out.len()]);
+    for i in 0..out.len() {
+        out[i] = f(a[i], b[i], c[i], d[i]);
+    }
+}
+
 /// One loop for each operation, so that none is chosen inside a loop.
 macro_rules! per_operation {
     ($type:ident [$($name:ident)*], $op:ident => $loop:expr) => {
@@ -76,6 +87,23 @@ macro_rules! per_operation {
 }
 
 impl Code {
+    /// The slot of a result that is the last instruction's alone: what nobody reads but the target need not go through a register.
+    #[inline(always)]
+    fn direct(&self) -> Option<usize> {
+        match self.stores[..] {
+            [(done, _, slot)] if done as usize + 1 == self.instructions.len() => {
+                Some(usize::from(slot))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether there is one instruction, and one result.
+    #[inline(always)]
+    pub(super) fn is_single(&self) -> bool {
+        self.instructions.len() == 1 && self.direct().is_some()
+    }
+
     /// Runs over the indices of a block. `load` gives the numbers of a state. The last of `registers` is spare.
     #[inline(always)]
     pub(super) fn run_block<'x, S: Scalar>(
@@ -94,18 +122,18 @@ impl Code {
         if self.instructions.is_empty() {
             return;
         }
-        // What nobody reads but the target need not go through a register.
-        let last = self.instructions.len() - 1;
-        let direct = match self.stores[..] {
-            [(done, _, slot)] if done as usize == last => Some(usize::from(slot)),
-            _ => None,
-        };
+        let (last, direct) = (self.instructions.len() - 1, self.direct());
         let mut stores = self.stores.iter().peekable();
         for (position, instruction) in self.instructions.iter().enumerate() {
-            let read = |i: u16| match i & STATE {
-                0 => &registers[usize::from(i)][..len],
-                _ => load(usize::from(i ^ STATE)),
-            };
+            // Not a closure, which would be compiled apart and called for every operand.
+            macro_rules! read {
+                ($i:expr) => {
+                    match $i & STATE {
+                        0 => &registers[usize::from($i)][..len],
+                        _ => load(usize::from($i ^ STATE)),
+                    }
+                };
+            }
             let mut placed = match direct {
                 Some(slot) if position == last => target.place(block, slot),
                 _ => None,
@@ -120,7 +148,7 @@ impl Code {
                 Op::Unary(op, a) => per_operation!(
                     Unary[Negate Square Sqrt Exp Ln Ln1p Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Abs Floor],
                     op => each(
-                        read(a),
+                        read!(a),
                         out,
                         #[inline(always)]
                         |a| op.apply(a),
@@ -129,15 +157,15 @@ impl Code {
                 Op::Binary(op, a, b) => per_operation!(
                     Binary[Add Sub Mul Div Powf Atan2 Min Max],
                     op => each_pair(
-                        read(a),
-                        read(b),
+                        read!(a),
+                        read!(b),
                         out,
                         #[inline(always)]
                         |a, b| op.apply(a, b),
                     )
                 ),
                 Op::Scale(a, k) => each(
-                    read(a),
+                    read!(a),
                     out,
                     #[inline(always)]
                     |a| a.scale(k),
@@ -145,7 +173,7 @@ impl Code {
                 Op::AddConstant(a, k) => {
                     let k = S::from_f64(k);
                     each(
-                        read(a),
+                        read!(a),
                         out,
                         #[inline(always)]
                         |a| a + k,
@@ -156,7 +184,7 @@ impl Code {
                     first => per_operation!(
                         Then[Add Sub From Mul],
                         then => each_triple(
-                            [read(a), read(b), read(c)],
+                            [read!(a), read!(b), read!(c)],
                             out,
                             #[inline(always)]
                             |a, b, c| then.apply(first.apply(a, b), c),
@@ -168,8 +196,8 @@ impl Code {
                     first => per_operation!(
                         ByConstant[Add Scale],
                         then => each_pair(
-                            read(a),
-                            read(b),
+                            read!(a),
+                            read!(b),
                             out,
                             #[inline(always)]
                             |a, b| then.apply(first.apply(a, b), k),
@@ -181,22 +209,46 @@ impl Code {
                     first => per_operation!(
                         Then[Add Sub From Mul],
                         then => each_pair(
-                            read(a),
-                            read(b),
+                            read!(a),
+                            read!(b),
                             out,
                             #[inline(always)]
                             |a, b| then.apply(first.apply(a, k), b),
                         )
                     )
                 ),
+                Op::Flow(sum, then, [a, b, c, d], k) => {
+                    let of = [read!(a), read!(b), read!(c), read!(d)];
+                    per_operation!(
+                        Sum[Add Sub],
+                        sum => per_operation!(
+                            Then[Add Sub From Mul],
+                            then => match k.map(S::from_f64) {
+                                None => each_quadruple(
+                                    of,
+                                    out,
+                                    #[inline(always)]
+                                    |a, b, c, d| then.apply(sum.apply(a, b) * c, d),
+                                ),
+                                Some(k) => each_quadruple(
+                                    of,
+                                    out,
+                                    #[inline(always)]
+                                    |a, b, c, d| then.apply(sum.apply(a, b) * c, d) + k,
+                                ),
+                            }
+                        )
+                    );
+                }
                 Op::PowerInt(a, n) => each(
-                    read(a),
+                    read!(a),
                     out,
                     #[inline(always)]
                     |a| a.powi(n),
                 ),
                 Op::SelectLess(operands) => {
-                    let [a, b, c, d] = operands.map(read);
+                    let [a, b, c, d] = operands;
+                    let (a, b, c, d) = (read!(a), read!(b), read!(c), read!(d));
                     for i in 0..len {
                         out[i] = S::select_lt(a[i], b[i], c[i], d[i]);
                     }

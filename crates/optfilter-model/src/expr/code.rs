@@ -27,6 +27,13 @@ pub(super) enum Arithmetic {
     Mul,
 }
 
+/// What makes one number of two before it is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Sum {
+    Add,
+    Sub,
+}
+
 /// What is done with a result and one number more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Then {
@@ -51,6 +58,16 @@ impl Arithmetic {
             Self::Add => a + b,
             Self::Sub => a - b,
             Self::Mul => a * b,
+        }
+    }
+}
+
+impl Sum {
+    #[inline(always)]
+    pub(super) fn apply<S: Scalar>(self, a: S, b: S) -> S {
+        match self {
+            Self::Add => a + b,
+            Self::Sub => a - b,
         }
     }
 }
@@ -98,6 +115,9 @@ pub(super) enum Op {
     ChainConstant(Arithmetic, ByConstant, [u16; 2], f64),
     /// The same, with the constant in the first of the two.
     ConstantChain(ByConstant, Then, [u16; 2], f64),
+    /// Three or four in one, the shape of what flows along a field: a sum or a difference, times a third operand, and then a fourth; at
+    /// the end a constant is added, if there is one.
+    Flow(Sum, Then, [u16; 4], Option<f64>),
 }
 
 impl Op {
@@ -109,7 +129,7 @@ impl Op {
             Self::Unary(_, a) | Self::Scale(a, _) => a == operand,
             Self::AddConstant(a, _) | Self::PowerInt(a, _) => a == operand,
             Self::Binary(_, a, b) => [a, b].contains(&operand),
-            Self::SelectLess(all) => all.contains(&operand),
+            Self::SelectLess(all) | Self::Flow(_, _, all, _) => all.contains(&operand),
             Self::Chain(_, _, all) => all.contains(&operand),
             Self::ChainConstant(_, _, both, _) => both.contains(&operand),
             Self::ConstantChain(_, _, both, _) => both.contains(&operand),
@@ -190,6 +210,10 @@ impl Code {
                 Op::Chain(first, then, [a, b, c]) => then.apply(first.apply(r(a), r(b)), r(c)),
                 Op::ChainConstant(first, then, [a, b], k) => then.apply(first.apply(r(a), r(b)), k),
                 Op::ConstantChain(first, then, [a, b], k) => then.apply(first.apply(r(a), k), r(b)),
+                Op::Flow(sum, then, [a, b, c, d], k) => {
+                    let flow = then.apply(sum.apply(r(a), r(b)) * r(c), r(d));
+                    k.map_or(flow, |k| flow + S::from_f64(k))
+                }
             };
             registers[usize::from(instruction.to)] = value;
             while let Some(&&(done, from, slot)) = stores.peek()

@@ -1,14 +1,15 @@
-//! Two instructions in one, for programs over blocks.
+//! Two to four instructions in one, for programs over blocks.
 //!
 //! ```text
-//! r = a - b;  s = r * c        becomes        s = (a - b) * c
+//! r = a - b;  s = r * c                           becomes        s = (a - b) * c
+//! r = (a - b) * c;  s = r - d + k                 becomes        s = (a - b) * c - d + k
 //! ```
 //!
 //! Over a block an instruction is a loop that reads and writes memory near the processor; a sum or a product costs less than
 //! that. So where an operation is read by the next one and by nobody else, one loop does both. Each is rounded as before:
 //! the results are the same to the bit.
 
-use super::code::{Arithmetic, ByConstant, Code, Instruction, Op, Then};
+use super::code::{Arithmetic, ByConstant, Code, Instruction, Op, Sum, Then};
 use super::graph::Binary;
 
 impl Arithmetic {
@@ -71,15 +72,40 @@ fn chain(first: Op, r: u16, next: Op) -> Option<Op> {
     }
 }
 
+/// Pairs once more: `first`, whose result is in register `r`, and then `next`, as one operation, if there is one.
+fn flow(first: Op, r: u16, next: Op) -> Option<Op> {
+    let Op::Chain(sum, Then::Mul, [a, b, c]) = first else { return None };
+    let sum = match sum {
+        Arithmetic::Add => Sum::Add,
+        Arithmetic::Sub => Sum::Sub,
+        Arithmetic::Mul => return None,
+    };
+    let (then, [x, y], k) = match next {
+        Op::ChainConstant(then, ByConstant::Add, both, k) => (then, both, Some(k)),
+        Op::Binary(op, x, y) => (Arithmetic::of(op)?, [x, y], None),
+        _ => return None,
+    };
+    if (x == r) == (y == r) {
+        return None;
+    }
+    let d = if x == r { y } else { x };
+    Some(Op::Flow(sum, Then::of(then, x == r), [a, b, c, d], k))
+}
+
 impl Code {
-    /// The same with two instructions in one wherever that can be done.
+    /// The same with several instructions in one wherever that can be done.
     pub(super) fn fused(&self) -> Self {
+        self.joined(chain).joined(flow)
+    }
+
+    /// The same with two instructions in one wherever `join` makes one of them.
+    fn joined(&self, join: fn(Op, u16, Op) -> Option<Op>) -> Self {
         let mut fused = Self { instructions: Vec::new(), stores: Vec::new(), ..self.clone() };
         let mut at = 0;
         while let Some(this) = self.instructions.get(at) {
             let next = self.instructions.get(at + 1);
             let chained = next.filter(|_| self.is_read_next_only(at)).and_then(|next| {
-                Some(Instruction { op: chain(this.op, this.to, next.op)?, to: next.to })
+                Some(Instruction { op: join(this.op, this.to, next.op)?, to: next.to })
             });
             let taken = 1 + usize::from(chained.is_some());
             fused.instructions.push(chained.unwrap_or_else(|| this.clone()));
@@ -127,7 +153,9 @@ mod tests {
     #[test]
     fn fused_programs_give_the_same_bits_in_fewer_instructions() {
         for (texts, before, after) in [
-            (&["(x - y)*z - x + 8"][..], 4, 2),
+            (&["(x - y)*z - x + 8"][..], 4, 1),
+            (&["x - (x + y)*z"], 3, 1),
+            (&["(x - y)*z - (x - y)*z*y"], 4, 2), // a product that is read twice
             (&["x - (y + z)*3"], 3, 2),
             (&["(2*x + y)*(x - z)", "(2*x + y) - z"], 5, 3),
             (&["(x + y)*(x + y)"], 2, 2),    // a square

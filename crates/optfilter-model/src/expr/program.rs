@@ -88,11 +88,13 @@ impl Program {
     }
 
     /// What the plain part computes.
+    #[inline(always)]
     pub(super) fn plain_values(&self, env: &Environment<'_>) -> Vec<f64> {
-        let mut values = vec![0.0; self.plain_slots];
-        if self.plain_slots > 0 {
-            self.plain.dispatch(&[], env, &[], &mut values);
+        if self.plain_slots == 0 {
+            return Vec::new();
         }
+        let mut values = vec![0.0; self.plain_slots];
+        self.plain.dispatch(&[], env, &[], &mut values);
         values
     }
 

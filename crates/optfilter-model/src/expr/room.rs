@@ -7,13 +7,16 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::thread::LocalKey;
 
-/// A vector with anything in it, that goes back to its thread at the end of its scope.
-pub(super) struct Room<S: Scalar>(Vec<S>);
+/// A vector with anything in it, that goes back to its thread at the end of its scope. (A box, since one word is exchanged at once: three
+/// are written one by one and read two at a time, for which the processor waits until they are in the cache.)
+pub(super) struct Room<S: Scalar>(Option<Box<Numbers<S>>>);
+
+struct Numbers<S>(Vec<S>);
 
 /// Numbers in a vector that is kept, at most: programs of many registers have longer ones.
 const LONGEST: usize = 1 << 14;
 
-type Kept<S> = RefCell<Vec<Vec<S>>>;
+type Kept<S> = RefCell<Vec<Box<Numbers<S>>>>;
 
 std::thread_local! {
     static NUMBERS: Kept<f64> = const { RefCell::new(Vec::new()) };
@@ -22,60 +25,56 @@ std::thread_local! {
 
 /// Exchanges a vector for one that was kept, or keeps it, if it is one of `S`.
 #[inline(always)]
-fn exchange<S: Scalar>(kept: &'static LocalKey<Kept<S>>, of: &mut dyn Any, give: bool) -> bool {
-    let Some(vector) = of.downcast_mut::<Vec<S>>() else { return false };
+fn exchange<S: Scalar>(kept: &'static LocalKey<Kept<S>>, of: &mut dyn Any) -> bool {
+    let Some(numbers) = of.downcast_mut::<Option<Box<Numbers<S>>>>() else { return false };
     // Where the thread is about to end, nothing is kept any more.
     let _ = kept.try_with(|kept| {
         let mut kept = kept.borrow_mut();
-        match give {
-            true => kept.push(std::mem::take(vector)),
-            false => *vector = kept.pop().unwrap_or_default(),
+        match numbers.take() {
+            Some(numbers) => kept.push(numbers),
+            None => *numbers = kept.pop(),
         }
     });
     true
 }
 
 impl<S: Scalar> Room<S> {
-    #[inline(always)]
-    pub(super) fn new() -> Self {
-        let mut vector = Vec::<S>::new();
-        let _ = exchange(&NUMBERS, &mut vector, false) || exchange(&SLOPES, &mut vector, false);
-        Self(vector)
-    }
-
     /// At least so many numbers.
     #[inline(always)]
     pub(super) fn of(len: usize) -> Self {
-        let mut room = Self::new();
-        if room.0.len() < len {
-            room.0.resize(len, S::ZERO);
+        let mut numbers = None::<Box<Numbers<S>>>;
+        let _ = exchange(&NUMBERS, &mut numbers) || exchange(&SLOPES, &mut numbers);
+        match &mut numbers {
+            Some(numbers) if numbers.0.len() < len => numbers.0.resize(len, S::ZERO),
+            Some(_) => {}
+            None => numbers = Some(Box::new(Numbers(vec![S::ZERO; len]))),
         }
-        room
+        Self(numbers)
     }
 }
 
 impl<S: Scalar> Drop for Room<S> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.0.capacity() <= LONGEST {
+        if self.len() <= LONGEST {
             let of: &mut dyn Any = &mut self.0;
-            let _ = exchange(&NUMBERS, of, true) || exchange(&SLOPES, of, true);
+            let _ = exchange(&NUMBERS, of) || exchange(&SLOPES, of);
         }
     }
 }
 
 impl<S: Scalar> Deref for Room<S> {
-    type Target = Vec<S>;
+    type Target = [S];
     #[inline(always)]
-    fn deref(&self) -> &Vec<S> {
-        &self.0
+    fn deref(&self) -> &[S] {
+        self.0.as_ref().map_or(&[], |numbers| &numbers.0)
     }
 }
 
 impl<S: Scalar> DerefMut for Room<S> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Vec<S> {
-        &mut self.0
+    fn deref_mut(&mut self) -> &mut [S] {
+        self.0.as_mut().map_or(&mut [], |numbers| &mut numbers.0)
     }
 }
 
@@ -96,6 +95,6 @@ mod tests {
         assert!(place(&again) == at && again.len() == 100);
         assert_eq!(Room::<Dual<f64, 1>>::of(1).as_ptr() as usize, slopes_at);
         drop(Room::<f64>::of(2 * LONGEST));
-        assert!(Room::<f64>::new().len() <= LONGEST);
+        assert!(Room::<f64>::of(1).len() <= LONGEST);
     }
 }

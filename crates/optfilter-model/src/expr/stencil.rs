@@ -127,11 +127,16 @@ pub struct Stencil {
     /// Indices of a block of plain numbers, and all blocks of that width, if there are not too many.
     width: usize,
     blocks: Vec<Block>,
+    /// Numbers that any of these gathers, at most.
+    gathered: usize,
 }
 
 /// The registers of a program take about this many bytes together: few enough to stay near the processor, so many that reading an
 /// instruction costs little beside doing it.
 const REGISTER_BYTES: usize = 8 * 1024;
+
+/// So many numbers need no room of the thread's: those that one instruction over a short field, or over edges, gathers.
+const NEAR: usize = 64;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
@@ -162,8 +167,9 @@ impl Stencil {
         let both = [Some(&forward), reverse.as_ref()];
         let registers = both.into_iter().flatten().map(|p| p.full.registers).max();
         let width = width::<f64>(registers.unwrap_or_default(), size[1]);
-        let blocks = Vec::new();
-        let mut made = Self { size, first, loads, read, forward, reverse, pulled, width, blocks };
+        let (blocks, gathered) = (Vec::new(), 0);
+        let mut made =
+            Self { size, first, loads, read, forward, reverse, pulled, width, blocks, gathered };
         let (mut at, mut blocks, mut gathers) = ([0, 0], Vec::new(), 0);
         while blocks.len() + gathers / 64 <= BLOCKS {
             let mut block = Block::default();
@@ -172,6 +178,7 @@ impl Stencil {
                 break;
             }
             gathers += block.gathers.len();
+            made.gathered = made.gathered.max(block.gathers.iter().map(|(len, _)| len).sum());
             blocks.push(block);
         }
         made
@@ -231,26 +238,36 @@ impl Stencil {
 
     /// Runs a program of this equation over all blocks.
     #[inline(always)]
-    fn sweep_blocks<S: Scalar>(
+    fn sweep_blocks<S: Scalar, T: Target<S>>(
         &self,
         program: &Program,
         x: &[S],
         r: &[S],
         plain: &[f64],
-        target: &mut impl Target<S>,
+        target: &mut T,
     ) {
-        let count = program.full.registers + 1;
         let plain_numbers = const { size_of::<S>() == size_of::<f64>() };
         let planned = plain_numbers && !self.blocks.is_empty();
-        let width = if plain_numbers { self.width } else { width::<S>(count - 1, self.size[1]) };
+        let registers = program.full.registers;
+        let width = if plain_numbers { self.width } else { width::<S>(registers, self.size[1]) };
+        // One instruction alone that writes where its result belongs needs no register.
+        let is_alone = T::PLACES && program.full.is_single();
+        let (count, long) = if is_alone { (1, 0) } else { (registers + 1, width) };
         // Registers begin where a line of the cache does: what is written across two of them takes long to be read again. Behind them
         // is room for numbers that do not stand side by side, at most those of all loads.
-        let mut storage = Room::<S>::of((count + self.read.len()) * width + LINE);
-        let begin = storage.as_ptr().align_offset(LINE).min(LINE);
-        let (storage, gathered) = storage[begin..].split_at_mut(count * width);
+        let gathered = if planned { self.gathered } else { self.read.len() * width };
+        let (mut near, mut far) = ([S::ZERO; NEAR], None);
+        let storage = if count * long + gathered <= NEAR {
+            &mut near[..]
+        } else {
+            let room = far.insert(Room::<S>::of(count * long + gathered + LINE));
+            let begin = room.as_ptr().align_offset(LINE).min(LINE);
+            &mut room[begin..]
+        };
+        let (storage, gathered) = storage.split_at_mut(count * long);
         let mut many: Vec<&mut [S]> = Vec::new();
         let mut few: [&mut [S]; FEW] = Default::default();
-        let parts = storage.chunks_exact_mut(width);
+        let parts = storage.chunks_exact_mut(long.max(1));
         let registers = if count <= FEW {
             few.iter_mut().zip(parts).for_each(|(register, part)| *register = part);
             &mut few[..count]
@@ -399,6 +416,8 @@ impl Stencil {
 struct Forwards<'a, S>(&'a mut [S]);
 
 impl<S: Scalar> Target<S> for Forwards<'_, S> {
+    const PLACES: bool = true;
+
     #[inline(always)]
     fn place(&mut self, block: &Block, _slot: usize) -> Option<&mut [S]> {
         Some(&mut self.0[block.result..][..block.len])
@@ -417,6 +436,8 @@ struct Backwards<'a, S> {
 }
 
 impl<S: Scalar> Target<S> for Backwards<'_, S> {
+    const PLACES: bool = false;
+
     #[inline(always)]
     fn place(&mut self, _block: &Block, _slot: usize) -> Option<&mut [S]> {
         None

@@ -42,7 +42,7 @@
 use super::point::{
     MeasurementLoss, PointBelief, check_parts, check_possible, moved, predicted_measurement, refine,
 };
-use super::traits::{Belief, Filter, Update, residual};
+use super::traits::{Belief, Filter, LARGEST, Update, is_sane, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -161,6 +161,11 @@ where
     }
 
     #[inline(always)]
+    fn vouches(&self, observed: Observed<'_>, step: &Step) -> bool {
+        self.decouples(observed, step)
+    }
+
+    #[inline(always)]
     fn replace(&self, old: &mut Self::Belief, new: Self::Belief) {
         keep(core::mem::replace(old, new).mean);
     }
@@ -190,9 +195,8 @@ where
     ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
-        if self.decouples(observed, step)
-            && let Some(learnt) = self.learnt_by_blocks(belief, y)
-        {
+        let decouples = self.decouples(observed, step);
+        if decouples && let Some(learnt) = self.learnt_by_blocks(belief, y) {
             return Ok(learnt);
         }
         check_possible(&self.likelihood, y, observed, step)?;
@@ -207,6 +211,15 @@ where
         let loss = MeasurementLoss { model, likelihood, y, u, step, observed };
         let steps = (self.steps, self.widens);
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
+        if decouples {
+            // Something stopped the blocks, and nobody else will look.
+            let quantity = if is_sane(x.as_slice()) { "predicted measurement" } else { "estimate" };
+            return Err(FilterError::Diverged {
+                index: step.index,
+                quantity,
+                last_good: Vec::new(),
+            });
+        }
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
     }
@@ -225,7 +238,7 @@ where
     }
 
     /// The same where states [decouple](Self::decouples): block after block, so that all K steps of a block stay in the cache. `None` if a
-    /// measurement is none that can occur.
+    /// measurement is none that can occur, or a number leaves those that measure something.
     #[inline(always)]
     fn learnt_by_blocks(
         &self,
@@ -246,11 +259,22 @@ where
             }
             let mut at = x.to_vec();
             self.likelihood.expect(&mut at);
+            let first = innovation.len();
             innovation.extend(y.iter().zip(&at).map(|(y, expected)| y - expected));
+            let mut sound = true;
+            for v in &innovation[first..] {
+                sound &= v.is_finite();
+            }
             at.copy_from_slice(x);
             let mut state = self.optimizer.init(&at);
             let mut loss = Seen { likelihood: &self.likelihood, y };
             descend(&self.optimizer, &mut loss, &mut at, &mut state, self.steps);
+            for v in &at {
+                sound &= v.abs() < LARGEST;
+            }
+            if !sound {
+                return None;
+            }
             to.copy_from_slice(&at);
         }
         let innovation = OVector::from_vec_generic(self.model.output_dim(), U1, innovation);
@@ -356,5 +380,28 @@ mod tests {
         check(SquaredError, &y);
         check(StudentT::new(4.0, 0.7).unwrap(), &y);
         check(Poisson { link: Link::Canonical }, &y);
+    }
+
+    #[test]
+    fn blocks_refuse_what_the_whole_refuses_and_leave_the_belief_as_it_was() {
+        let n = 2 * BLOCK + 77;
+        let walk = RandomWalk::new(Dyn(n));
+        let rule = AnyOptimizer::from_name("gd", 0.05, None).unwrap();
+        let blocks = ImplicitMap::new(walk, SquaredError, rule, 1).unwrap();
+        let whole = ImplicitMap::new(Discreet(walk), SquaredError, rule, 1).unwrap();
+        let step = Step::even(3, 1.0);
+        // An estimate beyond all measure, and a difference that is no number.
+        for (x, y) in [(1.0, 1e200), (-1e99, f64::MAX)] {
+            let mut start = DVector::from_element(n, 1.0);
+            start[n - 5] = x;
+            let mut seen = std::vec![0.5; n];
+            seen[n - 5] = y;
+            let before = PointBelief::new(start).unwrap();
+            let (mut a, mut b) = (before.clone(), before.clone());
+            let refused = blocks.update(&mut a, &seen, &[], &step).unwrap_err();
+            assert!(matches!(refused, FilterError::Diverged { index: 3, .. }), "{refused}");
+            assert_eq!(refused, whole.update(&mut b, &seen, &[], &step).unwrap_err());
+            assert_eq!((&a.mean, &b.mean), (&before.mean, &before.mean));
+        }
     }
 }

@@ -262,6 +262,14 @@ pub trait Filter {
         false
     }
 
+    /// Whether [`correct`](Filter::correct) has looked itself, under these circumstances, that what it returns is sound: it may do so while
+    /// the numbers are still in the cache.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn vouches(&self, _observed: Observed<'_>, _step: &Step) -> bool {
+        false
+    }
+
     /// Puts a new belief in the place of an old one.
     #[doc(hidden)]
     #[inline(always)]
@@ -479,16 +487,19 @@ pub trait Filter {
         if let Some(bounds) = self.bounds() {
             self.confine(&mut next, bounds);
         }
-        if let Some(quantity) = self.flaw(&next) {
-            return Err(diverged(numbers(&belief.mean()), quantity, step.index));
-        }
-        // What is infinite may have been brought into a box.
-        if !self.adds_innovation() || self.bounds().is_some() {
-            if !is_known(&update.innovation, observed) {
-                return Err(diverged(numbers(&belief.mean()), "predicted measurement", step.index));
+        if !self.vouches(observed, step) {
+            if let Some(quantity) = self.flaw(&next) {
+                return Err(diverged(numbers(&belief.mean()), quantity, step.index));
             }
-            if update.log_likelihood.is_some_and(f64::is_nan) {
-                return Err(diverged(numbers(&belief.mean()), "log-likelihood", step.index));
+            // What is infinite may have been brought into a box.
+            if !self.adds_innovation() || self.bounds().is_some() {
+                if !is_known(&update.innovation, observed) {
+                    let quantity = "predicted measurement";
+                    return Err(diverged(numbers(&belief.mean()), quantity, step.index));
+                }
+                if update.log_likelihood.is_some_and(f64::is_nan) {
+                    return Err(diverged(numbers(&belief.mean()), "log-likelihood", step.index));
+                }
             }
         }
         self.replace(belief, next);
