@@ -17,7 +17,7 @@ pub(crate) use solve::{factor, solve};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Range;
-use tile::{Narrow, Tile};
+use tile::{Narrow, Rows, Tile};
 
 /// Multiplications from which a product is large.
 const LARGE: usize = 32 * 32 * 32;
@@ -26,8 +26,14 @@ const SHARED: usize = 128 * 128 * 64;
 const SHARED_COPIES: usize = 1 << 18;
 /// The inner index at a time: a panel of each factor then stays in the caches.
 const DEPTH: usize = 256;
-/// Columns of the result for one task.
+/// Columns of the result for one task, at most, and tasks for each thread, if there are that many columns: those on the left of a symmetric
+/// result take longer than those on the right.
 const TASK: usize = 48;
+const SHARES: usize = 4;
+/// Rows that lie no further apart than so many numbers from one column to the next are read where they are, for a while: to pack them
+/// takes as long as a tenth of a product of a hundred rows. (Unless the distance is one at which the cache has few places.)
+const NEAR: usize = 256;
+const CROWDED: usize = 64;
 /// Panels of rows that are gone through before the next columns.
 const GROUP: usize = 8;
 
@@ -102,26 +108,61 @@ fn add_by<T: Tile>(place: &mut Place<'_>, sign: f64, a: View<'_>, b: View<'_>, i
     if rows == 0 || place.values.is_empty() {
         return;
     }
-    let work = rows * inner * (place.values.len() / height);
-    let mut packed = ROWS.take();
+    let columns = place.values.len() / height;
+    let shared = rows * inner * columns >= SHARED;
+    let task = match rayon::current_num_threads() {
+        threads if shared && threads > 1 => {
+            let fair = columns.div_ceil(SHARES * threads).next_multiple_of(T::COLUMNS);
+            fair.clamp(2 * T::COLUMNS, TASK)
+        }
+        _ => TASK,
+    };
+    let lies_well = a.down == 1 && a.across <= NEAR && !a.across.is_multiple_of(CROWDED);
+    let direct = if lies_well { rows / T::ROWS } else { 0 };
+    let mut memory = ROWS.take();
     for start in (0..inner).step_by(DEPTH) {
         let depth = DEPTH.min(inner - start);
-        let panels = sized(&mut packed, rows.div_ceil(T::ROWS) * T::ROWS * depth);
+        let packed = sized(&mut memory, (rows.div_ceil(T::ROWS) - direct) * T::ROWS * depth);
         let pack = |(number, panel): (usize, &mut [f64])| {
-            let top = number * T::ROWS;
+            let top = (direct + number) * T::ROWS;
             T::pack_rows(panel, T::ROWS.min(rows - top), a.from(top, start));
         };
-        each(panels, T::ROWS * depth, panels.len() >= SHARED_COPIES, pack);
-        let panels = &*panels;
-        let task = |(number, columns): (usize, &mut [f64])| {
-            let before = number * TASK;
+        each(packed, T::ROWS * depth, packed.len() >= SHARED_COPIES, pack);
+        let panels = Panels { rows: a.from(0, start), direct, packed: &*packed, depth };
+        let act = |(number, columns): (usize, &mut [f64])| {
+            let before = number * task;
             let half = half.map(|first| first + before);
             let place = Place { values: columns, height, rows: place.rows.clone(), half };
-            add_columns::<T>(place, sign, panels, b.from(start, before), depth);
+            add_columns::<T>(place, sign, panels, b.from(start, before));
         };
-        each(place.values, TASK * height, work >= SHARED, task);
+        each(place.values, task * height, shared, act);
     }
-    ROWS.set(packed);
+    ROWS.set(memory);
+}
+
+/// Rows of a factor, a panel after the other.
+#[derive(Clone, Copy)]
+struct Panels<'a> {
+    rows: View<'a>,
+    /// So many panels are read where they are; those behind them are packed.
+    direct: usize,
+    packed: &'a [f64],
+    depth: usize,
+}
+
+impl<'a> Panels<'a> {
+    fn panel<T: Tile>(&self, number: usize) -> Rows<'a> {
+        match number.checked_sub(self.direct) {
+            None => Rows {
+                values: self.rows.from(number * T::ROWS, 0).values,
+                across: self.rows.across,
+            },
+            Some(number) => {
+                let long = T::ROWS * self.depth;
+                Rows { values: &self.packed[number * long..][..long], across: T::ROWS }
+            }
+        }
+    }
 }
 
 thread_local! {
@@ -155,9 +196,9 @@ fn each(
 }
 
 /// The part of a product that lies in some columns.
-fn add_columns<T: Tile>(place: Place<'_>, sign: f64, a: &[f64], b: View<'_>, depth: usize) {
+fn add_columns<T: Tile>(place: Place<'_>, sign: f64, a: Panels<'_>, b: View<'_>) {
     let Place { values, height, rows: within, half } = place;
-    let columns = values.len() / height;
+    let (columns, depth) = (values.len() / height, a.depth);
     let mut packed = COLUMNS.take();
     let panels = sized(&mut packed, columns.div_ceil(T::COLUMNS) * T::COLUMNS * depth);
     for (number, panel) in panels.chunks_exact_mut(T::COLUMNS * depth).enumerate() {
@@ -165,17 +206,18 @@ fn add_columns<T: Tile>(place: Place<'_>, sign: f64, a: &[f64], b: View<'_>, dep
         T::pack_columns(panel, T::COLUMNS.min(columns - left), b.from(0, left));
     }
     let mut tile = [0.0; tile::MOST];
-    for (group, rows) in a.chunks(GROUP * T::ROWS * depth).enumerate() {
+    let count = within.len().div_ceil(T::ROWS);
+    for first in (0..count).step_by(GROUP) {
         for (right, b) in panels.chunks_exact(T::COLUMNS * depth).enumerate() {
             let left = right * T::COLUMNS;
             let wide = T::COLUMNS.min(columns - left);
-            for (number, a) in rows.chunks_exact(T::ROWS * depth).enumerate() {
-                let top = within.start + (group * GROUP + number) * T::ROWS;
+            for number in first..count.min(first + GROUP) {
+                let top = within.start + number * T::ROWS;
                 let bottom = within.end.min(top + T::ROWS);
                 if half.is_some_and(|column| bottom <= column + left) {
                     continue; // all of it above the diagonal
                 }
-                let corner = &mut values[left * height + top..];
+                let (a, corner) = (a.panel::<T>(number), &mut values[left * height + top..]);
                 if (bottom - top, wide) == (T::ROWS, T::COLUMNS) {
                     T::add(depth, a, b, sign, corner, height);
                     continue;

@@ -19,9 +19,15 @@ fn apart(a: &[f64], b: &[f64]) -> f64 {
 
 #[test]
 fn products_are_those_of_loops_on_any_unit_and_number_of_threads() {
-    for (rows, inner, columns) in
-        [(1, 1, 1), (24, 8, 8), (33, 300, 7), (130, 257, 150), (250, 40, 130)]
-    {
+    for (rows, inner, columns) in [
+        (1, 1, 1),
+        (24, 8, 8),
+        (33, 300, 7),
+        (128, 90, 150),
+        (130, 257, 150),
+        (250, 40, 130),
+        (300, 40, 130),
+    ] {
         let (a, b) = (random(rows * inner, 1), random(inner * columns, 2));
         let expected = plain(&a, &b, (rows, inner, columns));
         let made = |by: fn(&mut Place<'_>, f64, View<'_>, View<'_>, usize)| {

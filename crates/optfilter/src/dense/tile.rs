@@ -5,6 +5,13 @@ use super::View;
 /// Entries of the largest tile.
 pub(super) const MOST: usize = 192;
 
+/// A panel of rows: entry (i, k) at `i + k * across`.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) values: &'a [f64],
+    pub(super) across: usize,
+}
+
 /// How a vector unit multiplies panels.
 pub(super) trait Tile {
     /// Rows of a tile.
@@ -12,9 +19,9 @@ pub(super) trait Tile {
     /// Columns of a tile.
     const COLUMNS: usize;
     /// Writes the product of a panel of rows and one of columns, both `depth` long, column by column; of the rows, so many are needed.
-    fn multiply(depth: usize, rows: usize, a: &[f64], b: &[f64], out: &mut [f64; MOST]);
+    fn multiply(depth: usize, rows: usize, a: Rows<'_>, b: &[f64], out: &mut [f64; MOST]);
     /// Adds `sign` times the whole product to a whole tile of a matrix stored column by column, which begins at its first entry.
-    fn add(depth: usize, a: &[f64], b: &[f64], sign: f64, corner: &mut [f64], height: usize);
+    fn add(depth: usize, a: Rows<'_>, b: &[f64], sign: f64, corner: &mut [f64], height: usize);
     /// Writes a panel: `used` rows of a matrix beside one another, for each of its columns. Further rows are left with anything.
     fn pack_rows(panel: &mut [f64], used: usize, a: View<'_>);
     /// The same of columns, for each of the matrix' rows.
@@ -82,12 +89,12 @@ impl Tile for Narrow {
     const ROWS: usize = 8;
     const COLUMNS: usize = 6;
 
-    fn multiply(depth: usize, _: usize, a: &[f64], b: &[f64], out: &mut [f64; MOST]) {
+    fn multiply(depth: usize, _: usize, a: Rows<'_>, b: &[f64], out: &mut [f64; MOST]) {
         let sums = narrow(depth, a, b);
         out.as_chunks_mut().0.iter_mut().zip(&sums).for_each(|(out, sums)| *out = *sums);
     }
 
-    fn add(depth: usize, a: &[f64], b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
+    fn add(depth: usize, a: Rows<'_>, b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
         for (j, sums) in narrow(depth, a, b).iter().enumerate() {
             let column = corner[j * height..].iter_mut();
             column.zip(sums).for_each(|(out, sum)| *out += sign * sum);
@@ -107,11 +114,11 @@ impl Tile for Narrow {
 type NarrowSums = [[f64; Narrow::ROWS]; Narrow::COLUMNS];
 
 #[inline(always)]
-fn narrow(depth: usize, a: &[f64], b: &[f64]) -> NarrowSums {
+fn narrow(depth: usize, a: Rows<'_>, b: &[f64]) -> NarrowSums {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2,fma")]
-        fn avx2(depth: usize, a: &[f64], b: &[f64]) -> NarrowSums {
+        fn avx2(depth: usize, a: Rows<'_>, b: &[f64]) -> NarrowSums {
             narrow_sums(depth, a, b)
         }
         if is_fused() {
@@ -123,10 +130,11 @@ fn narrow(depth: usize, a: &[f64], b: &[f64]) -> NarrowSums {
 }
 
 #[inline(always)]
-fn narrow_sums(depth: usize, a: &[f64], b: &[f64]) -> NarrowSums {
+fn narrow_sums(depth: usize, a: Rows<'_>, b: &[f64]) -> NarrowSums {
     let mut sums = [[0.0_f64; Narrow::ROWS]; Narrow::COLUMNS];
-    let (a, b) = (a.as_chunks::<{ Narrow::ROWS }>().0, b.as_chunks::<{ Narrow::COLUMNS }>().0);
-    for (a, b) in a.iter().zip(b).take(depth) {
+    let b = b.as_chunks::<{ Narrow::COLUMNS }>().0;
+    for (k, b) in b.iter().take(depth).enumerate() {
+        let a = &a.values[k * a.across..][..Narrow::ROWS];
         for j in 0..Narrow::COLUMNS {
             for i in 0..Narrow::ROWS {
                 sums[j][i] = a[i].mul_add(b[j], sums[j][i]);
@@ -145,7 +153,7 @@ impl Tile for Wide {
     const ROWS: usize = 24;
     const COLUMNS: usize = 8;
 
-    fn multiply(depth: usize, rows: usize, a: &[f64], b: &[f64], out: &mut [f64; MOST]) {
+    fn multiply(depth: usize, rows: usize, a: Rows<'_>, b: &[f64], out: &mut [f64; MOST]) {
         // SAFETY: this tile is chosen only where `is_wide` has found the feature.
         unsafe {
             match rows {
@@ -156,7 +164,7 @@ impl Tile for Wide {
         }
     }
 
-    fn add(depth: usize, a: &[f64], b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
+    fn add(depth: usize, a: Rows<'_>, b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
         // SAFETY: this tile is chosen only where `is_wide` has found the feature.
         unsafe { add_wide(depth, a, b, sign, corner, height) }
     }
@@ -188,16 +196,17 @@ type WideSums<const VECTORS: usize> = [[core::arch::x86_64::__m512d; VECTORS]; W
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn wide_sums<const VECTORS: usize>(depth: usize, a: &[f64], b: &[f64]) -> WideSums<VECTORS> {
+fn wide_sums<const VECTORS: usize>(depth: usize, a: Rows<'_>, b: &[f64]) -> WideSums<VECTORS> {
     use core::arch::x86_64::{
         __m512d, _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_setzero_pd,
     };
     let mut sums = [[_mm512_setzero_pd(); VECTORS]; Wide::COLUMNS];
-    let (a, b) = (a.as_chunks::<{ Wide::ROWS }>().0, b.as_chunks::<{ Wide::COLUMNS }>().0);
-    for (a, b) in a.iter().zip(b).take(depth) {
+    let b = &b.as_chunks::<{ Wide::COLUMNS }>().0[..depth];
+    assert!(depth == 0 || (depth - 1) * a.across + Wide::ROWS <= a.values.len());
+    for (k, b) in b.iter().enumerate() {
         let a: [__m512d; VECTORS] = core::array::from_fn(|v| {
-            // SAFETY: eight numbers from 8 v on, of the 24 of the array; there are at most three vectors.
-            unsafe { _mm512_loadu_pd(a.as_ptr().add(8 * v)) }
+            // SAFETY: eight numbers from 8 v on, of the 24 from `k * across` on, which were looked at above; there are at most three vectors.
+            unsafe { _mm512_loadu_pd(a.values.as_ptr().add(k * a.across + 8 * v)) }
         });
         for j in 0..Wide::COLUMNS {
             let b = _mm512_set1_pd(b[j]);
@@ -211,7 +220,7 @@ fn wide_sums<const VECTORS: usize>(depth: usize, a: &[f64], b: &[f64]) -> WideSu
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn wide<const VECTORS: usize>(depth: usize, a: &[f64], b: &[f64], out: &mut [f64; MOST]) {
+fn wide<const VECTORS: usize>(depth: usize, a: Rows<'_>, b: &[f64], out: &mut [f64; MOST]) {
     let sums = wide_sums::<VECTORS>(depth, a, b);
     for (column, sums) in out.chunks_exact_mut(Wide::ROWS).zip(&sums) {
         for (out, sum) in column.chunks_exact_mut(8).zip(sums) {
@@ -223,7 +232,7 @@ fn wide<const VECTORS: usize>(depth: usize, a: &[f64], b: &[f64], out: &mut [f64
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_wide(depth: usize, a: &[f64], b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
+fn add_wide(depth: usize, a: Rows<'_>, b: &[f64], sign: f64, corner: &mut [f64], height: usize) {
     use core::arch::x86_64::{_mm512_fmadd_pd, _mm512_loadu_pd, _mm512_set1_pd, _mm512_storeu_pd};
     let sums = wide_sums::<3>(depth, a, b);
     let sign = _mm512_set1_pd(sign);
