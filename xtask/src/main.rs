@@ -98,8 +98,10 @@ fn check(python: bool) -> Result<(), String> {
     )?;
     storm(&[])?;
     let browser = page::check()?;
-    packages::check()?;
+    let packed = packages::check();
+    // Left alone, a browser would stay behind.
     browser.map_or(Ok(()), Beside::finish)?;
+    packed?;
     let targets = fuzz::CHECKED.map(str::to_owned).to_vec();
     fuzz::fuzz(&fuzz::Plan { targets, seconds: Some(20), ..fuzz::Plan::default() })?;
     if let Some(beside) = beside {

@@ -44,14 +44,14 @@ pub(crate) fn check() -> Result<(), String> {
     outcome
 }
 
-/// Takes over what was compiled of other people's packages, file by file as another name of the same: nothing of them is compiled again
-/// then. Where names cannot be given so, it is.
+/// Takes over what was compiled of other people's packages, so that it is not compiled again: what is long as another name of the same
+/// file, and cargo's notes, which it writes over, as copies. Where that cannot be done, all is compiled.
 fn take_over(target: &Path, built: &Path) {
     let _ = fs::remove_dir_all(built);
-    for part in ["deps", ".fingerprint", "build"] {
+    for (part, how) in [("deps", "-al"), (".fingerprint", "-a"), ("build", "-a")] {
         let (from, to) = (target.join("debug").join(part), built.join("debug"));
         if fs::create_dir_all(&to).is_ok() {
-            let _ = Command::new("cp").arg("-al").arg(from).arg(to).status();
+            let _ = Command::new("cp").arg(how).arg(from).arg(to).status();
         }
     }
 }

@@ -51,6 +51,38 @@ fn a_field_is_the_loop_by_hand_bit_for_bit_in_every_scalar() {
     }
 }
 
+/// Every way in which a difference or a sum is multiplied and something is added to it: blocks of plain numbers have the bits of wide
+/// numbers, which go index by index.
+#[test]
+fn what_flows_along_a_field_has_the_same_bits_in_blocks() {
+    for sum in ["+", "-"] {
+        for rest in ["A + x[i]", "A - x[i]", "x[i] - A", "A*x[i]"] {
+            for constant in ["", " + 8", " - 0.3"] {
+                let rate = rest.replace('A', &format!("(x[i+1] {sum} x[i-2])*x[i-1]")) + constant;
+                for n in [5, 40, 300] {
+                    let text = format!(
+                        "states = [\"x[{n}]\"]\n[fields]\nx = {{ edges = \"periodic\" }}\n[dynamics]\n\"dx[i]/dt\" = \"{rate}\"\n\
+                         [observation]\ny = \"x[0]\"\n[initial]\nmean = 0\nstd = 1\n"
+                    );
+                    let model = ModelSpec::parse("flow", &text).unwrap().compile();
+                    let (x, step) = (numbers(n, 0.3), Step::even(1, 0.05));
+                    let wide: Vec<Dual<f64, 3>> =
+                        x.iter().enumerate().map(|(i, v)| Dual::variable(*v, i)).collect();
+                    let (mut plain, mut slopes) = (vec![0.0; n], vec![Dual::ZERO; n]);
+                    model.transition(&x, &[], &step, &mut plain);
+                    model.transition(&wide, &[], &step, &mut slopes);
+                    let bits: Vec<u64> = slopes.iter().map(|d| d.re.to_bits()).collect();
+                    assert_eq!(
+                        plain.iter().map(|v| v.to_bits()).collect::<Vec<_>>(),
+                        bits,
+                        "{rate}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn backwards_it_is_the_loop_by_hand_too() {
     for n in [1, 3, 40, 300] {

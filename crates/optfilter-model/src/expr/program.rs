@@ -71,7 +71,7 @@ impl Program {
         (self.plain.instructions.len(), self.full.instructions.len())
     }
 
-    /// The same with two instructions in one where that can be done.
+    /// The same with several instructions in one where that can be done.
     pub(super) fn fused(mut self) -> Self {
         self.full = self.full.fused();
         self

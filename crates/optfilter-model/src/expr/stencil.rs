@@ -135,7 +135,8 @@ pub struct Stencil {
 /// instruction costs little beside doing it.
 const REGISTER_BYTES: usize = 8 * 1024;
 
-/// So many numbers need no room of the thread's: those that one instruction over a short field, or over edges, gathers.
+/// So many numbers need no room of the thread's: what one instruction over a short field, or over edges, gathers, or the registers of a very
+/// short one.
 const NEAR: usize = 64;
 
 /// Bytes of a line of the cache.
@@ -253,7 +254,7 @@ impl Stencil {
         // One instruction alone that writes where its result belongs needs no register.
         let is_alone = T::PLACES && program.full.is_single();
         let (count, long) = if is_alone { (1, 0) } else { (registers + 1, width) };
-        // Registers begin where a line of the cache does: what is written across two of them takes long to be read again. Behind them
+        // Registers that are long begin where a line of the cache does: what is written across two of them takes long to be read again. Behind them
         // is room for numbers that do not stand side by side, at most those of all loads.
         let gathered = if planned { self.gathered } else { self.read.len() * width };
         let (mut near, mut far) = ([S::ZERO; NEAR], None);

@@ -110,8 +110,9 @@ fn add_by<T: Tile>(place: &mut Place<'_>, sign: f64, a: View<'_>, b: View<'_>, i
     }
     let columns = place.values.len() / height;
     let shared = rows * inner * columns >= SHARED;
-    let task = match rayon::current_num_threads() {
-        threads if shared && threads > 1 => {
+    // (To ask for threads starts them.)
+    let task = match shared.then(rayon::current_num_threads) {
+        Some(threads) if threads > 1 => {
             let fair = columns.div_ceil(SHARES * threads).next_multiple_of(T::COLUMNS);
             fair.clamp(2 * T::COLUMNS, TASK)
         }

@@ -42,7 +42,7 @@
 use super::point::{
     MeasurementLoss, PointBelief, check_parts, check_possible, moved, predicted_measurement, refine,
 };
-use super::traits::{Belief, Filter, LARGEST, Update, is_sane, residual};
+use super::traits::{Belief, Filter, LARGEST, Update, learnt_by, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::likelihood::{Likelihood, Observed};
@@ -161,8 +161,28 @@ where
     }
 
     #[inline(always)]
-    fn vouches(&self, observed: Observed<'_>, step: &Step) -> bool {
-        self.decouples(observed, step)
+    fn learn(
+        &self,
+        belief: &mut Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Update<M::Output>, FilterError> {
+        // Blocks are looked at while they are in the cache; long vectors would have to be gone through once more.
+        if self.decouples(observed, step) {
+            check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
+            let learnt = dispatch(
+                #[inline(always)]
+                || self.learnt_by_blocks(belief, y),
+            );
+            if let Some((next, mut update)) = learnt {
+                self.replace(belief, next);
+                update.observed = y.len();
+                return Ok(update);
+            }
+        }
+        learnt_by(self, belief, y, observed, u, step)
     }
 
     #[inline(always)]
@@ -195,8 +215,9 @@ where
     ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
-        let decouples = self.decouples(observed, step);
-        if decouples && let Some(learnt) = self.learnt_by_blocks(belief, y) {
+        if self.decouples(observed, step)
+            && let Some(learnt) = self.learnt_by_blocks(belief, y)
+        {
             return Ok(learnt);
         }
         check_possible(&self.likelihood, y, observed, step)?;
@@ -211,15 +232,6 @@ where
         let loss = MeasurementLoss { model, likelihood, y, u, step, observed };
         let steps = (self.steps, self.widens);
         refine(&self.optimizer, steps, self.bounds.as_ref(), loss, &mut x, &mut state);
-        if decouples {
-            // Something stopped the blocks, and nobody else will look.
-            let quantity = if is_sane(x.as_slice()) { "predicted measurement" } else { "estimate" };
-            return Err(FilterError::Diverged {
-                index: step.index,
-                quantity,
-                last_good: Vec::new(),
-            });
-        }
         let optimizer_state = (self.memory == Memory::Carry).then_some(state);
         Ok((PointBelief { mean: x, optimizer_state }, Update::point(innovation)))
     }
@@ -307,7 +319,7 @@ mod tests {
     use super::*;
     use crate::model::likelihood::{Link, Poisson, SquaredError, StudentT};
     use crate::model::{Dynamics, Observation, RandomWalk};
-    use crate::optim::AnyOptimizer;
+    use crate::optim::{AnyOptimizer, Buffer};
     use crate::scalar::Scalar;
     use nalgebra::{DVector, Dyn};
 
@@ -382,26 +394,56 @@ mod tests {
         check(Poisson { link: Link::Canonical }, &y);
     }
 
+    /// Moves by a length, whatever the gradient: the estimate stays where it is finite when the gradient is not.
+    #[derive(Clone)]
+    struct Signs(f64);
+
+    impl<S: Scalar> Optimizer<S> for Signs {
+        type State<V: Buffer<Elem = S>> = ();
+        fn init<V: Buffer<Elem = S>>(&self, _x: &V) {}
+        fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, _state: &mut ()) {
+            for (x, g) in x.as_mut_slice().iter_mut().zip(g.as_slice()) {
+                let length = S::from_f64(self.0);
+                *x += S::select_lt(*g, S::ZERO, length, -length);
+            }
+        }
+        fn is_elementwise(&self) -> bool {
+            true
+        }
+    }
+
     #[test]
     fn blocks_refuse_what_the_whole_refuses_and_leave_the_belief_as_it_was() {
-        let n = 2 * BLOCK + 77;
-        let walk = RandomWalk::new(Dyn(n));
-        let rule = AnyOptimizer::from_name("gd", 0.05, None).unwrap();
-        let blocks = ImplicitMap::new(walk, SquaredError, rule, 1).unwrap();
-        let whole = ImplicitMap::new(Discreet(walk), SquaredError, rule, 1).unwrap();
-        let step = Step::even(3, 1.0);
-        // An estimate beyond all measure, and a difference that is no number.
-        for (x, y) in [(1.0, 1e200), (-1e99, f64::MAX)] {
+        fn check<L: Likelihood + Clone, O: Optimizer<f64>>(
+            (likelihood, rule): (L, O),
+            (x, y): (f64, f64),
+            expected: &str,
+        ) {
+            let n = 2 * BLOCK + 77;
+            let walk = RandomWalk::new(Dyn(n));
+            let blocks = ImplicitMap::new(walk, likelihood.clone(), rule.clone(), 1).unwrap();
+            let whole = ImplicitMap::new(Discreet(walk), likelihood, rule, 1).unwrap();
+            let step = Step::even(3, 1.0);
             let mut start = DVector::from_element(n, 1.0);
             start[n - 5] = x;
-            let mut seen = std::vec![0.5; n];
+            let mut seen = std::vec![2.0; n];
             seen[n - 5] = y;
-            let before = PointBelief::new(start).unwrap();
-            let (mut a, mut b) = (before.clone(), before.clone());
+            let mean = start.clone();
+            let (mut a, mut b) =
+                (PointBelief::new(start.clone()).unwrap(), PointBelief::new(start).unwrap());
             let refused = blocks.update(&mut a, &seen, &[], &step).unwrap_err();
-            assert!(matches!(refused, FilterError::Diverged { index: 3, .. }), "{refused}");
+            let index = 3;
+            assert!(
+                matches!(refused, FilterError::Diverged { index: i, quantity, .. } if (i, quantity) == (index, expected)),
+                "{refused}"
+            );
             assert_eq!(refused, whole.update(&mut b, &seen, &[], &step).unwrap_err());
-            assert_eq!((&a.mean, &b.mean), (&before.mean, &before.mean));
+            assert_eq!((&a.mean, &b.mean), (&mean, &mean));
         }
+        let rule = AnyOptimizer::from_name("gd", 0.05, None).unwrap();
+        check((SquaredError, rule), (1.0, 1e200), "estimate");
+        // A rate of e^800 is none that a count can be compared with, though its logarithm is a number and stays one.
+        let counts = Poisson { link: Link::Canonical };
+        check((counts, Signs(0.1)), (800.0, 2.0), "predicted measurement");
     }
 }

@@ -262,14 +262,6 @@ pub trait Filter {
         false
     }
 
-    /// Whether [`correct`](Filter::correct) has looked itself, under these circumstances, that what it returns is sound: it may do so while
-    /// the numbers are still in the cache.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn vouches(&self, _observed: Observed<'_>, _step: &Step) -> bool {
-        false
-    }
-
     /// Puts a new belief in the place of an old one.
     #[doc(hidden)]
     #[inline(always)]
@@ -458,7 +450,6 @@ pub trait Filter {
     }
 
     /// The belief replaced by what [`correct`](Filter::correct) makes of it, if that is sound.
-    // Written out, without closures and with as few results inside results as can be: small beliefs stay in registers then.
     #[doc(hidden)]
     #[inline(always)]
     fn learn(
@@ -473,41 +464,7 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
-        let count = observed.count(y.len());
-        if count == 0 {
-            self.miss(belief, u, step);
-            let m = self.dims().1;
-            let has_cov = Self::Belief::has_cov(m.value());
-            return Ok(Update::nothing(m, Self::Belief::HAS_COV, has_cov));
-        }
-        let (mut next, mut update) = match self.correct(belief, y, observed, u, step) {
-            Ok(done) => done,
-            Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
-        };
-        if let Some(bounds) = self.bounds() {
-            self.confine(&mut next, bounds);
-        }
-        if !self.vouches(observed, step) {
-            if let Some(quantity) = self.flaw(&next) {
-                return Err(diverged(numbers(&belief.mean()), quantity, step.index));
-            }
-            // What is infinite may have been brought into a box.
-            if !self.adds_innovation() || self.bounds().is_some() {
-                if !is_known(&update.innovation, observed) {
-                    let quantity = "predicted measurement";
-                    return Err(diverged(numbers(&belief.mean()), quantity, step.index));
-                }
-                if update.log_likelihood.is_some_and(f64::is_nan) {
-                    return Err(diverged(numbers(&belief.mean()), "log-likelihood", step.index));
-                }
-            }
-        }
-        self.replace(belief, next);
-        update.observed = count;
-        if observed != Observed::All {
-            update.forget_missing(observed);
-        }
-        Ok(update)
+        learnt_by(self, belief, y, observed, u, step)
     }
 
     /// A belief from outside the box, brought into it; `None` if there is nothing to bring.
@@ -522,6 +479,55 @@ pub trait Filter {
         self.confine(&mut inside, bounds);
         Some(inside)
     }
+}
+
+/// What [`Filter::learn`] is, unless a filter knows something quicker.
+// Written out, without closures and with as few results inside results as can be: small beliefs stay in registers then.
+#[inline(always)]
+pub(super) fn learnt_by<F: Filter + ?Sized>(
+    filter: &F,
+    belief: &mut F::Belief,
+    y: &[f64],
+    observed: Observed<'_>,
+    u: &[f64],
+    step: &Step,
+) -> Result<Update<F::Output>, FilterError>
+where
+    F::Belief: Belief<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    let count = observed.count(y.len());
+    if count == 0 {
+        filter.miss(belief, u, step);
+        let m = filter.dims().1;
+        let has_cov = F::Belief::has_cov(m.value());
+        return Ok(Update::nothing(m, F::Belief::HAS_COV, has_cov));
+    }
+    let (mut next, mut update) = match filter.correct(belief, y, observed, u, step) {
+        Ok(done) => done,
+        Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
+    };
+    if let Some(bounds) = filter.bounds() {
+        filter.confine(&mut next, bounds);
+    }
+    if let Some(quantity) = filter.flaw(&next) {
+        return Err(diverged(numbers(&belief.mean()), quantity, step.index));
+    }
+    // What is infinite may have been brought into a box.
+    if !filter.adds_innovation() || filter.bounds().is_some() {
+        if !is_known(&update.innovation, observed) {
+            return Err(diverged(numbers(&belief.mean()), "predicted measurement", step.index));
+        }
+        if update.log_likelihood.is_some_and(f64::is_nan) {
+            return Err(diverged(numbers(&belief.mean()), "log-likelihood", step.index));
+        }
+    }
+    filter.replace(belief, next);
+    update.observed = count;
+    if observed != Observed::All {
+        update.forget_missing(observed);
+    }
+    Ok(update)
 }
 
 /// Whether a prediction was a number wherever something was measured. A likelihood or a rule that bounds its steps
