@@ -50,7 +50,7 @@ fn take_over(target: &Path, built: &Path) {
     let _ = fs::remove_dir_all(built);
     for (part, how) in [("deps", "-al"), (".fingerprint", "-a"), ("build", "-a")] {
         let (from, to) = (target.join("debug").join(part), built.join("debug"));
-        if fs::create_dir_all(&to).is_ok() {
+        if from.is_dir() && fs::create_dir_all(&to).is_ok() {
             let _ = Command::new("cp").arg(how).arg(from).arg(to).status();
         }
     }

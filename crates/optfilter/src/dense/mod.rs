@@ -30,8 +30,8 @@ const DEPTH: usize = 256;
 /// result take longer than those on the right.
 const TASK: usize = 48;
 const SHARES: usize = 4;
-/// Rows that lie no further apart than so many numbers from one column to the next are read where they are, for a while: to pack them
-/// takes as long as a tenth of a product of a hundred rows. (Unless the distance is one at which the cache has few places.)
+/// Rows that lie no further apart than so many numbers from one column to the next are read where they are: to pack them shows in products of
+/// a hundred rows. (Unless the distance is a multiple of this many, at which the cache has few places.)
 const NEAR: usize = 256;
 const CROWDED: usize = 64;
 /// Panels of rows that are gone through before the next columns.
