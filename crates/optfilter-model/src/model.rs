@@ -225,7 +225,6 @@ impl TextModel {
         model.with_inputs(inputs).ok().filter(|_| finite)
     }
 
-    #[inline]
     fn transition_in<D: Dim, S: Scalar>(
         &self,
         dim: D,
@@ -415,7 +414,7 @@ impl RunModel for TextModel {
         self.exact.as_ref()?.drift().cloned()
     }
 
-    #[inline]
+    // Not inlined, nor is what it calls: equations are interpreted, which takes longer than any call.
     fn transition_sized<D: Dim, S: Scalar>(
         &self,
         dim: D,

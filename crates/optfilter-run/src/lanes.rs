@@ -4,7 +4,7 @@ use crate::error::SpecError;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
 use crate::rhythm::Rhythm;
-use crate::rule::Stoppable;
+use crate::rule::{AnyRule, Stoppable};
 use crate::runner::{LaneRunner, Start};
 use crate::spec::FilterSpec;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
@@ -28,7 +28,10 @@ where
     bounds: Option<Bounds>,
     /// Whether irregular times are an error.
     even: bool,
-    filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyOptimizer>>,
+    /// As for a series alone.
+    filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyRule<M::State>>>,
+    /// The same rule for lanes.
+    rule: Stoppable<AnyOptimizer>,
 }
 
 impl<M> LaneRunner for Packed<M>
@@ -37,6 +40,7 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
     OVector<f64, M::State>: Send + Sync,
     AnyLikelihood<M::Output>: Send + Sync,
+    AnyRule<M::State>: Send + Sync,
 {
     fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError> {
         let n = self.model.state_dim();
@@ -44,7 +48,8 @@ where
             OVector::from_fn_generic(n, U1, |i, _| s.mean.get(i).copied().unwrap_or(f64::NAN))
         };
         let starts: Vec<_> = starts.iter().map(start).collect();
-        let mut estimates = Batch::new(series.to_vec()).run(&self.filter, &starts)?;
+        let mut estimates =
+            Batch::new(series.to_vec()).run_by(&self.filter, &self.rule, &starts)?;
         if self.even {
             for (b, series) in series.iter().enumerate() {
                 let mut rhythm = Rhythm::default();
@@ -117,10 +122,12 @@ where
     DefaultAllocator: Shapes<M::State, M::Output>,
     OVector<f64, M::State>: Send + Sync,
     AnyLikelihood<M::Output>: Send + Sync + 'static,
+    AnyRule<M::State>: Send + Sync + 'static,
 {
     let likelihood = problem.likelihood(model.output_dim(), squared)?;
     let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
-    let mut filter = ImplicitMap::new(model.clone(), likelihood.clone(), rule, spec.steps())
+    let alone = Stoppable { rule: AnyRule::Native(rule.rule), stop: stop.clone() };
+    let mut filter = ImplicitMap::new(model.clone(), likelihood.clone(), alone, spec.steps())
         .map_err(SpecError::from)?;
     if spec.carry() {
         filter = filter.with_memory(Memory::Carry);
@@ -132,5 +139,5 @@ where
         filter = filter.widening();
     }
     let (bounds, even) = (problem.bounds.clone(), problem.refuses_irregular(spec));
-    Ok(Box::new(Packed { model, likelihood, bounds, even, filter }))
+    Ok(Box::new(Packed { model, likelihood, bounds, even, filter, rule }))
 }

@@ -15,10 +15,10 @@ use crate::Shapes;
 use crate::drive::{Run, Trace};
 use crate::error::{FilterError, check_len};
 use crate::filter::{Belief, Filter, ImplicitMap, MeasurementLoss, Memory, PointBelief};
-use crate::filter::{LARGEST, check_parts, refine};
+use crate::filter::{LARGEST, check_parts};
 use crate::model::Model;
 use crate::model::likelihood::{Likelihood, Observed};
-use crate::optim::{AnyOptimizer, Bounds, Optimizer};
+use crate::optim::{AnyOptimizer, Bounds, Optimizer, descend_within};
 use crate::scalar::{Lanes, Scalar};
 use crate::series::Series;
 use crate::simd::dispatch;
@@ -115,6 +115,24 @@ impl<'a> Batch<'a> {
         OVector<f64, M::State>: Sync,
         DefaultAllocator: Shapes<M::State, M::Output>,
     {
+        self.run_by(filter, &filter.optimizer, starts)
+    }
+
+    /// [`run`](Self::run) where the filter's rule takes plain numbers only: `rule` is the same one for lanes.
+    pub fn run_by<M, L, O, R>(
+        &self,
+        filter: &ImplicitMap<M, L, O>,
+        rule: &R,
+        starts: &[OVector<f64, M::State>],
+    ) -> Result<Estimates, FilterError>
+    where
+        M: Model + Sync,
+        L: Likelihood + Sync,
+        O: Optimizer<f64> + Sync,
+        R: Optimizer<Lanes<8>> + Optimizer<Lanes<32>> + Sync,
+        OVector<f64, M::State>: Sync,
+        DefaultAllocator: Shapes<M::State, M::Output>,
+    {
         check_len("starts", self.len(), starts.len(), None)?;
         let blocks = parallel(self.groups.iter().collect(), |group: &Group| {
             let series = &self.series[group.first..group.first + group.count];
@@ -122,10 +140,10 @@ impl<'a> Batch<'a> {
             let n = filter.model.state_dim().value();
             let sized = starts.iter().all(|start| start.nrows() == n);
             let lanes = group.packed.as_ref().filter(|_| sized && fits(filter, series));
-            let (o, k) = (&filter.optimizer, filter.steps);
+            let k = filter.steps;
             let block = lanes.and_then(|y| match group.width {
-                32 => run_lanes::<_, _, _, 32>(filter, o, k, &series[0], y, starts),
-                _ => run_lanes::<_, _, _, 8>(filter, o, k, &series[0], y, starts),
+                32 => run_lanes::<_, _, _, 32>(filter, rule, k, &series[0], y, starts),
+                _ => run_lanes::<_, _, _, 8>(filter, rule, k, &series[0], y, starts),
             });
             block.unwrap_or_else(|| run_singly(filter, series, starts))
         });
@@ -420,7 +438,7 @@ where
                     next.copy_from(&x);
                     model.observe(x.as_slice(), u, &step, eta.as_mut_slice());
                     likelihood.expect(eta.as_mut_slice());
-                    let loss = MeasurementLoss {
+                    let mut loss = MeasurementLoss {
                         model,
                         likelihood,
                         y: y.as_slice(),
@@ -428,7 +446,7 @@ where
                         step: &step,
                         observed,
                     };
-                    refine(optimizer, (steps, false), bounds, loss, &mut x, &mut state);
+                    descend_within(optimizer, &mut loss, &mut x, &mut state, steps, bounds);
                     flag(&mut block, &x, Some((step.index, "estimate", &next)));
                     let sound = !carry || optimizer.is_sound(&state);
                     if !sound || !is_known(&block, y.as_slice(), eta.as_slice(), mask) {

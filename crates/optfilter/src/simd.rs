@@ -10,6 +10,9 @@
 //! The crate multiversion does the same for free functions by a macro; a kernel also covers generic
 //! models and needs no dependency.
 
+use crate::scratch::is_long;
+use nalgebra::Dim;
+
 /// A computation to be compiled once for each vector unit.
 ///
 /// Closures are kernels. A large one may be compiled on its own all the same, for no particular unit; a type whose `run` is
@@ -34,6 +37,23 @@ impl<R, F: FnMut() -> R> Kernel for F {
 /// Runs a kernel compiled for the widest vector unit at hand.
 #[inline(always)]
 pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    dispatch_if(true, kernel)
+}
+
+/// [`dispatch`] for a kernel that goes through vectors of dimension `N` with `len` numbers: only where these are
+/// [long](crate::scratch::is_long). The portable version is that for short ones, too, and a dimension that is a type gets no other.
+#[inline(always)]
+pub(crate) fn dispatch_long<N: Dim, K: Kernel>(len: usize, kernel: K) -> K::Output {
+    // Constant, so that nothing else is compiled for a dimension that is a type, which takes no memory.
+    match const { size_of::<N>() > 0 } {
+        true => dispatch_if(is_long::<N>(len), kernel),
+        false => kernel.run(),
+    }
+}
+
+/// Runs a kernel compiled for the widest vector unit at hand, if that is worth it, else the portable version of it.
+#[inline(always)]
+fn dispatch_if<K: Kernel>(worth: bool, kernel: K) -> K::Output {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
     {
         // Without `avx512vl`: with it the compiler takes large kernels over lanes apart into halves of vectors and keeps them in memory
@@ -47,7 +67,7 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
         fn avx2<K: Kernel>(kernel: K) -> K::Output {
             kernel.run()
         }
-        let bmi = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+        let bmi = worth && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
         if bmi && is_x86_feature_detected!("avx512f") {
             let rest = is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512bw")
@@ -64,5 +84,6 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
             return unsafe { avx2(kernel) };
         }
     }
+    let _ = worth;
     kernel.run()
 }

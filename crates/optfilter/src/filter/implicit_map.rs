@@ -49,7 +49,7 @@ use crate::model::likelihood::{Likelihood, Observed};
 use crate::model::{Model, Step};
 use crate::optim::{Bounds, Objective, Optimizer, descend};
 use crate::scratch::{is_long, keep, vector};
-use crate::simd::dispatch;
+use crate::simd::{dispatch, dispatch_long};
 use alloc::vec::Vec;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use serde::{Deserialize, Serialize};
@@ -151,13 +151,11 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        if is_long::<M::State>(self.model.state_dim().value()) {
-            return dispatch(
-                #[inline(always)]
-                || self.learnt(belief, y, observed, u, step),
-            );
-        }
-        self.learnt(belief, y, observed, u, step)
+        dispatch_long::<M::State, _>(
+            self.model.state_dim().value(),
+            #[inline(always)]
+            || self.learnt(belief, y, observed, u, step),
+        )
     }
 
     #[inline(always)]
@@ -170,7 +168,7 @@ where
         step: &Step,
     ) -> Result<Update<M::Output>, FilterError> {
         // Blocks are looked at while they are in the cache; long vectors would have to be gone through once more.
-        if self.decouples(observed, step) {
+        if const { size_of::<M::State>() > 0 } && self.decouples(observed, step) {
             check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
             let learnt = dispatch(
                 #[inline(always)]
@@ -205,7 +203,7 @@ where
 {
     /// [`correct`](Filter::correct), on any vector unit.
     #[inline(always)]
-    fn learnt(
+    pub(super) fn learnt(
         &self,
         belief: &<Self as Filter>::Belief,
         y: &[f64],
@@ -215,11 +213,6 @@ where
     ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
         // The optimizer may have been exchanged since the filter was made.
         check_parts(&self.model, &self.likelihood, &self.optimizer, Some(step.index))?;
-        if self.decouples(observed, step)
-            && let Some(learnt) = self.learnt_by_blocks(belief, y)
-        {
-            return Ok(learnt);
-        }
         check_possible(&self.likelihood, y, observed, step)?;
         let (model, likelihood) = (&self.model, &self.likelihood);
         let predicted = predicted_measurement(model, likelihood, belief.mean.as_slice(), u, step);

@@ -80,7 +80,7 @@ pub use localization::Localization;
 pub use particle::{Particle, Resampling};
 pub use particle_belief::ParticleBelief;
 pub use point::PointBelief;
-pub(crate) use point::{MeasurementLoss, check_parts, refine};
+pub(crate) use point::{MeasurementLoss, check_parts};
 pub use process_factor::ProcessFactor;
 pub use resampling::{Scheme, resample};
 pub use side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, side_by_side};

@@ -204,7 +204,7 @@ where
     fn gradient(&mut self, x: &[S], out: &mut [S]) {
         if let Some(pull_back) = self.model.pull_back() {
             let m = self.model.output_dim().value();
-            if is_long::<M::Output>(m) {
+            if const { size_of::<M::Output>() > 0 } && is_long::<M::Output>(m) {
                 let (mut eta, mut r) = (Scratch::new(m), Scratch::new(m));
                 self.model.observe(x, self.u, self.step, &mut eta);
                 self.score(&eta, &mut r);

@@ -388,6 +388,3 @@ where
         && Scalar::all_lt(size + spread.scale(0.0), Lanes([LARGEST; W]))
         && least.0.iter().all(|v| *v >= 0.0)
 }
-
-#[cfg(test)]
-mod tests;

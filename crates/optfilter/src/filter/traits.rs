@@ -33,22 +33,28 @@ pub(crate) fn is_sane(mean: &[f64]) -> bool {
 /// Whether every number is of a size below a limit, and none is missing.
 #[inline(always)]
 pub(crate) fn all_below(values: &[f64], limit: f64) -> bool {
-    // Without early exit, so that it is a few vector comparisons.
-    #[inline(always)]
-    fn all(values: &[f64], limit: f64) -> bool {
-        let mut below = true;
-        for v in values {
-            below &= v.abs() < limit;
-        }
-        below
-    }
     match values.len() >= LONG {
-        true => dispatch(
-            #[inline(always)]
-            || all(values, limit),
-        ),
-        false => all(values, limit),
+        true => all_below_of_many(values, limit),
+        false => all_below_of_few(values, limit),
     }
+}
+
+// Without early exit, so that it is a few vector comparisons.
+#[inline(always)]
+fn all_below_of_few(values: &[f64], limit: f64) -> bool {
+    let mut below = true;
+    for v in values {
+        below &= v.abs() < limit;
+    }
+    below
+}
+
+#[inline(never)]
+fn all_below_of_many(values: &[f64], limit: f64) -> bool {
+    dispatch(
+        #[inline(always)]
+        || all_below_of_few(values, limit),
+    )
 }
 
 /// What a filter believes of the state; all kinds have a mean, some a covariance.

@@ -251,6 +251,3 @@ where
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

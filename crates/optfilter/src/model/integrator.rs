@@ -9,8 +9,8 @@
 use super::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
 use crate::rng::Stream;
 use crate::scalar::Scalar;
-use crate::scratch::{Scratch, is_long};
-use crate::simd::dispatch;
+use crate::scratch::Scratch;
+use crate::simd::dispatch_long;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use serde::{Deserialize, Serialize};
@@ -59,12 +59,14 @@ pub type DriftPullBack<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
 pub type DriftPushForward<D> = fn(&D, &[f64], &[f64], f64, &[f64], &mut [f64]);
 
 /// Runs `$body` with vectors of the state's size to work in, with anything in them: on the stack where the size is known at compile
-/// time; kept ones, in the vector unit, where they are long.
+/// time; else kept ones, and in the vector unit where they are long.
 macro_rules! with_work {
     ($drift:expr, $scalar:ty, $len:expr, [$($name:ident),+], $body:expr) => {
-        if is_long::<D::State>($len) {
+        // Constant, so that only one of the two is compiled: a dimension that is a type takes no memory.
+        if const { size_of::<D::State>() > 0 } {
             $(let mut $name = Scratch::<$scalar>::new($len);)+
-            dispatch(
+            dispatch_long::<D::State, _>(
+                $len,
                 #[inline(always)]
                 || {
                     $(let $name = &mut *$name;)+

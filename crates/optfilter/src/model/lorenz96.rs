@@ -10,8 +10,7 @@ use super::integrator::{DriftPullBack, DriftPushForward};
 use super::random_walk::write_identity;
 use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, PushForward, Step};
 use crate::scalar::Scalar;
-use crate::scratch::is_long;
-use crate::simd::dispatch;
+use crate::simd::dispatch_long;
 use nalgebra::Dim;
 
 /// The equations on `N` points, seen in full.
@@ -108,13 +107,11 @@ impl<N: Dim> Drift for Lorenz96<N> {
             #[inline(always)]
             |_, x, _, _, r, out| {
                 // It is called by its address, out of the vector unit.
-                match is_long::<N>(x.len()) {
-                    true => dispatch(
-                        #[inline(always)]
-                        || pull_back(x, r, out),
-                    ),
-                    false => pull_back(x, r, out),
-                }
+                dispatch_long::<N, _>(
+                    x.len(),
+                    #[inline(always)]
+                    || pull_back(x, r, out),
+                )
             },
         )
     }
@@ -122,12 +119,12 @@ impl<N: Dim> Drift for Lorenz96<N> {
     fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
         Some(
             #[inline(always)]
-            |_, x, _, _, v, out| match is_long::<N>(x.len()) {
-                true => dispatch(
+            |_, x, _, _, v, out| {
+                dispatch_long::<N, _>(
+                    x.len(),
                     #[inline(always)]
                     || push_forward(x, v, out),
-                ),
-                false => push_forward(x, v, out),
+                )
             },
         )
     }

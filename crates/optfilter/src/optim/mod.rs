@@ -158,7 +158,16 @@ pub fn descend_within<S, V, O, F>(
     O: Optimizer<S>,
     F: Objective<S> + ?Sized,
 {
-    descend_past_gap(optimizer, objective, x, state, steps, bounds, 1.0);
+    project(x, bounds);
+    let mut g = x.zeros_like();
+    for _ in 0..steps {
+        objective.gradient(x.as_slice(), g.as_mut_slice());
+        optimizer.step(x, &g, state);
+        project(x, bounds);
+        if optimizer.is_done() {
+            return;
+        }
+    }
 }
 
 /// The most that a gap can multiply the number of steps by.
@@ -188,16 +197,7 @@ pub(crate) fn descend_past_gap<S, V, O, F>(
     if gap > 1.0 {
         return descend_widened(optimizer, objective, x, state, steps, bounds, gap);
     }
-    project(x, bounds);
-    let mut g = x.zeros_like();
-    for _ in 0..steps {
-        objective.gradient(x.as_slice(), g.as_mut_slice());
-        optimizer.step(x, &g, state);
-        project(x, bounds);
-        if optimizer.is_done() {
-            return;
-        }
-    }
+    descend_within(optimizer, objective, x, state, steps, bounds);
 }
 
 #[cold]

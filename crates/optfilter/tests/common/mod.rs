@@ -11,7 +11,8 @@ use serde_json::Value;
 
 /// A file of golden numbers.
 pub fn golden(name: &str) -> Value {
-    let path = format!("{}/tests/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    // The library's, from whichever package.
+    let path = format!("{}/../optfilter/tests/golden/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 

@@ -6,21 +6,21 @@ mod common;
 
 mod adjoints;
 mod bad_input;
-#[cfg(feature = "std")]
 mod batch;
 mod checkpoint;
-mod consistency;
 mod corners;
 mod ensemble;
 mod evidence;
+mod evidence_gradients;
 mod failures;
 mod golden;
 mod likelihoods;
 mod particles;
 mod properties;
+mod side_by_side;
 mod smoother;
 mod window;
-mod window_chaos;
 mod window_counts;
 mod window_foreign;
+mod window_lanes;
 mod window_weak;

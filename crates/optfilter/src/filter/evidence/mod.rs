@@ -394,6 +394,3 @@ fn residual<S: Scalar, F: Family>(
         family.angle(i).map_or(difference, |turn| difference.wrap(turn))
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,8 +4,8 @@
 use super::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator, Step, euler, rk4};
 use crate::derivative;
 use crate::scalar::{Scalar, VectorFunction};
-use crate::scratch::{Scratch, is_long};
-use crate::simd::dispatch;
+use crate::scratch::Scratch;
+use crate::simd::dispatch_long;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};

@@ -1,12 +1,14 @@
-use super::*;
-use crate::drive::{Run, Trace};
-use crate::filter::{Extended, Iterated, SigmaPoints, Unscented};
-use crate::model::{Dynamics, GaussianNoise, Growth, Lorenz63, Model};
-use crate::rng::Stream;
-use alloc::vec;
-use alloc::vec::Vec;
-use nalgebra::{Const, DimName};
+//! Series side by side as lanes, for every Gaussian filter: every lane is its series alone, to the bit.
 
+use nalgebra::{Const, DefaultAllocator, Dim, DimName, OMatrix, OVector, U1};
+use optfilter::drive::{Run, Trace};
+use optfilter::filter::{
+    Extended, GaussianBelief, Iterated, SideBySide, SigmaPoints, Together, Unscented, side_by_side,
+};
+use optfilter::model::{Dynamics, GaussianNoise, Growth, Lorenz63, Model, Observation, Step};
+use optfilter::rng::Stream;
+use optfilter::scalar::Scalar;
+use optfilter::{Series, Shapes};
 /// A bearing and a range of a body on a circle, with hand-written derivatives of the dynamics.
 #[derive(Clone, Copy)]
 struct Radar;
@@ -25,7 +27,7 @@ impl Dynamics for Radar {
         x: &[f64],
         _: &[f64],
         step: &Step,
-        out: &mut crate::model::JacobianMut<'_>,
+        out: &mut optfilter::model::JacobianMut<'_>,
     ) -> bool {
         (out[(0, 0)], out[(0, 1)]) = (1.0, x[1].cos() * step.dt);
         (out[(1, 0)], out[(1, 1)]) = (-0.1 * step.dt, 1.0);
@@ -111,7 +113,7 @@ where
             out.log_likelihoods.push(row.log_likelihood.0[lane]);
         }
     });
-    let filter_name = core::any::type_name::<F>();
+    let filter_name = std::any::type_name::<F>();
     assert_eq!(end, Together::Done, "{name}, gap {gap}, {filter_name}");
     for (b, found) in together.iter().enumerate() {
         let alone = filter.run(&mut starts[b].clone(), &series[b]).unwrap();

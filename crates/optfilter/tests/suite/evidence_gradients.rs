@@ -1,11 +1,12 @@
-//! Against the filters themselves, against differences, and against a start that is merely very uncertain.
+//! The likelihood that fits climb, against the filters themselves, against differences, and against a start that is merely very uncertain.
 
-use super::*;
-use crate::drive::Run;
-use crate::filter::{Extended, GaussianBelief, Iterated, SigmaPoints, Unscented};
-use crate::model::{Dynamics, GaussianNoise, Growth, Observation};
-use crate::series::Series;
-use nalgebra::{matrix, vector};
+use nalgebra::{DMatrix, DVector, matrix, vector};
+use optfilter::Series;
+use optfilter::drive::Run;
+use optfilter::filter::evidence::{Approximation, Family, Row, Setting, log_likelihood};
+use optfilter::filter::{Extended, GaussianBelief, Iterated, SigmaPoints, Unscented};
+use optfilter::model::{Dynamics, GaussianNoise, Growth, Observation, Step};
+use optfilter::scalar::{Dual, Scalar};
 
 /// The growth system, whose gain is a parameter.
 struct Grown;
@@ -28,7 +29,7 @@ const YS: [f64; 6] = [0.3, 1.9, f64::NAN, 4.2, 5.1, 3.0];
 fn rows() -> impl Iterator<Item = Row<'static>> {
     let series = Series::new(&YS, 1).unwrap().with_dt(0.1).unwrap();
     (0..YS.len()).map(move |k| Row {
-        y: core::slice::from_ref(&YS[k]),
+        y: std::slice::from_ref(&YS[k]),
         u: &[],
         step: series.step(k),
         predict: k > 0,
@@ -83,7 +84,7 @@ fn the_gradient_is_that_of_central_differences() {
         Approximation::Unscented(SigmaPoints::merwe(1.0, 2.0, 2.0)),
     ] {
         let exact =
-            value(core::array::from_fn(|i| Dual::<f64, 4>::variable(AT[i], i)), &approximation);
+            value(std::array::from_fn(|i| Dual::<f64, 4>::variable(AT[i], i)), &approximation);
         for i in 0..4 {
             let moved = |by: f64| {
                 let mut at = AT;

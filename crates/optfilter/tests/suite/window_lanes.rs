@@ -1,12 +1,14 @@
-use super::*;
-use crate::drive::drive;
-use crate::filter::{Belief, WindowBelief};
-use crate::model::likelihood::{Gaussian, Link, Poisson};
-use crate::model::{Lorenz63, RandomWalk};
-use crate::optim::{AnyOptimizer, Bounds};
-use crate::rng::Stream;
-use nalgebra::{DefaultAllocator, Dim, OVector, U1};
+//! Windows of many series side by side as lanes: every lane is its series alone, to the bit.
 
+use nalgebra::{DefaultAllocator, Dim, OVector, U1};
+use optfilter::drive::drive;
+use optfilter::filter::{Belief, Descent, Filter, Memory, Window, WindowBelief};
+use optfilter::model::likelihood::{Gaussian, Likelihood, Link, Poisson};
+use optfilter::model::{Lorenz63, Model, RandomWalk};
+use optfilter::optim::{AnyOptimizer, Bounds, Optimizer};
+use optfilter::rng::Stream;
+use optfilter::scalar::Lanes;
+use optfilter::{Series, Shapes};
 /// NaN equals NaN, and nothing else but the same bits.
 fn same(a: &[f64], b: &[f64]) -> bool {
     let bits = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
@@ -86,7 +88,7 @@ fn every_lane_is_its_series_alone_to_the_bit() {
             let filter =
                 || Window::new(Lorenz63::default().rk4(), likelihood(), rule, 3, length).unwrap();
             for times in [false, true] {
-                let name = alloc::format!("{rule:?}, L = {length}, times {times}");
+                let name = format!("{rule:?}, L = {length}, times {times}");
                 compare(&filter(), &ys, times, &name);
                 let carried = filter().with_memory(Memory::Carry).unwrap();
                 compare(&carried.with_discount(0.9).unwrap(), &ys, times, &name);
