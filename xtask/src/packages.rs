@@ -19,21 +19,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Packs, unpacks, builds and runs.
 pub(crate) fn check() -> Result<(), String> {
-    crate::cargo(
-        &[
-            "package",
-            "--quiet",
-            "--locked",
-            "--allow-dirty",
-            "--no-verify",
-            "--workspace",
-            "--exclude",
-            "optfilter-py",
-            "--exclude",
-            "xtask",
-        ],
-        &[],
-    )?;
+    let mut packing =
+        vec!["package", "--quiet", "--locked", "--allow-dirty", "--no-verify", "--workspace"];
+    for unpublished in ["optfilter-py", "optfilter-suite", "xtask"] {
+        packing.extend(["--exclude", unpublished]);
+    }
+    crate::cargo(&packing, &[])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let target = fs::canonicalize(&target).map_err(|e| format!("{}: {e}", target.display()))?;
     let folder = std::env::temp_dir().join(format!("optfilter-packages-{}", std::process::id()));

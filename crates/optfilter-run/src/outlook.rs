@@ -7,7 +7,7 @@ use crate::problem::{Covariance, Problem};
 use crate::spec::{CG, FilterSpec, Loss};
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
-use optfilter::filter::{Bounded, Extended, Filter, FilterError, GaussianBelief, Unscented};
+use optfilter::filter::{Bounded, Extended, Filter, FilterError, Gated, GaussianBelief, Unscented};
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
 use optfilter::model::stretch::process_cov;
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
@@ -75,7 +75,9 @@ pub trait Outlook: Send + Sync {
     ) -> Result<(), RunError>;
 }
 
-type Made<F> = OnceLock<Result<Bounded<F>, SpecError>>;
+// Behind a gate that lets everything through, as the engine has them: other types would be compiled besides.
+type Open<F> = Gated<Bounded<F>>;
+type Made<F> = OnceLock<Result<Open<F>, SpecError>>;
 type Linear<T> = Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
 type Points<T> = Unscented<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
 
@@ -109,19 +111,19 @@ impl<T: RunModel> ProblemOutlook<T> {
         self.problem.gaussian_noise(n, m, self.spec.process_scale(), Some(r))
     }
 
-    fn linear(&self) -> Result<&Bounded<Linear<T>>, SpecError> {
+    fn linear(&self) -> Result<&Open<Linear<T>>, SpecError> {
         let made = self.linear.get_or_init(|| {
             let filter = Extended::new(self.model.clone(), self.noise()?);
-            Ok(Bounded::new(filter, self.problem.bounds.clone())?)
+            Ok(Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None))
         });
         made.as_ref().map_err(Clone::clone)
     }
 
-    fn points(&self) -> Result<&Bounded<Points<T>>, SpecError> {
+    fn points(&self) -> Result<&Open<Points<T>>, SpecError> {
         let made = self.points.get_or_init(|| {
             let points = self.spec.sigma_points(self.model.state_dim().value());
             let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
-            Ok(Bounded::new(filter, self.problem.bounds.clone())?)
+            Ok(Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None))
         });
         made.as_ref().map_err(Clone::clone)
     }

@@ -221,8 +221,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let point = PointBelief { mean: belief.mean.clone(), optimizer_state: None };
-        // Not worth the vector unit beside the derivatives.
-        let (point, update) = self.filter.learnt(&point, y, observed, u, step)?;
+        let (point, update) = self.filter.correct(&point, y, observed, u, step)?;
         let mean = point.mean;
         let lost = match self.spread(belief, &mean, &update.innovation, y, observed, u, step) {
             Ok((cov, update)) if self.strict || cov.iter().all(|v| v.is_finite()) => {

@@ -151,11 +151,10 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        dispatch_long::<M::State, _>(
-            self.model.state_dim().value(),
-            #[inline(always)]
-            || self.learnt(belief, y, observed, u, step),
-        )
+        match const { size_of::<M::State>() > 0 } {
+            true => self.learnt_apart(belief, y, observed, u, step),
+            false => self.learnt(belief, y, observed, u, step),
+        }
     }
 
     #[inline(always)]
@@ -201,9 +200,26 @@ impl<M: Model, L: Likelihood, O: Optimizer<f64>> ImplicitMap<M, L, O>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
+    /// [`correct`](Filter::correct) of any size, for this filter and for those around it.
+    #[inline(never)]
+    fn learnt_apart(
+        &self,
+        belief: &<Self as Filter>::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(<Self as Filter>::Belief, Update<M::Output>), FilterError> {
+        dispatch_long::<M::State, _>(
+            self.model.state_dim().value(),
+            #[inline(always)]
+            || self.learnt(belief, y, observed, u, step),
+        )
+    }
+
     /// [`correct`](Filter::correct), on any vector unit.
     #[inline(always)]
-    pub(super) fn learnt(
+    fn learnt(
         &self,
         belief: &<Self as Filter>::Belief,
         y: &[f64],

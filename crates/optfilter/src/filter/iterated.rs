@@ -41,7 +41,6 @@ use crate::linalg::product;
 use crate::model::likelihood::Observed;
 use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_observation_lanes};
-use crate::scalar::Lanes;
 use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +65,10 @@ where
             return Err(FilterError::Zero { argument: "iterations" });
         }
         Ok(Self { model, noise, iterations, stop: None })
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
     /// With a flag that ends the iterations of an update at once when it is raised; the result is then of no use.
@@ -110,30 +113,29 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let n = self.model.state_dim();
-        let linearized = |x: &[f64]| {
-            let (predicted, h) = linearize_observation(&self.model, n, x, u, step);
-            (residual(&self.model, y, predicted, observed), h)
-        };
         let may_be_exact = may_be_exact(&self.model, &self.noise);
-        let (innovation, mut h) = linearized(belief.mean.as_slice());
-        let mut v = innovation.clone();
-        for _ in 1..self.iterations {
-            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-                break;
+        let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
+        // One copy of what is done in the first iteration, the last and all between.
+        loop {
+            let (predicted, h) = linearize_observation(&self.model, n, x.as_slice(), u, step);
+            let mut v = residual(&self.model, y, predicted, observed);
+            if innovation.is_some() {
+                let shift = product(&h, &(&belief.mean - &x));
+                for i in observed.indices(v.nrows()) {
+                    v[i] -= shift[i];
+                }
             }
+            let innovation = &*innovation.get_or_insert_with(|| v.clone());
             let r = measurement_cov(&self.model, &self.noise, u, step);
             let measurement = GaussianMeasurement { residual: v, h, r };
-            let (next, _) = conditioned(belief, measurement, may_be_exact, observed, step.index)?;
-            (v, h) = linearized(next.mean.as_slice());
-            let shift = product(&h, &(&belief.mean - &next.mean));
-            for i in observed.indices(v.nrows()) {
-                v[i] -= shift[i];
+            let (next, update) =
+                conditioned(belief, measurement, may_be_exact, observed, step.index)?;
+            left -= 1;
+            if left == 0 || self.is_stopped() {
+                return Ok((next, Update { innovation: innovation.clone(), ..update }));
             }
+            x = next.mean;
         }
-        let r = measurement_cov(&self.model, &self.noise, u, step);
-        let measurement = GaussianMeasurement { residual: v, h, r };
-        let (next, update) = conditioned(belief, measurement, may_be_exact, observed, step.index)?;
-        Ok((next, Update { innovation, ..update }))
     }
 }
 
@@ -160,28 +162,29 @@ where
         step: &Step,
     ) -> Option<(LaneBelief<M::State, W>, LaneUpdate<M::Output, W>)> {
         let n = self.model.state_dim();
-        let linearized = |x: &[Lanes<W>]| {
-            let (predicted, h) = linearize_observation_lanes(&self.model, n, x, u, step);
-            (measured.residual(&self.model, &predicted), h)
-        };
         let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
-        let (innovation, mut h) = linearized(belief.mean.as_slice());
-        let mut v = innovation.clone();
-        for _ in 1..self.iterations {
-            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-                return None;
+        let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
+        loop {
+            let (predicted, mut h) =
+                linearize_observation_lanes(&self.model, n, x.as_slice(), u, step);
+            let mut v = measured.residual(&self.model, &predicted);
+            if innovation.is_some() {
+                v -= product(&h, &(&belief.mean - &x));
+                measured.mask(&mut v);
             }
+            let innovation = &*innovation.get_or_insert_with(|| v.clone());
             measured.mask_rows(&mut h);
             let measurement = GaussianMeasurement { residual: v, h, r: r.clone() };
-            let (next, _) = belief.conditioned(measurement, measured.turns())?;
-            (v, h) = linearized(next.mean.as_slice());
-            v -= product(&h, &(&belief.mean - &next.mean));
-            measured.mask(&mut v);
+            let (next, update) = belief.conditioned(measurement, measured.turns())?;
+            left -= 1;
+            if left == 0 {
+                return Some((next, LaneUpdate { innovation: innovation.clone(), ..update }));
+            }
+            if self.is_stopped() {
+                return None;
+            }
+            x = next.mean;
         }
-        measured.mask_rows(&mut h);
-        let measurement = GaussianMeasurement { residual: v, h, r };
-        let (next, update) = belief.conditioned(measurement, measured.turns())?;
-        Some((next, LaneUpdate { innovation, ..update }))
     }
 }
 

@@ -194,36 +194,22 @@ pub(crate) fn descend_past_gap<S, V, O, F>(
     O: Optimizer<S>,
     F: Objective<S> + ?Sized,
 {
-    if gap > 1.0 {
-        return descend_widened(optimizer, objective, x, state, steps, bounds, gap);
-    }
-    descend_within(optimizer, objective, x, state, steps, bounds);
-}
-
-#[cold]
-fn descend_widened<S, V, O, F>(
-    optimizer: &O,
-    objective: &mut F,
-    x: &mut V,
-    state: &mut O::State<V>,
-    steps: u32,
-    bounds: Option<&Bounds>,
-    gap: f64,
-) where
-    S: Scalar,
-    V: Buffer<Elem = S>,
-    O: Optimizer<S>,
-    F: Objective<S> + ?Sized,
-{
     project(x, bounds);
     let mut g = x.zeros_like();
-    let mut slope = Slope { gap, first: S::ZERO, goal: S::ZERO };
+    let mut slope = (gap > 1.0).then_some(Slope { gap, first: S::ZERO, goal: S::ZERO });
     for taken in 0u64.. {
-        objective.gradient(x.as_slice(), g.as_mut_slice());
-        if !slope.goes_on(taken, steps, g.as_slice()) {
+        let is_extra = taken >= u64::from(steps);
+        if slope.is_none() && is_extra {
             return;
         }
-        let before = (taken >= u64::from(steps)).then(|| x.clone());
+        objective.gradient(x.as_slice(), g.as_mut_slice());
+        let mut before = None;
+        if let Some(slope) = &mut slope {
+            if !slope.goes_on(taken, steps, g.as_slice()) {
+                return;
+            }
+            before = is_extra.then(|| x.clone());
+        }
         optimizer.step(x, &g, state);
         project(x, bounds);
         // At its end, or held by the bounds.
