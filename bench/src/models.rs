@@ -67,6 +67,10 @@ impl Observation for AutoLorenz {
         Const
     }
     #[inline(always)]
+    fn is_identity(&self) -> bool {
+        true
+    }
+    #[inline(always)]
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {
         out.copy_from_slice(x);
     }
@@ -129,6 +133,10 @@ impl Observation for HandLorenz {
     type Output = Const<3>;
     fn output_dim(&self) -> Const<3> {
         Const
+    }
+    #[inline(always)]
+    fn is_identity(&self) -> bool {
+        true
     }
     #[inline(always)]
     fn observe<S: Scalar>(&self, x: &[S], _u: &[f64], _step: &Step, out: &mut [S]) {

@@ -145,7 +145,7 @@ fn storm(args: &[String]) -> Result<(), String> {
 fn peers() -> Result<(), String> {
     let start = Instant::now();
     cargo(&["test", "--locked", "--manifest-path", "crates/optfilter-nn/burn/Cargo.toml"], &[])?;
-    run("sh", &["python/run_tests.sh"], &[("PEERS", "1")])?;
+    run("sh", &["python/run_tests.sh"], &[("PEERS", "1"), ("PROFILE", "release")])?;
     let tuning = ["test", "--locked", "--workspace", "--test", "tuning", "--", "--ignored"];
     cargo(&tuning, &[])?;
     if std::path::Path::new("../shared/yearbook/yearbook32.npz").is_file() {

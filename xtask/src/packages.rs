@@ -47,6 +47,9 @@ fn take_over(target: &Path, built: &Path) {
     }
 }
 
+/// Other people's packages that the workspace compiles without optimisation.
+const UNOPTIMISED: [&str; 3] = ["clap_builder", "jiff", "parquet"];
+
 /// What is ours is compiled quickly.
 fn of_profile(name: &str) -> String {
     format!("[profile.dev.package.{name}]\nopt-level = 0\n")
@@ -55,7 +58,8 @@ fn of_profile(name: &str) -> String {
 fn from_packages(target: &Path, folder: &Path, built: &Path) -> Result<(), String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(folder.join("program/src")).map_err(wrong)?;
-    let (mut patches, mut profiles) = (String::new(), of_profile("program"));
+    let mut patches = String::new();
+    let mut profiles = of_profile("program") + &UNOPTIMISED.map(of_profile).concat();
     for entry in fs::read_dir(target.join("package")).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
         let Some(stem) = path.file_name().and_then(|n| n.to_str()?.strip_suffix(".crate")) else {

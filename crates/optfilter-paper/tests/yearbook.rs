@@ -4,9 +4,10 @@
 use optfilter_nn::filter::{Memory, Window};
 use optfilter_paper::Protocol::{self, Published, Specified};
 use optfilter_paper::yearbook::{
-    Beyond, Dataset, Options, Row, Rule, YearbookMethod as Method, run,
+    Beyond, Dataset, Options, Outcome, Row, Rule, YearbookMethod as Method, run,
 };
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An empty folder of its own for each test.
@@ -34,6 +35,9 @@ fn small(name: &str) -> Options {
         ..Options::short(folder(name))
     }
 }
+
+/// A run to its end, of which several tests ask.
+static WHOLE: LazyLock<Outcome> = LazyLock::new(|| run(&small("whole"), &|_| ()).unwrap());
 
 /// An npz of the arrays a test wants, as NumPy would write it (stored, not deflated).
 fn npz(path: &Path, images: &[u8], years: &[i16], labels: &[u8]) {
@@ -87,7 +91,7 @@ fn npz(path: &Path, images: &[u8], years: &[i16], labels: &[u8]) {
 
 #[test]
 fn an_interrupted_run_goes_on_to_the_same_end() {
-    let whole = run(&small("whole"), &|_| ()).unwrap();
+    let whole = &*WHOLE;
     assert_eq!(whole.reused, 0);
     assert!(whole.generated && whole.data_name.contains("stand-in"));
     // Four years x 4 methods x 2 protocols.
@@ -122,7 +126,7 @@ fn an_interrupted_run_goes_on_to_the_same_end() {
 
 #[test]
 fn table_and_figures_follow_from_the_rows() {
-    let outcome = run(&small("table"), &|_| ()).unwrap();
+    let outcome = &*WHOLE;
     let rows: Vec<&Row> = outcome
         .rows
         .iter()

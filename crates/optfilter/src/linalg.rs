@@ -106,12 +106,41 @@ where
 {
     let size = a.shape_generic().0;
     let mut out = scratch::zeros(size, size);
-    if !add_large(&mut out, -1.0, a, b) {
-        out = -product(a, b);
+    if add_large(&mut out, -1.0, a, b) {
+        for i in 0..out.nrows() {
+            out[(i, i)] += S::ONE;
+        }
+        return out;
     }
-    for i in 0..out.nrows() {
-        out[(i, i)] += S::ONE;
+    identity_less(product(a, b))
+}
+
+/// I - A.
+#[inline(always)]
+pub(crate) fn identity_less<S: Scalar, N: Dim>(mut a: OMatrix<S, N, N>) -> OMatrix<S, N, N>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    for v in a.as_mut_slice() {
+        *v = -*v;
     }
+    for i in 0..a.nrows() {
+        a[(i, i)] += S::ONE;
+    }
+    a
+}
+
+/// The same numbers as a matrix of another type, of the same sizes.
+#[inline(always)]
+pub(crate) fn retyped<S: Scalar, R: Dim, C: Dim, N: Dim, M: Dim>(
+    (rows, columns): (R, C),
+    a: &OMatrix<S, N, M>,
+) -> OMatrix<S, R, C>
+where
+    DefaultAllocator: Allocator<R, C> + Allocator<N, M>,
+{
+    let mut out = scratch::zeros(rows, columns);
+    out.as_mut_slice().copy_from_slice(a.as_slice());
     out
 }
 

@@ -375,6 +375,7 @@ where
             residual: OVector::zeros_generic(outputs, U1),
             h: h.clone(),
             r: measurement_cov(model, noise, u, step),
+            is_direct: model.is_identity(),
         };
         let belief = GaussianBelief { mean: zero, cov };
         let may_be_exact = may_be_exact(model, noise);

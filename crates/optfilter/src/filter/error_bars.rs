@@ -15,7 +15,7 @@
 //!
 //! First order is all it is. Rules that step by a fixed length whatever the gradient's size (Adam, RMSprop)
 //! look, to first order, as if they corrected nothing until they have converged, so stopped early their
-//! error bars are too wide; gradient descent has no such defect. `tests/suite/consistency.rs` shows both. Where the gradient
+//! error bars are too wide; gradient descent has no such defect. `tests/long/consistency.rs` shows both. Where the gradient
 //! is exactly zero such a rule does not move, but is as steep as one over its epsilon; that row of A is then the identity's and that
 //! of B zero, which is what the rule did.
 //!

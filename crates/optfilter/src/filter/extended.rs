@@ -115,7 +115,8 @@ where
         let residual = residual(&self.model, y, predicted, observed);
         let r = measurement_cov(&self.model, &self.noise, u, step);
         let may_be_exact = may_be_exact(&self.model, &self.noise);
-        let measurement = GaussianMeasurement { residual, h, r };
+        let measurement =
+            GaussianMeasurement { residual, h, r, is_direct: self.model.is_identity() };
         conditioned(belief, measurement, may_be_exact, observed, step.index)
     }
 
@@ -153,7 +154,8 @@ where
         measured.mask_rows(&mut h);
         let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
         let residual = measured.residual(&self.model, &predicted);
-        belief.conditioned(GaussianMeasurement { residual, h, r }, measured.turns())
+        let is_direct = measured.is_complete() && self.model.is_identity();
+        belief.conditioned(GaussianMeasurement { residual, h, r, is_direct }, measured.turns())
     }
 }
 

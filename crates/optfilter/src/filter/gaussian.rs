@@ -17,8 +17,8 @@ use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane, numbers
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
-    Solver, identity_less_product, is_symmetric_psd, less_product, narrowed_factor, noise_sandwich,
-    product, symmetric_product, symmetric_product_plus,
+    Solver, identity_less, identity_less_product, is_symmetric_psd, less_product, narrowed_factor,
+    noise_sandwich, product, retyped, symmetric_product, symmetric_product_plus,
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
@@ -207,6 +207,8 @@ where
     pub(crate) h: OMatrix<S, M, N>,
     /// R: m x m.
     pub(crate) r: OMatrix<S, M, M>,
+    /// Whether H is the identity, which need not be multiplied by.
+    pub(crate) is_direct: bool,
 }
 
 /// A belief conditioned on a measurement, with what the measurement was worth.
@@ -250,7 +252,8 @@ fn mask<S: Scalar, N: Dim, M: Dim>(
     if observed == Observed::All {
         return;
     }
-    let GaussianMeasurement { h, r, .. } = measurement;
+    let GaussianMeasurement { h, r, is_direct, .. } = measurement;
+    *is_direct = false;
     *r = masked_cov(r, observed);
     for i in 0..h.nrows() {
         if !observed.has(i) {
@@ -270,9 +273,17 @@ pub(crate) fn condition_masked<S: Scalar, N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let GaussianMeasurement { residual, h, r } = measurement;
-    let hp = product(h, cov); // m x n
-    let s = symmetric_product(&hp, h) + r; // m x m
+    let GaussianMeasurement { residual, h, r, is_direct } = measurement;
+    let is_direct = *is_direct && h.is_square();
+    // H P, m x n, and S, m x m.
+    let (hp, s) = match is_direct {
+        true => (retyped(h.shape_generic(), cov), retyped(r.shape_generic(), cov) + r),
+        false => {
+            let hp = product(h, cov);
+            let s = symmetric_product(&hp, h) + r;
+            (hp, s)
+        }
+    };
     let factor = Solver::new(&s)?;
     // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
     let nis = factor.quadratic_form(residual);
@@ -282,7 +293,10 @@ where
     let mean = mean + product(&gain, residual);
 
     // I - G H and (I - G H) P = P - G (H P), side by side; their product is the first Joseph term.
-    let keep = identity_less_product(&gain, h);
+    let keep = match is_direct {
+        true => identity_less(retyped(cov.shape_generic(), &gain)),
+        false => identity_less_product(&gain, h),
+    };
     let kept = less_product(cov, &gain, &hp);
     let cov = symmetric_product_plus(&kept, &keep, noise_sandwich(&gain, r));
     scratch::keep_matrix(keep);
@@ -324,7 +338,7 @@ where
     if let Some(exact) = exact {
         cov = exact;
     }
-    let GaussianMeasurement { residual, h, r } = measurement;
+    let GaussianMeasurement { residual, h, r, .. } = measurement;
     scratch::keep_matrix(h);
     scratch::keep_matrix(r);
     let update = Update::spread(residual, innovation_cov, log_likelihood, nis);

@@ -127,7 +127,8 @@ where
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
             let r = measurement_cov(&self.model, &self.noise, u, step);
-            let measurement = GaussianMeasurement { residual: v, h, r };
+            let measurement =
+                GaussianMeasurement { residual: v, h, r, is_direct: self.model.is_identity() };
             let (next, update) =
                 conditioned(belief, measurement, may_be_exact, observed, step.index)?;
             left -= 1;
@@ -174,7 +175,12 @@ where
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
             measured.mask_rows(&mut h);
-            let measurement = GaussianMeasurement { residual: v, h, r: r.clone() };
+            let measurement = GaussianMeasurement {
+                residual: v,
+                h,
+                r: r.clone(),
+                is_direct: measured.is_complete() && self.model.is_identity(),
+            };
             let (next, update) = belief.conditioned(measurement, measured.turns())?;
             left -= 1;
             if left == 0 {

@@ -148,6 +148,12 @@ where
         self.y.iter().filter(|v| !v.0[lane].is_nan()).count()
     }
 
+    /// Whether no lane misses a component.
+    #[inline(always)]
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// Measurement less prediction, zero where missing, angles brought into half a turn.
     #[inline(always)]
     pub(super) fn residual<O: Observation<Output = M>>(

@@ -336,7 +336,8 @@ impl<S: Scalar> Belief<S> {
         let r = &setting.measurement_cov;
         let fail = || not_positive_definite("innovation covariance", row.step.index);
         for _ in 1..iterations {
-            let mut measurement = GaussianMeasurement { residual, h, r: r.clone() };
+            let mut measurement =
+                GaussianMeasurement { residual, h, r: r.clone(), is_direct: false };
             let next = condition(&self.mean, &self.cov, &mut measurement, observed);
             let next = next.ok_or_else(fail)?;
             (residual, h) = linearized(next.mean.as_slice());
@@ -345,7 +346,7 @@ impl<S: Scalar> Belief<S> {
                 residual[i] -= shift[i];
             }
         }
-        let mut measurement = GaussianMeasurement { residual, h, r: r.clone() };
+        let mut measurement = GaussianMeasurement { residual, h, r: r.clone(), is_direct: false };
         let done = condition(&self.mean, &self.cov, &mut measurement, observed);
         let Conditioned { mean, cov, log_likelihood, .. } = done.ok_or_else(fail)?;
         (self.mean, self.cov) = (mean, cov);

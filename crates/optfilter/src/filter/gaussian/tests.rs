@@ -66,13 +66,14 @@ fn lanes_are_scalar_runs(n: usize, m: usize, observed: Observed<'_>) {
         residual: pack(p.map(|p| &p.residual)),
         h: pack(p.map(|p| &p.h)),
         r: pack(p.map(|p| &p.r)),
+        is_direct: false,
     };
     let wide = condition(&pack(p.map(|p| &p.mean)), &wide_cov, &mut measurement, observed).unwrap();
     for (lane, p) in problems.iter().enumerate() {
         let cov = propagated(&p.cov, &p.f, p.q.clone());
         same_lane(&wide_cov, lane, &cov);
         let (residual, h, r) = (p.residual.clone(), p.h.clone(), p.r.clone());
-        let mut measurement = GaussianMeasurement { residual, h, r };
+        let mut measurement = GaussianMeasurement { residual, h, r, is_direct: false };
         let alone = condition(&p.mean, &cov, &mut measurement, observed).unwrap();
         same_lane(&wide.mean, lane, &alone.mean);
         same_lane(&wide.cov, lane, &alone.cov);
@@ -90,6 +91,29 @@ fn lanes_equal_scalar_runs_bit_for_bit() {
         let mut mask = alloc::vec![true; m];
         mask[m / 2] = m == 1;
         lanes_are_scalar_runs(n, m, Observed::Some(&mask));
+    }
+}
+
+#[test]
+fn what_is_measured_directly_is_multiplied_by_the_identity() {
+    let mut stream = Stream::new(7, 0, "direct");
+    for n in [1, 2, 3, 5, 12, 70] {
+        let p = Problem::random(n, n, &mut stream);
+        let cov = propagated(&p.cov, &p.f, p.q.clone());
+        let mut mask = alloc::vec![true; n];
+        mask[n / 2] = false;
+        for observed in [Observed::All, Observed::Some(&mask)] {
+            let condition = |is_direct| {
+                let (residual, h, r) = (p.residual.clone(), DMatrix::identity(n, n), p.r.clone());
+                let mut measurement = GaussianMeasurement { residual, h, r, is_direct };
+                condition(&p.mean, &cov, &mut measurement, observed).unwrap()
+            };
+            let (direct, product) = (condition(true), condition(false));
+            same_lane(&pack([&direct.mean; W]), 0, &product.mean);
+            same_lane(&pack([&direct.cov; W]), 0, &product.cov);
+            same_lane(&pack([&direct.innovation_cov; W]), 0, &product.innovation_cov);
+            assert_eq!(direct.log_likelihood.to_bits(), product.log_likelihood.to_bits());
+        }
     }
 }
 
@@ -166,7 +190,8 @@ fn log_likelihood<S: Scalar>(p: &Problem, theta: S) -> S {
         cov = propagated(&cov, &f, q.clone());
         let seen = product(&h, &mean);
         let residual = lift_vector(&p.residual, S::from_f64(1.0 + f64::from(k))) - seen;
-        let mut measurement = GaussianMeasurement { residual, h: h.clone(), r: r.clone() };
+        let mut measurement =
+            GaussianMeasurement { residual, h: h.clone(), r: r.clone(), is_direct: false };
         let done = condition::<S, Dyn, Dyn>(&mean, &cov, &mut measurement, Observed::All).unwrap();
         (mean, cov) = (done.mean, done.cov);
         total += done.log_likelihood;
@@ -212,8 +237,12 @@ fn large_states_are_conditioned_as_the_textbook_says() {
         let textbook = &p.f * &p.cov * p.f.transpose() + &p.q;
         assert!((&predicted - &textbook).amax() < 1e-12 * textbook.amax());
         assert_eq!(predicted, predicted.transpose());
-        let mut measurement =
-            GaussianMeasurement { residual: p.residual.clone(), h: p.h.clone(), r: p.r.clone() };
+        let mut measurement = GaussianMeasurement {
+            residual: p.residual.clone(),
+            h: p.h.clone(),
+            r: p.r.clone(),
+            is_direct: false,
+        };
         let found = condition(&p.mean, &predicted, &mut measurement, Observed::All).unwrap();
         let s = &p.h * &predicted * p.h.transpose() + &p.r;
         let cholesky = s.clone().cholesky().unwrap();
