@@ -26,9 +26,10 @@ target=${CARGO_TARGET_DIR:-$root/target}
 if [ "$profile" = dev ]; then built=debug; else built=$profile; fi
 
 phase "the other doors: the program and the library"
-# Of the whole workspace, as `cargo test` compiles it: a package alone has other features and would be compiled again.
-cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" --workspace \
-    --bin optfilter --example doors --lib
+# Of the whole workspace where `cargo test` has compiled it so: a package alone has other features and would be compiled again.
+if [ "$profile" = dev ]; then packages="--workspace --lib"; else packages="-p optfilter-cli -p optfilter-model"; fi
+# shellcheck disable=SC2086 # several words
+cargo build --quiet --locked --profile "$profile" --manifest-path "$root/Cargo.toml" $packages --bin optfilter --example doors
 mkdir "$work/doors"
 "$target/$built/examples/doors" "$work/doors"
 

@@ -21,7 +21,8 @@ Tasks:
   circles    only: does any file import another one that imports it?
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
-             the Python package compiled from its source package, a window tuned on forty states, and the photographs
+             the Python package compiled from its source package and the command line, both with the release profile that users get;
+             a window tuned on forty states, and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
   storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 

@@ -382,7 +382,7 @@ impl Observation for TextModel {
 
 impl RunModel for TextModel {
     const SIZES: &'static [Size] = if cfg!(debug_assertions) {
-        // The others are the same source; compiling them as well would take longer than all tests. `cargo xtask peers` runs all.
+        // The others are the same source; compiling them as well would take longer than all tests. `cargo xtask peers` tests what users get.
         &[(3, 2, false)]
     } else {
         &[

@@ -143,6 +143,9 @@ macro_rules! any_rule {
                     Self::Custom(_) => AnyRuleState::Custom(RuleState::Empty),
                 }
             }
+            fn is_elementwise(&self) -> bool {
+                matches!(self, Self::Native(rule) if Optimizer::<$scalar>::is_elementwise(rule))
+            }
             #[inline(always)]
             fn is_sound<V: Buffer<Elem = $scalar>>(&self, state: &AnyRuleState<V>) -> bool {
                 match (self, state) {

@@ -118,7 +118,8 @@ impl<'a> Batch<'a> {
         self.run_by(filter, &filter.optimizer, starts)
     }
 
-    /// [`run`](Self::run) where the filter's rule takes plain numbers only: `rule` is the same one for lanes.
+    /// [`run`](Self::run) where the filter's rule takes plain numbers only: `rule` is the same one for lanes. Series that cannot be lanes
+    /// are run by the filter's own.
     pub fn run_by<M, L, O, R>(
         &self,
         filter: &ImplicitMap<M, L, O>,
@@ -139,6 +140,8 @@ impl<'a> Batch<'a> {
             let starts = &starts[group.first..group.first + group.count];
             let n = filter.model.state_dim().value();
             let sized = starts.iter().all(|start| start.nrows() == n);
+            let dims = [Optimizer::<Lanes<8>>::dim(rule), Optimizer::<Lanes<32>>::dim(rule)];
+            let sized = sized && dims.iter().flatten().all(|dim| *dim == n);
             let lanes = group.packed.as_ref().filter(|_| sized && fits(filter, series));
             let k = filter.steps;
             let block = lanes.and_then(|y| match group.width {

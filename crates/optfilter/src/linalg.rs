@@ -187,6 +187,26 @@ where
     out
 }
 
+/// A times the identity, as [`symmetric_product`] has it where A is symmetric but for rounding.
+#[inline(always)]
+pub(crate) fn symmetric<S: Scalar, R: Dim>(mut a: OMatrix<S, R, R>) -> OMatrix<S, R, R>
+where
+    DefaultAllocator: Allocator<R, R>,
+{
+    let n = a.nrows();
+    let is_large = !is_fixed::<R, R>() && large::takes::<S>(n, n, n);
+    if n * n * n > SMALL && !is_large {
+        symmetrize(&mut a);
+        return a;
+    }
+    for j in 0..n {
+        for i in j + 1..n {
+            a[(j, i)] = a[(i, j)];
+        }
+    }
+    a
+}
+
 /// Adds A B', which is symmetric, to what is, if they are large; else nothing is done.
 #[inline(always)]
 fn add_large_symmetric<S: Scalar, R: Dim, K: Dim>(

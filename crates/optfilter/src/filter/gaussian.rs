@@ -18,7 +18,7 @@ use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
 use crate::linalg::{
     Solver, identity_less, identity_less_product, is_symmetric_psd, less_product, narrowed_factor,
-    noise_sandwich, product, retyped, symmetric_product, symmetric_product_plus,
+    noise_sandwich, product, retyped, symmetric, symmetric_product, symmetric_product_plus,
 };
 use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
@@ -277,7 +277,10 @@ where
     let is_direct = *is_direct && h.is_square();
     // H P, m x n, and S, m x m.
     let (hp, s) = match is_direct {
-        true => (retyped(h.shape_generic(), cov), retyped(r.shape_generic(), cov) + r),
+        true => {
+            let s = symmetric(retyped(r.shape_generic(), cov)) + r;
+            (retyped(h.shape_generic(), cov), s)
+        }
         false => {
             let hp = product(h, cov);
             let s = symmetric_product(&hp, h) + r;

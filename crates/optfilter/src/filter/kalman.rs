@@ -101,7 +101,7 @@ where
             residual: residual(&self.model, y, predicted, observed),
             h: scratch::copy(self.model.h()),
             r: self.noise.measurement_cov(step),
-            is_direct: self.model.is_identity(),
+            is_direct: false,
         };
         conditioned(belief, measurement, self.noise.may_be_exact(), observed, step.index)
     }

@@ -7,5 +7,6 @@ mod common;
 
 mod consistency;
 mod covariances;
+mod lanes;
 mod window_chaos;
 mod window_fields;

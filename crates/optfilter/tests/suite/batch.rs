@@ -453,3 +453,20 @@ fn lanes_of_scalar_functions_are_the_scalar_functions() {
         }
     }
 }
+
+#[test]
+fn a_rule_for_lanes_that_does_not_fit_is_not_used() {
+    let ys = noisy(9, 12, 1, 5.0, 7);
+    let series: Vec<_> =
+        ys.iter().map(|y| Series::new(y, 1).unwrap().with_dt(0.1).unwrap()).collect();
+    let plain = GradientDescent::new(0.05).unwrap();
+    let filter = ImplicitMap::new(Growth, SquaredError, plain, 5).unwrap();
+    let too_large = Preconditioned::new(matrix![0.1, 0.0; 0.0, 0.1]).unwrap();
+    let (batch, starts) = (Batch::new(series), starts(9, 2));
+    let found = batch.run_by(&filter, &too_large, &starts).unwrap();
+    let expected = batch.run(&filter, &starts).unwrap();
+    for b in 0..9 {
+        let of = |all: &Estimates| all.trajectory(b).unwrap().unwrap();
+        same_bits(&of(&found), &of(&expected), "alone");
+    }
+}

@@ -1,4 +1,4 @@
-//! The windowed filter against the windowless one, against batch least squares, and on Lorenz '96.
+//! The windowed filter against the windowless one, and against batch least squares.
 
 use nalgebra::{Const, DMatrix, DVector, Dyn, OVector, matrix, vector};
 use optfilter::Series;
