@@ -9,7 +9,6 @@ mod packages;
 mod page;
 
 use beside::Beside;
-use packages::Depth;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -23,7 +22,7 @@ Tasks:
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
              the Python package compiled from its source package and the command line, both with the release profile that users get;
-             the command line from its package, a window tuned on forty states, and the photographs
+             a window tuned on forty states, and the photographs
   fuzz       only: the fuzz targets, a minute each, side by side (or: fuzz [SECONDS] [--runs N] [TARGET]...)
   storm      only: random models through every filter (or: cargo xtask storm --models 1000000 --seed 2)
 
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
         Some("check") => check(python),
         Some("licences") => licences::check(),
         Some("circles") => circles::check(),
-        Some("packages") => packages::check(Depth::Everything),
+        Some("packages") => packages::check(),
         Some("peers") => peers(),
         Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
         Some("storm") => storm(&args[1..]),
@@ -100,7 +99,7 @@ fn check(python: bool) -> Result<(), String> {
     )?;
     storm(&[])?;
     let browser = page::check()?;
-    let packed = packages::check(Depth::Engine);
+    let packed = packages::check();
     // Left alone, a browser would stay behind.
     browser.map_or(Ok(()), Beside::finish)?;
     packed?;
@@ -117,9 +116,8 @@ fn check(python: bool) -> Result<(), String> {
         "  so also that native, PyTorch's and JAX's networks are one filter; Yearbook on the photographs; a window tuned on forty states;"
     );
     println!(
-        "  the Python package compiled from its source package instead of packed from what the workspace compiled; `optfilter` built from"
+        "  the Python package compiled from its source package instead of packed from what the workspace compiled),"
     );
-    println!("  its package, of which only the types are checked),");
     println!(
         "  the other fuzz targets (`cargo xtask fuzz`), anything on a card (`cargo run --release -p optfilter-nn --features cuda --example cuda_check`), benchmarks"
     );
@@ -149,7 +147,6 @@ fn peers() -> Result<(), String> {
     let start = Instant::now();
     cargo(&["test", "--locked", "--manifest-path", "crates/optfilter-nn/burn/Cargo.toml"], &[])?;
     run("sh", &["python/run_tests.sh"], &[("PEERS", "1"), ("PROFILE", "release")])?;
-    packages::check(Depth::Everything)?;
     let tuning = ["test", "--locked", "--workspace", "--test", "tuning", "--", "--ignored"];
     cargo(&tuning, &[])?;
     if std::path::Path::new("../shared/yearbook/yearbook32.npz").is_file() {

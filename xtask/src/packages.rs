@@ -17,17 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 "#;
 
-/// How far the packages are taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
-    /// A program that needs the engine is built and runs; everything else is compiled as far as its types.
-    Engine,
-    /// `optfilter` is built as well, and runs.
-    Everything,
-}
-
 /// Packs, unpacks, builds and runs.
-pub(crate) fn check(depth: Depth) -> Result<(), String> {
+pub(crate) fn check() -> Result<(), String> {
     let mut packing =
         vec!["package", "--quiet", "--locked", "--allow-dirty", "--no-verify", "--workspace"];
     for unpublished in ["optfilter-py", "optfilter-suite", "xtask"] {
@@ -38,7 +29,7 @@ pub(crate) fn check(depth: Depth) -> Result<(), String> {
     let target = fs::canonicalize(&target).map_err(|e| format!("{}: {e}", target.display()))?;
     let folder = std::env::temp_dir().join(format!("optfilter-packages-{}", std::process::id()));
     let built = target.join("from-packages");
-    let outcome = from_packages(&target, &folder, &built, depth);
+    let outcome = from_packages(&target, &folder, &built);
     let _ = fs::remove_dir_all(&folder);
     let _ = fs::remove_dir_all(&built);
     outcome
@@ -64,7 +55,7 @@ fn of_profile(name: &str) -> String {
     format!("[profile.dev.package.{name}]\nopt-level = 0\n")
 }
 
-fn from_packages(target: &Path, folder: &Path, built: &Path, depth: Depth) -> Result<(), String> {
+fn from_packages(target: &Path, folder: &Path, built: &Path) -> Result<(), String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
     fs::create_dir_all(folder.join("program/src")).map_err(wrong)?;
     let mut patches = String::new();
@@ -106,13 +97,8 @@ fn from_packages(target: &Path, folder: &Path, built: &Path, depth: Depth) -> Re
     let variables = [("CARGO_TARGET_DIR", built.to_str().unwrap_or_default())];
     let manifest = folder.join("Cargo.toml");
     let manifest = manifest.to_str().unwrap_or_default();
-    let of = ["--quiet", "--manifest-path", manifest];
+    crate::cargo(&["build", "--quiet", "--manifest-path", manifest], &variables)?;
     let made = |name: &str| built.join("debug").join(name).display().to_string();
-    crate::cargo(&[["build"].as_slice(), &of, &["--package", "program"]].concat(), &variables)?;
     crate::run(&made("program"), &[], &[])?;
-    if depth == Depth::Engine {
-        return crate::cargo(&[["check"].as_slice(), &of].concat(), &variables);
-    }
-    crate::cargo(&[["build"].as_slice(), &of].concat(), &variables)?;
     crate::run(&made("optfilter"), &["model", "list"], &[])
 }
