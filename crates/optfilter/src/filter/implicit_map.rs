@@ -151,10 +151,11 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        match const { size_of::<M::State>() > 0 } {
-            true => self.learnt_apart(belief, y, observed, u, step),
-            false => self.learnt(belief, y, observed, u, step),
+        // A dimension that is a type takes no memory.
+        if const { size_of::<M::State>() > 0 } {
+            return self.learnt_apart(belief, y, observed, u, step);
         }
+        self.learnt(belief, y, observed, u, step)
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ pub(crate) fn all_below(values: &[f64], limit: f64) -> bool {
     }
 }
 
-// Without early exit, so that it is a few vector comparisons.
+/// Without early exit, so that it is a few vector comparisons.
 #[inline(always)]
 fn all_below_of_few(values: &[f64], limit: f64) -> bool {
     let mut below = true;
@@ -49,6 +49,7 @@ fn all_below_of_few(values: &[f64], limit: f64) -> bool {
     below
 }
 
+/// In the vector unit, compiled once: nobody who asks of few numbers need have it.
 #[inline(never)]
 fn all_below_of_many(values: &[f64], limit: f64) -> bool {
     dispatch(

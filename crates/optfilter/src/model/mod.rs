@@ -281,8 +281,8 @@ pub trait Observation: Sized {
         None
     }
 
-    /// Whether it shows every state as it is, none of them an angle and with noise that nothing stretches: states can then be taken one by one, and Gaussian filters
-    /// do not multiply by the Jacobian, which is the identity.
+    /// Whether it shows every state as it is, none of them an angle and with noise that nothing stretches: states can then be taken one by
+    /// one, and Gaussian filters do not multiply by the Jacobian, which is the identity.
     #[inline(always)]
     fn is_identity(&self) -> bool {
         false
