@@ -2,10 +2,10 @@
 
     python export.py ARRAYS --seeds 3000 3001 3002 3003 3004 --cycles 5000
     python rivals.py ARRAYS
-    optfilter reproduce assimilation --arrays ARRAYS
+    optfilter-reproduce assimilation --arrays ARRAYS
 
 needs `pip install dapper==1.7.1`. ARRAYS/dapper.csv gets a line for each run (setting, method, seed, error), which the report of
-`optfilter reproduce assimilation` shows beside ours; what stands there already is not run again. The settings are those that DAPPER suggests,
+`optfilter-reproduce assimilation` shows beside ours; what stands there already is not run again. The settings are those that DAPPER suggests,
 the first of every grid below, or, after
 
     python export.py TUNING --seeds 2000 2001 --cycles 1500

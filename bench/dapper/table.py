@@ -2,7 +2,7 @@
 
     python table.py OUT/assimilation.csv ARRAYS/dapper.csv
 
-of what `optfilter reproduce assimilation --arrays ARRAYS --out OUT` and `rivals.py` have left. The last column is the mean difference, seed by seed, to the
+of what `optfilter-reproduce assimilation --arrays ARRAYS --out OUT` and `rivals.py` have left. The last column is the mean difference, seed by seed, to the
 best window of the setting.
 """
 

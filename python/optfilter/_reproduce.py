@@ -189,7 +189,7 @@ def reproduce_yearbook(
 
     This trains networks on all cores and takes long: "quick" some seconds, "short" many minutes, "full" hours. Ctrl-C
     ends it; with ``out`` the finished chains are kept, and the same call goes on from there. (The command line's
-    ``optfilter reproduce yearbook`` does the same and can use a graphics card.)
+    ``optfilter-reproduce yearbook`` does the same and can use a graphics card.)
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ fn check(python: bool) -> Result<(), String> {
             "--workspace",
             "--all-targets",
             "--features",
-            "optfilter-cli/cuda",
+            "optfilter-paper/cuda",
             "--",
             "-D",
             "warnings",

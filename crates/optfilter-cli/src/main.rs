@@ -27,8 +27,6 @@ mod plane;
 mod plot;
 mod reading;
 mod refused;
-#[cfg(feature = "reproduce")]
-mod reproduce;
 mod settings;
 mod simulate;
 mod smooth;
@@ -68,8 +66,6 @@ enum Command {
     Model(model::Args),
     #[cfg(feature = "adapt")]
     Adapt(adapt::Args),
-    #[cfg(feature = "reproduce")]
-    Reproduce(reproduce::ReproduceArgs),
     Completions(completions::Args),
 }
 
@@ -91,8 +87,6 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(args),
         #[cfg(feature = "adapt")]
         Command::Adapt(args) => adapt::run(args),
-        #[cfg(feature = "reproduce")]
-        Command::Reproduce(args) => reproduce::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
         }

@@ -46,7 +46,7 @@ fn flags_of_a_filter_are_a_section_of_their_own() {
 /// The lines of a page are as long as the terminal that clap takes for given, so that none is broken twice.
 #[test]
 fn no_line_is_broken_twice() {
-    let commands = ["simulate", "adapt", "reproduce", "completions", "model", "explore"];
+    let commands = ["simulate", "adapt", "completions", "model", "explore"];
     for command in READ.into_iter().chain(commands) {
         let help = ok(&[command, "--help"]);
         let (_, after) = help.split_once("\nExamples:\n").unwrap_or(("", ""));

@@ -4,7 +4,7 @@
 //! cargo run --release -p optfilter-paper --example window_cost [STATES [CYCLES [L [K [PROBES]]]]]
 //! ```
 //!
-//! `optfilter reproduce assimilation --full --states 1000,10000` has the same in its report; here the window can be any.
+//! `optfilter-reproduce assimilation --full --states 1000,10000` has the same in its report; here the window can be any.
 
 use optfilter_paper::assimilation::{Shape, measure};
 use std::error::Error;

@@ -31,7 +31,7 @@ fn options(out: &Path, systems: &[System], protocols: &[Protocol], threads: usiz
         runs: 3,
         seed: 0,
         threads: Some(threads),
-        command: "optfilter reproduce".into(),
+        command: "optfilter-reproduce".into(),
     }
 }
 

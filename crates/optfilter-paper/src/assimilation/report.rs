@@ -143,18 +143,18 @@ pub fn is_in_report(out: &Path) -> bool {
 
 /// What the section shows or speaks of, and the command that makes it.
 const COMMANDS: [(&str, &str); 6] = [
-    ("these tables and figures, on simulations of our own", "optfilter reproduce assimilation"),
+    ("these tables and figures, on simulations of our own", "optfilter-reproduce assimilation"),
     (
         "with half of the states measured, Lorenz '63, and errors and costs from 1,000 to 100,000 states",
-        "optfilter reproduce assimilation --full",
+        "optfilter-reproduce assimilation --full",
     ),
     (
         "of a million states (hours on one thread)",
-        "optfilter reproduce assimilation --full --states 1000000",
+        "optfilter-reproduce assimilation --full --states 1000000",
     ),
     (
         "on DAPPER's truth and measurements",
-        "python bench/dapper/export.py DIR; optfilter reproduce assimilation --arrays DIR",
+        "python bench/dapper/export.py DIR; optfilter-reproduce assimilation --arrays DIR",
     ),
     ("DAPPER's filters on them", "python bench/dapper/rivals.py DIR TUNING"),
     ("the speed of ensemble filters beside DAPPER's", "python bench/dapper/compare.py DIR"),

@@ -1,33 +1,38 @@
-//! `optfilter reproduce`: the paper's tables and figures, in both protocols.
+//! The program `optfilter-reproduce`: the paper's tables and figures, in both protocols.
+//!
+//! A program of its own, so that nobody who filters their own data compiles the paper.
 
 mod assimilation;
 mod bar;
+mod failure;
 mod yearbook;
 
-use crate::failure::Failure;
 use assimilation::AssimilationArgs;
 use bar::Bar;
-use clap::{Args, ValueEnum};
+use clap::{Parser, ValueEnum};
+use failure::{Failure, remark};
 use optfilter_paper::systems::System;
 use optfilter_paper::{Options, Protocol, RunError, text};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use yearbook::YearbookArgs;
 
 /// Re-create the paper's experiments and compare them with its tables
-#[derive(Debug, Args)]
-#[command(after_help = "\
+#[derive(Debug, Parser)]
+#[command(name = "optfilter-reproduce", version, max_term_width = 100, after_help = "\
 Examples:
-  optfilter reproduce
-  optfilter reproduce --quick
-  optfilter reproduce toy lorenz --protocol published
-  optfilter reproduce yearbook --data yearbook32.npz --full
-  optfilter reproduce assimilation --full
-  optfilter reproduce assimilation --arrays dapper-arrays
+  optfilter-reproduce
+  optfilter-reproduce --quick
+  optfilter-reproduce toy lorenz --protocol published
+  optfilter-reproduce yearbook --data yearbook32.npz --full
+  optfilter-reproduce assimilation --full
+  optfilter-reproduce assimilation --arrays dapper-arrays
 Without arguments: toy and Lorenz systems in both protocols, a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
 Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation*.csv.")]
-pub struct ReproduceArgs {
+struct Args {
     /// What to run [default: everything]
     #[arg(value_name = "SYSTEM")]
     systems: Vec<Family>,
@@ -83,7 +88,7 @@ enum ProtocolChoice {
     Both,
 }
 
-impl ReproduceArgs {
+impl Args {
     fn wants(&self, family: Family) -> bool {
         self.systems.is_empty() || self.systems.contains(&family)
     }
@@ -124,20 +129,37 @@ fn command_line() -> String {
             format!("'{}'", a.replace('\'', "'\\''"))
         }
     });
-    std::iter::once("optfilter".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+    std::iter::once("optfilter-reproduce".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Run the subcommand.
-pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // Asked once, work ends in order; asked twice, at once.
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    let _ = ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(failure::INTERRUPTED.into());
+        }
+    });
+    match run(&args, &stop) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) => {
+            remark(&format!("error: {message}"));
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(args: &Args, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let options = args.options();
-    let stop = crate::interrupt::flag();
     let mut report = String::new();
     let mut verdict = String::new();
     let mut summary = serde_json::json!({ "command": options.command, "runs": options.runs });
     if !options.systems.is_empty() {
         let bar = Bar::new("{bar:32} {percent:>3} %  {elapsed} so far, about {eta} left  {msg}");
         let hear = |event| bar.event(event, stop.load(Ordering::Relaxed));
-        let outcome = optfilter_paper::run(&options, &stop, &hear);
+        let outcome = optfilter_paper::run(&options, stop, &hear);
         bar.finish();
         let outcome = outcome.map_err(|error| match error {
             RunError::Stopped => Failure::interrupted(error),
@@ -164,20 +186,26 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
     }
     if args.wants(Family::Yearbook) {
         let protocols = options.protocols.clone();
-        let done = yearbook::run(&args.yearbook, protocols, args.quick, &options.out, &stop)?;
+        let done = yearbook::run(&args.yearbook, protocols, args.quick, &options.out, stop)?;
         summary["yearbook"] = yearbook::json(&done);
         report = done.text();
     }
     if args.wants(Family::Assimilation) {
         let size = (args.quick, args.yearbook.full);
-        let done = assimilation::run(&args.assimilation, size, &options.out, &stop)?;
+        let done = assimilation::run(&args.assimilation, size, &options.out, stop)?;
         summary["assimilation"] = assimilation::json(&done);
         report.push_str(&done.text());
     }
     let page = options.out.join("index.html");
     if args.json {
         summary["report"] = page.display().to_string().into();
-        return crate::files::print(&format!("{summary}\n"));
+        return match writeln!(std::io::stdout(), "{summary}") {
+            // A closed pipe (`| head`) is no error of ours.
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::other(format!("cannot write standard output: {e}")))
+            }
+            _ => Ok(()),
+        };
     }
     report.push_str(&format!("\nReport: {}\n", page.display()));
     report.push_str(&verdict);
@@ -189,16 +217,9 @@ pub fn run(args: &ReproduceArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
 
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        args: ReproduceArgs,
-    }
-
-    fn parse(line: &str) -> Result<ReproduceArgs, clap::Error> {
-        Program::try_parse_from(line.split_whitespace()).map(|p| p.args)
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::try_parse_from(line.split_whitespace())
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! The Yearbook part of `optfilter reproduce`.
+//! The Yearbook part of `optfilter-reproduce`.
 
-use super::bar::Bar;
-use crate::failure::Failure;
-use crate::files::remark;
+use crate::bar::Bar;
+use crate::failure::{Failure, remark};
 use optfilter_paper::yearbook::{self, Device, Options, Outcome, Size, TableRow, add_to_report};
 use optfilter_paper::{Protocol, RunError};
 use std::path::{Path, PathBuf};
@@ -98,7 +97,7 @@ fn announcement(options: &Options, size: Size, cores: usize) -> String {
         Size::Quick => format!("yearbook: a trial on generated images, {long}"),
         Size::Demonstration => format!(
             "yearbook: no photographs are given, so this is a demonstration on generated stripes, {long}; the experiment \
-             itself: optfilter reproduce yearbook --data PATH, with every setting of the paper: --full"
+             itself: optfilter-reproduce yearbook --data PATH, with every setting of the paper: --full"
         ),
         _ => {
             let stripes = match options.data {

@@ -1,6 +1,6 @@
 //! How far a run is: a bar on a terminal, plain lines elsewhere.
 
-use crate::files::remark;
+use crate::failure::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use optfilter_paper::control::Event;
 use optfilter_paper::yearbook::ChainProgress;

@@ -1,6 +1,6 @@
-//! The part of `optfilter reproduce` that goes beyond the paper.
+//! The part of `optfilter-reproduce` that goes beyond the paper.
 
-use super::bar::Bar;
+use crate::bar::Bar;
 use crate::failure::Failure;
 use optfilter_paper::assimilation::{self, Options, Outcome, add_to_report, is_in_report};
 use std::path::{Path, PathBuf};
