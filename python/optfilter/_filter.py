@@ -478,6 +478,8 @@ def _problem(model: Model, given: dict[str, Any]) -> dict[str, Any]:
         "Q_per_time": model.Q_per_time,
         "dt": duration("dt", given.get("dt", model.dt)),
         "x0": vector("x0", given.get("x0", model.x0), model.n),
+        # A covariance that is given is meant.
+        "diffuse": () if "P0" in given else model.diffuse,
         "likelihood": None if likelihood is None else likelihood._spec(model.m),
         "bounds": sides and tuple(side.tolist() for side in sides),
         "prior_cov": None if prior is None else compact("prior_cov", prior, model.n),

@@ -14,7 +14,7 @@ from . import _core, likelihoods
 from ._arrays import Array, box, compact, covariance, duration, optional_covariance, vector, whole
 
 _EXTRAS = ("u", "t", "dt", "k")
-_DEFAULTS = ("dt", "Q", "R", "x0", "P0", "likelihood", "Q_per_time", "bounds", "name")
+_DEFAULTS = ("dt", "Q", "R", "x0", "P0", "diffuse", "likelihood", "Q_per_time", "bounds", "name")
 
 
 def _extras(name: str, function: Callable[..., Any], vectors: int = 1) -> list[str]:
@@ -149,6 +149,10 @@ class Model:
         Covariances of process and measurement noise: a matrix, a vector of variances, or one variance.
     x0, P0 : array_like, optional
         Mean and covariance of the state at the first measurement; 0 and I by default.
+    diffuse : bool or sequence of int
+        States of which nothing is known at the first measurement, whatever ``P0`` says of them, or all of them. Exact (Durbin
+        and Koopman 2012, chapter 5) under ``Kalman``, ``EKF``, ``IEKF`` and ``UKF`` on linear models: an infinite ``P0``.
+        Variances are infinite until measurements say what a state is.
     state_angles, angles : sequence of int
         Components of the state and of the measurement that are angles in radians.
     likelihood : optfilter.likelihoods.Likelihood, optional
@@ -177,6 +181,8 @@ class Model:
     dt: float
     Q_per_time: bool
     x0: Array
+    #: States of which nothing is known at the start.
+    diffuse: tuple[int, ...]
     likelihood: Optional[likelihoods.Likelihood]
     bounds: Optional[tuple[Array, Array]]
     state_names: tuple[str, ...]
@@ -211,6 +217,7 @@ class Model:
         Q_per_time: bool = False,
         x0: Any = 0.0,
         P0: Any = 1.0,
+        diffuse: Union[bool, Sequence[int]] = (),
         state_angles: Sequence[int] = (),
         angles: Sequence[int] = (),
         likelihood: Optional[likelihoods.Likelihood] = None,
@@ -261,7 +268,7 @@ class Model:
             input_names=tuple(input_names),
         )
         names = (state_names, observation_names, input_names)
-        self._finish(core, dt, Q, R, Q_per_time, x0, P0, likelihood, bounds, name, names)
+        self._finish(core, dt, Q, R, Q_per_time, x0, P0, diffuse, likelihood, bounds, name, names)
         self.state_angles = tuple(_flags("state_angles", state_angles, n))
 
     def _finish(
@@ -273,6 +280,7 @@ class Model:
         Q_per_time: bool,
         x0: Any,
         P0: Any,
+        diffuse: Union[bool, Sequence[int]],
         likelihood: Optional[likelihoods.Likelihood],
         bounds: Any,
         name: str,
@@ -290,6 +298,8 @@ class Model:
         }
         self.Q_per_time = bool(Q_per_time)
         self.x0 = vector("x0", x0, self.n)
+        places = range(self.n if diffuse else 0) if isinstance(diffuse, bool) else diffuse
+        self.diffuse = tuple(i for i, unknown in enumerate(_flags("diffuse", places, self.n)) if unknown)
         if callable(likelihood) and not isinstance(likelihood, likelihoods.Likelihood):
             likelihood = likelihoods.LogProb(likelihood)
         if likelihood is not None and not isinstance(likelihood, likelihoods.Likelihood):
@@ -416,10 +426,14 @@ class Model:
     def replace(self, **changes: Any) -> Model:
         """The same model with another ``dt``, ``Q``, ``R``, ``x0``, ``P0``, ``likelihood``, ``bounds``, ...
 
+        A ``P0`` that is given is meant: no state is ``diffuse`` any more, unless that is given too.
+
         >>> import optfilter
         >>> optfilter.models.Growth().replace(R=4.0).R
         array([[4.]])
         """
+        if "P0" in changes:
+            changes = {"diffuse": (), **changes}
         return type(self)(**{**self._settings(), **changes})
 
     # ---- use
@@ -633,6 +647,7 @@ class TextModel(Model):
             "Q_per_time": about.get("Q_per_time", False),
             "x0": about["x0"],
             "P0": about["P0"],
+            "diffuse": about["diffuse"],
             "likelihood": likelihoods.from_file(about["likelihoods"]),
             "bounds": None if bounds is None else tuple(zip(*bounds)),
             "name": about["name"],
@@ -641,6 +656,8 @@ class TextModel(Model):
         if unknown:
             known = ", ".join(settings)
             raise ValueError(f"{', '.join(sorted(unknown))}: not a setting of a model; there are {known}")
+        if "P0" in changes:  # it is meant
+            settings["diffuse"] = ()
         settings.update(changes)
         self.filter_settings = json.loads(about["filter"])
         self._columns = dict(about["columns"])

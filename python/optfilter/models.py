@@ -40,6 +40,7 @@ class _BuiltIn(Model):
             "Q_per_time": False,
             "x0": 0.0,
             "P0": 1.0,
+            "diffuse": (),
             "likelihood": None,
             "bounds": None,
             "name": type(self).__name__,

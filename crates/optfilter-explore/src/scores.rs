@@ -49,8 +49,10 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
             out.outliers += usize::from(run.flags[row] == f64::from(OUTLIER));
             if observed > 0 {
                 out.log_likelihood += run.log_likelihood(row);
-                out.nis += run.nis(row);
-                components += observed;
+                if !run.nis(row).is_nan() {
+                    out.nis += run.nis(row);
+                    components += observed;
+                }
             }
             for i in (0..n).filter(|_| !data.truth.is_empty()) {
                 let truth = data.truth[row * n + i];

@@ -54,6 +54,9 @@ fn read_spec(name: &str, text: &str, changes: &Bound<'_, PyDict>) -> PyResult<Mo
     if let Some(p0) = get("P0")? {
         spec.initial_cov = covariance(matrix("P0", &p0, Some((n, n)))?);
     }
+    if let Some(places) = get("diffuse")? {
+        spec.diffuse = crate::problem::diffuse(Some(&places), n)?;
+    }
     Ok(spec)
 }
 

@@ -138,7 +138,13 @@ pub(crate) fn check_likelihood(spec: &Bound<'_, PyAny>) -> PyResult<()> {
     likelihood(spec).map(|_| ())
 }
 
-/// The problem of a dictionary: dt, x0, P0, Q, Q_per_time, R, likelihood, bounds, prior_cov.
+/// Which of `n` states are unknown, by their places.
+pub(crate) fn diffuse(places: Option<&Bound<'_, PyAny>>, n: usize) -> PyResult<Vec<bool>> {
+    let places: Vec<usize> = places.map_or(Ok(Vec::new()), |places| places.extract())?;
+    Ok((0..n).map(|i| places.contains(&i)).collect())
+}
+
+/// The problem of a dictionary: dt, x0, P0, diffuse, Q, Q_per_time, R, likelihood, bounds, prior_cov.
 pub(crate) fn read_problem(
     model: &AnyModel,
     values: &Bound<'_, PyDict>,
@@ -175,6 +181,7 @@ pub(crate) fn read_problem(
         likelihood: get("likelihood")?.map(|l| likelihood(&l)).transpose()?,
         mean,
         cov: cov("P0")?.unwrap_or(Covariance::Scalar(1.0)),
+        diffuse: diffuse(get("diffuse")?.as_ref(), n)?,
         bounds,
         prior: cov("prior_cov")?,
     })

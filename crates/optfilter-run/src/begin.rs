@@ -1,11 +1,12 @@
 //! How the beliefs of all filters begin: from a start, with what each needs besides.
 
+use crate::outlook::AnyBelief;
 use crate::runner::Start;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::filter::{
-    Belief, EnsembleBelief, FilterError, GaussianBelief, ParticleBelief, PointBelief,
-    WindowBarsBelief, WindowBelief,
+    Belief, DiffuseBelief, EnsembleBelief, FilterError, GaussianBelief, ParticleBelief,
+    PointBelief, WindowBarsBelief, WindowBelief,
 };
 use optfilter::rng::Stream;
 use serde::Serialize;
@@ -25,6 +26,10 @@ where
         Self::begin(settings, n, start).map(drop)
     }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        None
+    }
+    /// The belief, while some state is still wholly unknown.
+    fn diffuse(&self) -> Option<AnyBelief> {
         None
     }
 }
@@ -49,6 +54,21 @@ where
     type Settings = ();
     fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?, start.cov.dense(n))
+    }
+}
+
+impl Begin<Dyn> for AnyBelief {
+    type Settings = ();
+    fn begin((): &(), n: Dyn, start: &Start) -> Result<Self, FilterError> {
+        let mut diffuse = start.diffuse.clone();
+        if diffuse.is_empty() {
+            diffuse.resize(n.value(), false);
+        }
+        DiffuseBelief::new(mean_of(n, start)?, start.cov.dense(n), &diffuse)
+    }
+    #[inline]
+    fn diffuse(&self) -> Option<AnyBelief> {
+        (!self.is_proper()).then(|| self.clone())
     }
 }
 

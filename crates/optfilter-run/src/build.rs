@@ -18,9 +18,9 @@ use crate::together::{self, RunTogether};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Bounded, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap, Iterated,
-    Localization, Memory, Particle, ProcessFactor, Responsive, Unscented, Variational, Window,
-    WindowBars,
+    Bounded, Diffuse, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap,
+    Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Unscented, Variational,
+    Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::{Component, Gaussian};
@@ -63,6 +63,9 @@ pub fn build_with<T: RunModel>(
     if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
         return choice.windowed(Flexible(problem.model.clone()));
+    }
+    if choice.is_diffuse() {
+        return choice.diffuse(Flexible(problem.model.clone()));
     }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
@@ -241,6 +244,15 @@ impl<'a, T: RunModel> Choice<'a, T> {
             word = Some(
                 "no standard deviations: there are none where the window may be shortened".into(),
             );
+        }
+        if problem.diffuse.contains(&true) && !(reads_r && problem.is_diffuse()) {
+            let why = match reads_r {
+                true => "of a model that is not linear".to_owned(),
+                false => format!("under {name}"),
+            };
+            word = Some(format!(
+                "a diffuse start is exact under kf, ekf, iekf and ukf on linear models only; {why} the start is what its mean and std say"
+            ));
         }
         Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
@@ -435,6 +447,31 @@ impl<'a, T: RunModel> Choice<'a, T> {
         Ok(Gated::new(self.bounded(filter)?, gate.transpose().map_err(SpecError::from)?))
     }
 
+    /// Whether the start is unknown, and the filter one that can begin there.
+    fn is_diffuse(&self) -> bool {
+        let gaussian = matches!(self.method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf);
+        gaussian && self.problem.is_diffuse()
+    }
+
+    /// A Gaussian filter from a start that is unknown.
+    fn diffuse(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let noise = || self.noise(n, m, self.problem.measurement.as_ref());
+        let linear = Extended::new(model.clone(), noise()?);
+        match self.method {
+            Method::Iekf => {
+                let filter = Iterated::new(model, noise()?, self.spec.steps());
+                self.runner(Diffuse::new(self.gated(filter.map_err(SpecError::from)?)?, linear), ())
+            }
+            Method::Ukf => {
+                let points = self.spec.sigma_points(n.value());
+                let filter = Unscented::new(model, noise()?, points).map_err(SpecError::from)?;
+                self.runner(Diffuse::new(self.gated(filter)?, linear), ())
+            }
+            _ => self.runner(Diffuse::new(self.gated(linear.clone())?, linear), ()),
+        }
+    }
+
     /// Implicit MAP over a window.
     fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
@@ -552,15 +589,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec) || self.paced();
         let even = self.problem.refuses_irregular(self.spec);
-        let start =
-            Start { mean: self.problem.mean.clone(), cov: self.problem.cov.clone(), run: 0 };
+        let start = Start {
+            mean: self.problem.mean.clone(),
+            cov: self.problem.cov.clone(),
+            diffuse: self.problem.diffuse.clone(),
+            run: 0,
+        };
         let engine = Engine {
             settings,
             start,
             kind: format!(
-                "{} {n}x{m}{}",
+                "{} {n}x{m}{}{}",
                 self.method.name(),
-                if widens || even { " in time" } else { "" }
+                if widens || even { " in time" } else { "" },
+                if self.is_diffuse() { " from anywhere" } else { "" }
             ),
             widens,
             even,

@@ -51,7 +51,8 @@ impl FilterSpec {
     #[must_use]
     pub fn fitted<T: RunModel>(&self, problem: &Problem<T>) -> Self {
         let classical = self.classical(problem);
-        let named = self.method.is_some() || self.sets_optimizer();
+        // A start that is unknown asks for the filter that knows what follows from it.
+        let named = self.method.is_some() || self.sets_optimizer() || problem.is_diffuse();
         if named || classical.method() != Method::Kf {
             return classical;
         }

@@ -77,6 +77,7 @@ where
         if let Some(cov) = belief.cov() {
             out.cov.extend_from_slice(cov.as_slice());
         }
+        out.diffuse = belief.diffuse().map(Box::new);
     }
 
     /// The normalised innovation squared, of measurements for which it is chi-square.
@@ -184,6 +185,9 @@ where
             if !rows.covs.is_empty() {
                 let cov = belief.cov();
                 put(rows.covs, k, cov.as_ref().map(|c| c.as_slice()), size * size);
+            }
+            if let Some(rows) = &mut rows.diffuse {
+                rows.extend(belief.diffuse());
             }
             put(rows.innovations, k, Some(update.innovation.as_slice()), outputs);
             let s = update.innovation_cov.as_ref().map(|s| s.as_slice());

@@ -239,7 +239,7 @@ impl Ahead<'_> {
         let states = (0..n).map(|i| Spread::gaussian(estimate.mean[i], variance(i))).collect();
         let mut y = vec![0.0; m];
         live.expected(&estimate.mean, self.u, self.step, &mut y);
-        let known = !estimate.cov.is_empty() && estimate.cov.iter().all(|v| v.is_finite());
+        let known = !estimate.cov.is_empty() && !estimate.cov.iter().any(|v| v.is_nan());
         if !known {
             return Ok((states, y.iter().map(|y| Spread::gaussian(*y, f64::NAN)).collect()));
         }
@@ -254,8 +254,11 @@ impl Ahead<'_> {
         let saved = saved.map_err(lost)?;
         live.update(&y, self.u, self.step, &mut seen)?;
         live.restore(&saved).map_err(lost)?;
-        let of =
-            |i: usize| Spread::gaussian(y[i] - seen.innovation[i], seen.innovation_std(i).powi(2));
+        let of = |i: usize| {
+            // Where anything is as likely as anything else there is no innovation.
+            let moved = if seen.innovation[i].is_nan() { 0.0 } else { seen.innovation[i] };
+            Spread::gaussian(y[i] - moved, seen.innovation_std(i).powi(2))
+        };
         Ok((states, (0..m).map(of).collect()))
     }
 

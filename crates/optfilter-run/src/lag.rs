@@ -28,6 +28,7 @@ use crate::outlook::{AnyBelief, Outlook};
 use crate::runner::Runner;
 use crate::session::Session;
 use nalgebra::{DMatrix, DVector};
+use optfilter::filter::{Belief, GaussianBelief};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
 use std::collections::VecDeque;
@@ -91,9 +92,12 @@ impl Lag {
     ) -> Result<Option<Late>, RunError> {
         let (mean, cov) = (&session.estimate.mean, &session.estimate.cov);
         let n = if cov.is_empty() { 0 } else { mean.len() };
-        let filtered = AnyBelief {
-            mean: DVector::from_column_slice(mean),
-            cov: DMatrix::from_column_slice(n, n, cov),
+        let filtered = match &session.estimate.diffuse {
+            Some(diffuse) => AnyBelief::clone(diffuse),
+            None => AnyBelief::from(GaussianBelief {
+                mean: DVector::from_column_slice(mean),
+                cov: DMatrix::from_column_slice(n, n, cov),
+            }),
         };
         self.waiting.push_back(Waiting { filtered, step: *step, u: u.to_vec() });
         if self.waiting.len() <= self.lag {
@@ -102,7 +106,7 @@ impl Lag {
         let late = if self.windowed {
             let oldest = session.path();
             let state = oldest.get(..mean.len()).unwrap_or(mean).to_vec();
-            self.waiting.front().map(|row| row.late(DVector::from_vec(state), DMatrix::zeros(0, 0)))
+            self.waiting.front().map(|row| row.late(&point(&state)))
         } else {
             self.back(|_| {})?
         };
@@ -118,7 +122,7 @@ impl Lag {
             let path = session.path();
             let late = (path.len() / n).saturating_sub(self.waiting.len());
             for (row, state) in self.waiting.iter().zip(path.chunks_exact(n).skip(late)) {
-                out.push(row.late(DVector::from_column_slice(state), DMatrix::zeros(0, 0)));
+                out.push(row.late(&point(state)));
             }
         } else {
             self.back(|late| out.push(late))?;
@@ -138,10 +142,10 @@ impl Lag {
                     self.outlook.smooth_step(&row.filtered, belief, &next.u, &next.step)?
                 }
             };
-            visit(row.late(smoothed.mean.clone(), smoothed.cov.clone()));
+            visit(row.late(&smoothed));
             after = Some((row, smoothed));
         }
-        Ok(after.map(|(row, smoothed)| row.late(smoothed.mean, smoothed.cov)))
+        Ok(after.map(|(row, smoothed)| row.late(&smoothed)))
     }
 
     fn wrapped(&self, mut late: Late) -> Late {
@@ -154,13 +158,20 @@ impl Lag {
     }
 }
 
+/// A state without a spread.
+fn point(state: &[f64]) -> AnyBelief {
+    let mean = DVector::from_column_slice(state);
+    GaussianBelief { mean, cov: DMatrix::zeros(0, 0) }.into()
+}
+
 impl Waiting {
-    fn late(&self, mean: DVector<f64>, cov: DMatrix<f64>) -> Late {
+    fn late(&self, smoothed: &AnyBelief) -> Late {
+        let cov = |b: &AnyBelief| b.cov().map_or_else(Vec::new, |cov| cov.as_slice().to_vec());
         Late {
-            mean: mean.as_slice().to_vec(),
-            cov: cov.as_slice().to_vec(),
-            filtered_mean: self.filtered.mean.as_slice().to_vec(),
-            filtered_cov: self.filtered.cov.as_slice().to_vec(),
+            mean: smoothed.known.mean.as_slice().to_vec(),
+            cov: cov(smoothed),
+            filtered_mean: self.filtered.known.mean.as_slice().to_vec(),
+            filtered_cov: cov(&self.filtered),
         }
     }
 }

@@ -68,7 +68,7 @@ pub use lag::{Lag, Late};
 pub use linearize::Linearized;
 pub use method::Method;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};
-pub use outlook::Outlook;
+pub use outlook::{AnyBelief, Outlook};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch};

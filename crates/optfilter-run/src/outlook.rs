@@ -7,16 +7,18 @@ use crate::problem::{Covariance, Problem};
 use crate::spec::{CG, FilterSpec, Loss};
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
-use optfilter::filter::{Bounded, Extended, Filter, FilterError, Gated, GaussianBelief, Unscented};
+use optfilter::filter::{
+    Bounded, Diffuse, DiffuseBelief, Extended, Filter, FilterError, Gated, GaussianBelief,
+    Unscented,
+};
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
 use optfilter::model::stretch::process_cov;
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::rng::Stream;
-use optfilter::smoother::Smooth;
 use std::sync::OnceLock;
 
-/// A belief of any size.
-pub(crate) type AnyBelief = GaussianBelief<Dyn>;
+/// A belief of any size, of which some directions may be wholly unknown.
+pub type AnyBelief = DiffuseBelief<Dyn>;
 
 /// A problem with the filter that runs on it, as far as the way back and the way ahead are concerned.
 pub trait Outlook: Send + Sync {
@@ -38,19 +40,19 @@ pub trait Outlook: Send + Sync {
     /// The filtered belief before row `k`, given the smoothed one at it.
     fn smooth_back(
         &self,
-        filtered: &GaussianBelief<Dyn>,
-        next: &GaussianBelief<Dyn>,
+        filtered: &AnyBelief,
+        next: &AnyBelief,
         series: &Series<'_>,
         k: usize,
-    ) -> Result<GaussianBelief<Dyn>, RunError>;
+    ) -> Result<AnyBelief, RunError>;
     /// The filtered belief before a step that was predicted, given the smoothed one after it.
     fn smooth_step(
         &self,
-        filtered: &GaussianBelief<Dyn>,
-        next: &GaussianBelief<Dyn>,
+        filtered: &AnyBelief,
+        next: &AnyBelief,
         u: &[f64],
         step: &Step,
-    ) -> Result<GaussianBelief<Dyn>, RunError>;
+    ) -> Result<AnyBelief, RunError>;
     /// The covariance of a belief about row `k`, carried there from the row before (unless it is of row `k`) and
     /// narrowed by what was measured in it, all linearised at `path`.
     fn cov_along(
@@ -76,18 +78,19 @@ pub trait Outlook: Send + Sync {
 }
 
 // Behind a gate that lets everything through, as the engine has them: other types would be compiled besides.
-type Open<F> = Gated<Bounded<F>>;
-type Made<F> = OnceLock<Result<Open<F>, SpecError>>;
-type Linear<T> = Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
-type Points<T> = Unscented<Flexible<T>, GaussianNoise<Dyn, Dyn>>;
+type Open<F, T> = Diffuse<Gated<Bounded<F>>, Flexible<T>, AnyNoise>;
+type Made<F, T> = OnceLock<Result<Open<F, T>, SpecError>>;
+type AnyNoise = GaussianNoise<Dyn, Dyn>;
+type Linear<T> = Extended<Flexible<T>, AnyNoise>;
+type Points<T> = Unscented<Flexible<T>, AnyNoise>;
 
 /// The outlook of a problem. Filters are made when they are first asked for: they hold matrices.
 pub(crate) struct ProblemOutlook<T: RunModel> {
     spec: FilterSpec,
     model: Flexible<T>,
     problem: Problem<T>,
-    linear: Made<Linear<T>>,
-    points: Made<Points<T>>,
+    linear: Made<Linear<T>, T>,
+    points: Made<Points<T>, T>,
     likelihood: OnceLock<Result<AnyLikelihood<Dyn>, SpecError>>,
 }
 
@@ -103,7 +106,7 @@ impl<T: RunModel> ProblemOutlook<T> {
         }
     }
 
-    fn noise(&self) -> Result<GaussianNoise<Dyn, Dyn>, SpecError> {
+    fn noise(&self) -> Result<AnyNoise, SpecError> {
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         // Dynamics alone need no R.
         let unit = Covariance::Scalar(1.0);
@@ -111,19 +114,28 @@ impl<T: RunModel> ProblemOutlook<T> {
         self.problem.gaussian_noise(n, m, self.spec.process_scale(), Some(r))
     }
 
-    fn linear(&self) -> Result<&Open<Linear<T>>, SpecError> {
+    fn from_anywhere<F: Filter<State = Dyn, Output = Dyn>>(
+        &self,
+        filter: F,
+        linear: Linear<T>,
+    ) -> Result<Open<F, T>, SpecError> {
+        let filter = Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None);
+        Ok(Diffuse::new(filter, linear))
+    }
+
+    fn linear(&self) -> Result<&Open<Linear<T>, T>, SpecError> {
         let made = self.linear.get_or_init(|| {
             let filter = Extended::new(self.model.clone(), self.noise()?);
-            Ok(Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None))
+            self.from_anywhere(filter.clone(), filter)
         });
         made.as_ref().map_err(Clone::clone)
     }
 
-    fn points(&self) -> Result<&Open<Points<T>>, SpecError> {
+    fn points(&self) -> Result<&Open<Points<T>, T>, SpecError> {
         let made = self.points.get_or_init(|| {
             let points = self.spec.sigma_points(self.model.state_dim().value());
             let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
-            Ok(Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None))
+            self.from_anywhere(filter, Extended::new(self.model.clone(), self.noise()?))
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -187,12 +199,12 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
 
     fn cov_along(
         &self,
-        before: &AnyBelief,
+        before: &GaussianBelief<Dyn>,
         path: &[f64],
         series: &Series<'_>,
         k: usize,
-    ) -> Result<AnyBelief, RunError> {
-        let (filter, step, u) = (self.linear()?, series.step(k), series.input(k));
+    ) -> Result<GaussianBelief<Dyn>, RunError> {
+        let (filter, step, u) = (self.linear()?.proper(), series.step(k), series.input(k));
         let mut belief = before.clone();
         if series.predicts(k) {
             filter.predict(&mut belief, u, &step)?;

@@ -125,6 +125,9 @@ pub struct Problem<M> {
     pub mean: Vec<f64>,
     /// Its covariance.
     pub cov: Covariance,
+    /// Which states are wholly unknown at the start, whatever the covariance says of them; empty where none is. Exact under kf,
+    /// ekf, iekf and ukf on linear models; any other filter starts from the covariance.
+    pub diffuse: Vec<bool>,
     /// A box that the state is kept in.
     pub bounds: Option<Bounds>,
     /// The prior covariance of vkf, where it is not Q.
@@ -143,6 +146,7 @@ impl<M: optfilter::model::Model> Problem<M> {
             likelihood: None,
             mean,
             cov: Covariance::Scalar(1.0),
+            diffuse: Vec::new(),
             bounds: None,
             prior: None,
         }
@@ -183,6 +187,7 @@ impl<M> Problem<M> {
             likelihood: self.likelihood.clone(),
             mean: self.mean.clone(),
             cov: self.cov.clone(),
+            diffuse: self.diffuse.clone(),
             bounds: self.bounds.clone(),
             prior: self.prior.clone(),
         }
@@ -319,6 +324,11 @@ impl<M> Problem<M> {
 }
 
 impl<M: RunModel> Problem<M> {
+    /// Whether some states are wholly unknown at the start, and a Kalman filter can say exactly what follows from that.
+    pub(crate) fn is_diffuse(&self) -> bool {
+        self.diffuse.contains(&true) && self.model.is_linear() && self.is_gaussian()
+    }
+
     /// Whether neither the model nor its process noise knows how long a step is, so that irregular times mean nothing to it.
     pub fn goes_by_rows(&self) -> bool {
         match self.model.pace() {

@@ -5,7 +5,7 @@
 //! every filter.
 
 use crate::flags::Gauge;
-use crate::outlook::Outlook;
+use crate::outlook::{AnyBelief, Outlook};
 use optfilter::Series;
 use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
@@ -21,6 +21,8 @@ pub struct Start {
     pub mean: Vec<f64>,
     /// The covariance; a point estimate reads none, and may have no room for one.
     pub cov: crate::Covariance,
+    /// Which states are wholly unknown, whatever the covariance says of them; empty where none is.
+    pub diffuse: Vec<bool>,
     /// The number of the trajectory, which names its random stream.
     pub run: u64,
 }
@@ -33,7 +35,7 @@ pub struct Estimate {
     pub mean: Vec<f64>,
     /// Its covariance, n x n; NaN once it was given up.
     pub cov: Vec<f64>,
-    /// Measurement less prediction; NaN where the measurement is missing.
+    /// Measurement less prediction; NaN where the measurement is missing, or where anything was as likely as anything else.
     pub innovation: Vec<f64>,
     /// Its covariance, m x m; NaN where the measurement is missing.
     pub innovation_cov: Vec<f64>,
@@ -44,10 +46,12 @@ pub struct Estimate {
     pub nis: f64,
     /// How many components were measured.
     pub observed: usize,
+    /// The belief, while some state is still wholly unknown.
+    pub diffuse: Option<Box<AnyBelief>>,
 }
 
 impl Estimate {
-    /// The standard deviation of state `i`; NaN where the filter has none.
+    /// The standard deviation of state `i`; NaN where the filter has none, infinite where the state is still wholly unknown.
     pub fn std(&self, i: usize) -> f64 {
         deviation(&self.cov, self.mean.len(), i)
     }
@@ -89,6 +93,8 @@ pub struct Results<'a> {
     pub flags: &'a mut [f64],
     /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
     pub lagged: &'a mut [f64],
+    /// The beliefs of the first rows, as long as some state is still wholly unknown.
+    pub diffuse: Option<&'a mut Vec<AnyBelief>>,
 }
 
 impl Results<'_> {
@@ -213,8 +219,7 @@ pub trait Runner: Send + Sync {
             innovation_covs: &mut out.innovation_covs,
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
-            flags: &mut [],
-            lagged: &mut [],
+            ..Results::default()
         };
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
         Ok(out)

@@ -33,7 +33,7 @@ use crate::runner::{Estimate, Results, Runner, Start, Watch};
 use crate::spec::{CG, Constraint, FilterSpec};
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::Series;
-use optfilter::filter::FilterError;
+use optfilter::filter::{Belief, FilterError, GaussianBelief};
 use optfilter::linalg::psd_factor;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
@@ -146,17 +146,19 @@ fn filtered(
     watch: &Watch<'_>,
     lagged: &mut [f64],
     with_covs: bool,
+    diffuse: Option<&mut Vec<AnyBelief>>,
 ) -> Result<(Vec<f64>, Vec<f64>), FilterError> {
     let (n, _, _) = runner.dims();
     let mut means = vec![0.0; series.len() * n];
     let mut covs = vec![0.0; if with_covs { series.len() * n * n } else { 0 }];
-    let mut rows = Results { means: &mut means, covs: &mut covs, lagged, ..Results::default() };
+    let mut rows =
+        Results { means: &mut means, covs: &mut covs, lagged, diffuse, ..Results::default() };
     runner.run(start, series, &mut rows, watch)?;
     Ok((means, covs))
 }
 
-fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> AnyBelief {
-    AnyBelief {
+fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> GaussianBelief<Dyn> {
+    GaussianBelief {
         mean: DVector::from_column_slice(&means[k * n..][..n]),
         cov: DMatrix::from_column_slice(n, n, &covs[k * n * n..][..n * n]),
     }
@@ -171,14 +173,20 @@ fn gaussian(
     watch: &Watch<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
-    let (filtered_means, filtered_covs) = filtered(runner, start, series, watch, &mut [], true)?;
+    let mut first = Vec::new();
+    let (filtered_means, filtered_covs) =
+        filtered(runner, start, series, watch, &mut [], true, Some(&mut first))?;
     let (mut means, mut covs) = (filtered_means.clone(), filtered_covs.clone());
-    let mut next = belief(&means, &covs, n, series.len() - 1);
+    let here = |k: usize| match first.get(k) {
+        Some(diffuse) => diffuse.clone(),
+        None => belief(&filtered_means, &filtered_covs, n, k).into(),
+    };
+    let mut next = here(series.len() - 1);
     for k in (1..series.len()).rev() {
-        let here = belief(&filtered_means, &filtered_covs, n, k - 1);
-        next = outlook.smooth_back(&here, &next, series, k)?;
-        means[(k - 1) * n..][..n].copy_from_slice(next.mean.as_slice());
-        covs[(k - 1) * n * n..][..n * n].copy_from_slice(next.cov.as_slice());
+        next = outlook.smooth_back(&here(k - 1), &next, series, k)?;
+        means[(k - 1) * n..][..n].copy_from_slice(next.known.mean.as_slice());
+        let Some(cov) = next.cov() else { continue };
+        covs[(k - 1) * n * n..][..n * n].copy_from_slice(cov.as_slice());
     }
     Ok(Smoothed { means, covs, filtered_means, filtered_covs })
 }
@@ -194,14 +202,14 @@ fn window(
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let mut means = vec![0.0; series.len() * n];
-    let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false)?;
+    let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false, None)?;
     let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
     let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
     if !(whole && outlook.is_posterior() && outlook.is_gaussian() && outlook.has_noise()) {
         return Ok(out);
     }
     let state = |k: usize| &out.means[k * n..][..n];
-    let mut beliefs = vec![AnyBelief {
+    let mut beliefs = vec![GaussianBelief {
         mean: DVector::from_column_slice(&start.mean),
         cov: start.cov.dense(Dyn(n)),
     }];
@@ -213,7 +221,8 @@ fn window(
     let mut covs = vec![0.0; series.len() * n * n];
     for k in (0..series.len()).rev() {
         if k + 1 < series.len() {
-            beliefs[k].cov = outlook.smooth_back(&beliefs[k], &beliefs[k + 1], series, k + 1)?.cov;
+            let [here, next] = [k, k + 1].map(|k| beliefs[k].clone().into());
+            beliefs[k].cov = outlook.smooth_back(&here, &next, series, k + 1)?.known.cov;
         }
         covs[k * n * n..][..n * n].copy_from_slice(beliefs[k].cov.as_slice());
     }

@@ -49,8 +49,11 @@ impl Tally {
         }
         self.partial += u64::from(estimate.observed < y.len());
         self.log_likelihood += estimate.log_likelihood;
-        self.nis += estimate.nis;
-        self.observed += estimate.observed as u64;
+        // A row that says where a start was, of which nothing was known, has none.
+        if !estimate.nis.is_nan() {
+            self.nis += estimate.nis;
+            self.observed += estimate.observed as u64;
+        }
         self.repeating.add(y, &estimate.innovation, last, true);
         for (largest, y) in self.largest.iter_mut().zip(y) {
             *largest = largest.max(y.abs()); // NaN changes nothing

@@ -71,6 +71,11 @@ impl ModelSpec {
         }
         let mean = entries(&self.initial_mean);
         writeln!(out, "  initial      N([{mean}], P),  P = {}", matrix(&self.initial_cov, n))?;
+        let unknown = self.states.iter().zip(&self.diffuse).filter(|(_, diffuse)| **diffuse);
+        let unknown: Vec<&str> = unknown.map(|(name, _)| name.as_str()).collect();
+        if !unknown.is_empty() {
+            writeln!(out, "  diffuse      {}", unknown.join(", "))?;
+        }
         if let Some(bounds) = &self.bounds {
             for (name, (low, high)) in self.states.iter().zip(bounds) {
                 if low.is_finite() || high.is_finite() {

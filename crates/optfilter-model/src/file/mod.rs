@@ -182,7 +182,7 @@ pub struct ModelSpec {
     pub initial_mean: Vec<f64>,
     /// Covariance of the same.
     pub initial_cov: Covariance,
-    /// Which states a fit takes as wholly unknown before the first row, whatever their covariance.
+    /// Which states are wholly unknown before the first row, whatever their covariance.
     pub diffuse: Vec<bool>,
     /// The interval between rows where there is no time column.
     pub dt: f64,

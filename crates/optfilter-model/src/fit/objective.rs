@@ -8,7 +8,7 @@ use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::filter::FilterError;
 use optfilter::filter::evidence::{Approximation, Row, Setting, log_likelihood};
 use optfilter::scalar::{Dual, Scalar};
-use optfilter_run::{Covariance, FilterSpec, Method, RunModel, SpecError};
+use optfilter_run::{FilterSpec, Method, RunModel, SpecError};
 use rayon::prelude::*;
 
 /// Directions of a derivative that are carried at once.
@@ -63,17 +63,10 @@ impl<'a> Objective<'a> {
                 ));
             }
         };
-        if spec.diffuse.contains(&true) {
-            if !spec.compile().is_linear() {
-                let message =
-                    "a diffuse start is exact for linear models only; give [initial] a std instead";
-                return Err(SpecError::new(message));
-            }
-            if matches!(measurement, Covariance::Dense(_)) {
-                let message =
-                    "a diffuse start needs measurement noise that is independent between outputs";
-                return Err(SpecError::new(message));
-            }
+        if spec.diffuse.contains(&true) && !spec.compile().is_linear() {
+            let message =
+                "a diffuse start is exact for linear models only; give [initial] a std instead";
+            return Err(SpecError::new(message));
         }
         let base = Setting {
             theta: Vec::new(),

@@ -32,6 +32,7 @@ impl ModelSpec {
             likelihood: self.likelihood()?,
             mean: self.initial_mean.clone(),
             cov: self.initial_cov.clone(),
+            diffuse: self.diffuse.clone(),
             bounds,
             prior: None,
         })

@@ -101,7 +101,7 @@ impl Trace {
     /// The factor on all of a Kalman filter's noise that would make its predictions likeliest on some rows, and by
     /// how much the mean of its losses would fall: the means stay, and every S grows by the factor.
     pub fn calibration(&self, rows: Range<usize>) -> (f64, f64) {
-        let measured = rows.filter(|&i| self.observed[i] > 0);
+        let measured = rows.filter(|&i| !self.nis[i].is_nan());
         let sum = |of: &dyn Fn(usize) -> f64| measured.clone().map(of).sum::<f64>();
         let (nis, components) = (sum(&|i| self.nis[i]), sum(&|i| self.observed[i] as f64));
         let factor = nis / components;
@@ -117,14 +117,15 @@ impl Trace {
     pub fn score(&self, rows: Range<usize>) -> Score {
         let of = |values: &[f64]| mean(values[rows.clone()].iter().copied());
         let measured = rows.clone().filter(|&i| self.observed[i] > 0);
-        let components: usize = self.observed[rows.clone()].iter().sum();
         let sum = |values: &[f64]| measured.clone().map(|i| values[i]).sum::<f64>();
+        let with_nis = rows.clone().filter(|&i| !self.nis[i].is_nan());
+        let components: usize = with_nis.clone().map(|i| self.observed[i]).sum();
         Score {
             prediction: (of(&self.errors) / of(&self.repeats)).sqrt(),
             truth: of(&self.truth).sqrt(),
             log_score: -of(&self.losses),
             log_likelihood: sum(&self.log_likelihood),
-            nis: sum(&self.nis) / components as f64,
+            nis: with_nis.map(|i| self.nis[i]).sum::<f64>() / components as f64,
         }
     }
 }

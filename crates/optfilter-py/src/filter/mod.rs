@@ -375,9 +375,12 @@ impl CoreFilter {
         if let Some(x) = x {
             fill_vector("x", Some(x), &mut start.mean)?;
         }
+        if p.is_some() || now.diffuse.is_none() {
+            start.diffuse.clear(); // a covariance that is given is meant
+        }
         if let Some(p) = p {
             start.cov = Covariance::Dense(matrix("P", p, Some((n, n)))?);
-        } else if !now.cov.is_empty() {
+        } else if !now.cov.is_empty() && now.diffuse.is_none() {
             start.cov = Covariance::Dense(nalgebra::DMatrix::from_column_slice(n, n, &now.cov));
         }
         guard.moving.live = runner.start(&start).map_err(|e| to_python(py, as_set(e), None))?;

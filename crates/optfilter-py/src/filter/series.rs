@@ -126,6 +126,8 @@ impl<'py> Arrays<'py> {
                     .ok_or_else(|| misfit("x0", format!("({n},) or ({count}, {n})")))?
                     .to_vec(),
             };
+            // A covariance that is given is meant.
+            let diffuse = if p0.is_some() { Vec::new() } else { default.diffuse.clone() };
             let cov = match p0 {
                 None => default.cov.clone(),
                 Some(p0) => {
@@ -136,7 +138,7 @@ impl<'py> Arrays<'py> {
                 }
             };
             series.push(one);
-            starts.push(Start { mean, cov, run: first_run + b as u64 });
+            starts.push(Start { mean, cov, diffuse, run: first_run + b as u64 });
         }
         Ok(Many { series, starts, single })
     }

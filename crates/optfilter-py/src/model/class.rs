@@ -255,6 +255,8 @@ fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDic
     about.set_item("dt", spec.dt)?;
     about.set_item("x0", array(py, spec.initial_mean.clone(), [spec.initial_mean.len()])?)?;
     about.set_item("P0", array_of_matrix(py, &spec.initial_cov.dense(Dyn(spec.states.len())))?)?;
+    let unknown: Vec<usize> = (0..spec.diffuse.len()).filter(|&i| spec.diffuse[i]).collect();
+    about.set_item("diffuse", unknown)?;
     if let Some(noise) = &spec.process_noise {
         about.set_item("Q", array_of_matrix(py, &noise.cov.dense(Dyn(spec.states.len())))?)?;
         about.set_item("Q_per_time", noise.per_time)?;

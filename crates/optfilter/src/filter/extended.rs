@@ -59,6 +59,23 @@ where
     pub fn new(model: M, noise: Q) -> Self {
         Self { model, noise }
     }
+
+    /// A row as a linear measurement around an estimate.
+    #[inline(always)]
+    pub(super) fn measured(
+        &self,
+        at: &[f64],
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> GaussianMeasurement<f64, M::State, M::Output> {
+        let n = self.model.state_dim();
+        let (predicted, h) = linearize_observation(&self.model, n, at, u, step);
+        let residual = residual(&self.model, y, predicted, observed);
+        let r = measurement_cov(&self.model, &self.noise, u, step);
+        GaussianMeasurement { residual, h, r, is_direct: self.model.is_identity() }
+    }
 }
 
 /// m <- f(m), P <- F P F' + Q.
@@ -110,13 +127,8 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        let n = self.model.state_dim();
-        let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
-        let residual = residual(&self.model, y, predicted, observed);
-        let r = measurement_cov(&self.model, &self.noise, u, step);
+        let measurement = self.measured(belief.mean.as_slice(), y, observed, u, step);
         let may_be_exact = may_be_exact(&self.model, &self.noise);
-        let measurement =
-            GaussianMeasurement { residual, h, r, is_direct: self.model.is_identity() };
         conditioned(belief, measurement, may_be_exact, observed, step.index)
     }
 

@@ -6,6 +6,7 @@
 //! | [`Extended`] | Gaussian | derivatives (automatic), noise |
 //! | [`Iterated`] | Gaussian | derivatives (automatic), noise |
 //! | [`Unscented`] | Gaussian | values, noise |
+//! | [`Diffuse`] | Gaussian, in part unknown | linear, noise, one of these |
 //! | [`Particle`] | weighted samples | values, process noise, likelihood |
 //! | [`Ensemble`] | equally likely samples | values, measurement noise |
 //! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
@@ -32,6 +33,7 @@
 
 mod bounded;
 mod common_gain;
+mod diffuse;
 mod ensemble;
 mod ensemble_belief;
 mod ensemble_transform;
@@ -44,6 +46,7 @@ mod implicit_map;
 mod iterated;
 mod kalman;
 mod lane_row;
+mod limit;
 mod localization;
 mod particle;
 mod particle_belief;
@@ -66,6 +69,7 @@ mod window_response;
 pub use crate::error::FilterError;
 pub use bounded::Bounded;
 pub use common_gain::CommonGain;
+pub use diffuse::{Diffuse, DiffuseBelief};
 pub use ensemble::Ensemble;
 pub use ensemble_belief::EnsembleBelief;
 pub use error_bars::ErrorBars;

@@ -59,7 +59,6 @@
 //! Reference: Durbin and Koopman 2012, chapters 5 and 7.
 
 mod density;
-mod diffuse;
 mod points;
 mod window;
 
@@ -67,6 +66,7 @@ pub use density::Density;
 pub use window::{Begin, along, best_start, end_of_path};
 
 use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
+use super::limit::{Limit as Belief, carried, split};
 use super::sigma_points::{SigmaPoints, Weights};
 use crate::error::FilterError;
 use crate::linalg::{product, sandwich};
@@ -123,8 +123,7 @@ pub struct Setting<S: Scalar> {
     pub mean: DVector<S>,
     /// Its covariance (n x n); what it says of a diffuse state is not read.
     pub cov: DMatrix<S>,
-    /// States of which nothing is known before the first row. Only linear models may have any, and only with measurement
-    /// noise that is independent between components.
+    /// States of which nothing is known before the first row. Only linear models may have any.
     pub diffuse: Vec<bool>,
     /// Q per step, or per unit of time (n x n).
     pub process_cov: DMatrix<S>,
@@ -205,7 +204,7 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
         let observed =
             if mask.iter().all(|there| *there) { Observed::All } else { Observed::Some(&mask) };
         sum += match &weights {
-            Some(weights) if belief.diffuse.is_none() => {
+            Some(weights) if belief.is_proper() => {
                 points::update(&mut belief, family, setting, weights, &row, observed)?
             }
             _ => belief.update(family, setting, iterations, &row, observed)?,
@@ -216,13 +215,6 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
         }
     }
     Ok(sum)
-}
-
-/// A Gaussian belief; where `diffuse` is there, its covariance is `cov` plus infinitely much of it.
-struct Belief<S: Scalar> {
-    mean: DVector<S>,
-    cov: DMatrix<S>,
-    diffuse: Option<diffuse::Unknown<S>>,
 }
 
 /// The dynamics of an exact solution, ready-made for the length of the step before.
@@ -268,8 +260,8 @@ fn drift<S: Scalar, F: Family>(family: &F, setting: &Setting<S>) -> DMatrix<S> {
 
 impl<S: Scalar> Belief<S> {
     fn new(setting: &Setting<S>) -> Self {
-        let (cov, diffuse) = diffuse::split(setting);
-        Self { mean: setting.mean.clone(), cov, diffuse }
+        let (cov, unknown) = split(setting.cov.clone(), &setting.diffuse);
+        Self { mean: setting.mean.clone(), cov, unknown }
     }
 
     fn predict<F: Family>(
@@ -295,7 +287,7 @@ impl<S: Scalar> Belief<S> {
             self.spread(&solved.f, q);
             return Ok(());
         }
-        if let Some(weights) = weights.filter(|_| self.diffuse.is_none()) {
+        if let Some(weights) = weights.filter(|_| self.is_proper()) {
             return points::predict(self, family, setting, weights, q, row);
         }
         let (mean, f) = jacobian(&setting.theta, self.mean.as_slice(), n, |theta, x, out| {
@@ -306,11 +298,11 @@ impl<S: Scalar> Belief<S> {
         Ok(())
     }
 
-    /// P <- F P F' + Q, and the diffuse part alike, without noise.
+    /// P <- F P F' + Q, and what is unknown alike, without noise.
     fn spread(&mut self, f: &DMatrix<S>, q: DMatrix<S>) {
         self.cov = sandwich(f, &self.cov) + q;
-        if let Some(unknown) = &mut self.diffuse {
-            unknown.cov = sandwich(f, &unknown.cov);
+        if !self.is_proper() {
+            self.unknown = carried(f, &self.unknown);
         }
     }
 
@@ -330,11 +322,12 @@ impl<S: Scalar> Belief<S> {
             (residual(family, row.y, &predicted, observed), h)
         };
         let (mut residual, mut h) = linearized(self.mean.as_slice());
-        if self.diffuse.is_some() {
-            return self.update_diffuse(setting, &residual, &h, observed, row.step.index);
-        }
         let r = &setting.measurement_cov;
         let fail = || not_positive_definite("innovation covariance", row.step.index);
+        if !self.is_proper() {
+            let learnt = self.condition(&residual, &h, r, observed, false);
+            return learnt.map(|learnt| learnt.log_likelihood).ok_or_else(fail);
+        }
         for _ in 1..iterations {
             let mut measurement =
                 GaussianMeasurement { residual, h, r: r.clone(), is_direct: false };
