@@ -84,11 +84,10 @@ pub fn run(subject: &Subject, filter: &FilterSpec, patience: &Patience<'_>) -> R
         means: &mut out.means,
         covs: &mut covs,
         innovations: &mut out.innovations,
-        innovation_covs: &mut [],
         log_likelihoods: &mut out.log_likelihoods,
         nis: &mut out.nis,
         flags: &mut out.flags,
-        lagged: &mut [],
+        ..Results::default()
     };
     let series = subject.data.series(&subject.spec, filter)?;
     let begun = Instant::now();

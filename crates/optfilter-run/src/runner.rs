@@ -9,7 +9,7 @@ use crate::outlook::Outlook;
 use optfilter::Series;
 use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
-use optfilter::filter::FilterError;
+use optfilter::filter::{FilterError, Followed};
 use optfilter::model::Step;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,6 +44,8 @@ pub struct Estimate {
     pub nis: f64,
     /// How many components were measured.
     pub observed: usize,
+    /// Whether a gate has lost the track, or found it again.
+    pub followed: Followed,
 }
 
 impl Estimate {
@@ -89,6 +91,20 @@ pub struct Results<'a> {
     pub flags: &'a mut [f64],
     /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
     pub lagged: &'a mut [f64],
+    /// Where a filter started anew.
+    pub anew: Option<&'a mut Vec<Anew>>,
+}
+
+/// A new beginning in the middle of a series: the belief that took the place of the filter's own, from the row where it began to
+/// the one before it was taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Anew {
+    /// The row of its first estimate, from 0.
+    pub row: usize,
+    /// n numbers a row.
+    pub means: Vec<f64>,
+    /// n x n numbers a row.
+    pub covs: Vec<f64>,
 }
 
 impl Results<'_> {
@@ -213,8 +229,7 @@ pub trait Runner: Send + Sync {
             innovation_covs: &mut out.innovation_covs,
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
-            flags: &mut [],
-            lagged: &mut [],
+            ..Results::default()
         };
         self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
         Ok(out)

@@ -7,6 +7,9 @@
 //! | imap | the whole series as one window, by conjugate gradients; the path may bend where Q is known |
 //! | vkf, etkf, letkf | none: they keep no joint distribution of two rows |
 //!
+//! Where a gate lost the track and the filter started anew, the belief that took over stands from the row where it began, and
+//! the rows on both sides of it are smoothed apart.
+//!
 //! The filtered beliefs of all rows are kept in memory: n + n^2 numbers a row, all particles of every row for pf.
 //!
 //! ```
@@ -29,7 +32,7 @@ use crate::method::Method;
 use crate::model::RunModel;
 use crate::outlook::{AnyBelief, Outlook};
 use crate::problem::Problem;
-use crate::runner::{Estimate, Results, Runner, Start, Watch};
+use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
 use crate::spec::{CG, Constraint, FilterSpec};
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::Series;
@@ -144,13 +147,13 @@ fn filtered(
     start: &Start,
     series: &Series<'_>,
     watch: &Watch<'_>,
-    lagged: &mut [f64],
+    into: Results<'_>,
     with_covs: bool,
 ) -> Result<(Vec<f64>, Vec<f64>), FilterError> {
     let (n, _, _) = runner.dims();
     let mut means = vec![0.0; series.len() * n];
     let mut covs = vec![0.0; if with_covs { series.len() * n * n } else { 0 }];
-    let mut rows = Results { means: &mut means, covs: &mut covs, lagged, ..Results::default() };
+    let mut rows = Results { means: &mut means, covs: &mut covs, ..into };
     runner.run(start, series, &mut rows, watch)?;
     Ok((means, covs))
 }
@@ -171,12 +174,28 @@ fn gaussian(
     watch: &Watch<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
-    let (filtered_means, filtered_covs) = filtered(runner, start, series, watch, &mut [], true)?;
+    let mut anew = Vec::new();
+    let (filtered_means, filtered_covs) = filtered(
+        runner,
+        start,
+        series,
+        watch,
+        Results { anew: Some(&mut anew), ..Results::default() },
+        true,
+    )?;
     let (mut means, mut covs) = (filtered_means.clone(), filtered_covs.clone());
+    for Anew { row, means: m, covs: p } in &anew {
+        means[row * n..][..m.len()].copy_from_slice(m);
+        covs[row * n * n..][..p.len()].copy_from_slice(p);
+    }
     let mut next = belief(&means, &covs, n, series.len() - 1);
     for k in (1..series.len()).rev() {
-        let here = belief(&filtered_means, &filtered_covs, n, k - 1);
-        next = outlook.smooth_back(&here, &next, series, k)?;
+        let here = belief(&means, &covs, n, k - 1);
+        // Where a filter started anew, what came before says nothing of what comes, nor the other way round.
+        next = match anew.iter().any(|anew| anew.row == k) {
+            true => here,
+            false => outlook.smooth_back(&here, &next, series, k)?,
+        };
         means[(k - 1) * n..][..n].copy_from_slice(next.mean.as_slice());
         covs[(k - 1) * n * n..][..n * n].copy_from_slice(next.cov.as_slice());
     }
@@ -194,7 +213,10 @@ fn window(
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let mut means = vec![0.0; series.len() * n];
-    let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false)?;
+    let (filtered_means, _) = {
+        let into = Results { lagged: &mut means, ..Results::default() };
+        filtered(runner, start, series, watch, into, false)?
+    };
     let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
     let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
     if !(whole && outlook.is_posterior() && outlook.is_gaussian() && outlook.has_noise()) {

@@ -79,11 +79,16 @@ impl Gate {
         if !(share > 0.0 && share < 1.0) {
             return Err(FilterError::NotFinite { argument: "gate", component: 0, index: None });
         }
+        let (mut many, mut so_often) = (1, 1.0 - share);
+        while so_often > SELDOM && many < 1000 {
+            so_often *= 1.0 - share;
+            many += 1;
+        }
         Ok(Self {
             limits: (0..=outputs).map(|dof| quantile(share, dof)).collect(),
             gating,
             sensors: vec![(0..outputs).collect()],
-            many: (ONCE_IN.ln() / -(1.0 - share).ln()).ceil() as u32,
+            many,
         })
     }
 
@@ -106,6 +111,11 @@ impl Gate {
             self.sensors.push(sensor);
         }
         self
+    }
+
+    /// How many sensors are judged by themselves.
+    pub fn sensors(&self) -> usize {
+        self.sensors.len()
     }
 
     /// Which components are of a sensor beyond its limit; `None` where no sensor is. `cov` is S, m x m; a component that is NaN in
@@ -137,8 +147,9 @@ impl Gate {
     }
 }
 
-/// How seldom good measurements are rejected so often in a row that the track counts as lost.
-const ONCE_IN: f64 = 1e18;
+/// How seldom good measurements are rejected so often in a row that the track counts as lost: six times where the gate lets 99.9 %
+/// through, which bursts of outliers hardly reach.
+const SELDOM: f64 = 2e-18;
 
 /// The normalised innovation squared of some components.
 fn part_of(which: impl Iterator<Item = usize> + Clone, v: &[f64], cov: &[f64]) -> f64 {

@@ -77,18 +77,20 @@ pub struct Track<B> {
     doubted: Vec<bool>,
     /// The other belief, and with how many measured components it agreed.
     other: Option<(B, usize)>,
+    /// Whether it began in the last row.
+    is_new: bool,
 }
 
 impl<B> Default for Track<B> {
     fn default() -> Self {
-        Self { rejected: 0, doubted: Vec::new(), other: None }
+        Self { rejected: 0, doubted: Vec::new(), other: None, is_new: false }
     }
 }
 
 impl<B> Track<B> {
-    /// The belief that the state has left the track, if there is one.
-    pub fn other(&self) -> Option<&B> {
-        self.other.as_ref().map(|(belief, _)| belief)
+    /// The belief that the state has left the track, if there is one, and whether it began in the last row.
+    pub fn other(&self) -> Option<(&B, bool)> {
+        self.other.as_ref().map(|(belief, _)| (belief, self.is_new))
     }
 
     /// Carries that belief through a step, as the filter's own was.
@@ -170,8 +172,10 @@ where
             }
             None => {}
         }
+        self.is_new = self.other.is_none();
         if let (None, Some(beyond)) = (&self.other, &beyond) {
-            self.other = started(filter, gate, belief, y, beyond, (u, step));
+            let other = started(filter, belief, y, beyond, (u, step));
+            self.other = other.map(|other| (other, update.observed));
         }
         match beyond.is_some() && self.rejected >= gate.many {
             true => Followed::Lost,
@@ -183,12 +187,11 @@ where
 /// The belief that the state is where the rejected sensors say.
 fn started<F, N: Dim>(
     filter: &Gated<F>,
-    gate: &Gate,
     belief: &GaussianBelief<N>,
     y: &[f64],
     beyond: &[bool],
     (u, step): (&[f64], &Step),
-) -> Option<(GaussianBelief<N>, usize)>
+) -> Option<GaussianBelief<N>>
 where
     F: Filter<State = N, Belief = GaussianBelief<N>>,
     DefaultAllocator: Shapes<N, F::Output>,
@@ -201,7 +204,7 @@ where
         let mut taken = wide.clone();
         let update = filter.filter.update(&mut taken, &y, u, step).ok()?;
         if update.nis? <= update.observed as f64 {
-            return gate.rejects(&update).is_none().then_some((taken, update.observed));
+            return Some(taken);
         }
     }
     None
