@@ -7,6 +7,7 @@ use crate::reading::LookFlags;
 use crate::settings::warn_of_unmoved;
 use crate::style;
 use crate::whole::{Whole, asked_to_end};
+use optfilter::filter::Followed;
 use optfilter::scalar::Scalar;
 use optfilter_model::ModelSpec;
 use optfilter_plot::color::{BLUE, GREY};
@@ -81,6 +82,7 @@ fn run_through(
             log_likelihood: estimate.log_likelihood,
             observed: estimate.observed,
             effective,
+            lost: estimate.followed != Followed::OnTrack,
         });
     }
     Ok(rows)
@@ -169,6 +171,8 @@ fn json(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> serde_json:
         "effective": found.effective.map(|e| json!({
             "particles": e.particles, "mean": e.mean, "least": e.least, "row": e.row,
         })),
+        "lost": found.lost.map_or(0, |(rows, _)| rows),
+        "lost_at": found.lost.map(|(_, first)| first),
         "residuals": residuals.collect::<serde_json::Map<_, _>>(),
         "agrees": remarks.is_empty(),
         "remarks": remarks,

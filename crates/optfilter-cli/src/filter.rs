@@ -8,7 +8,7 @@ use crate::style;
 use crate::tables::{Asked, SummaryFlags, TableFlags};
 use optfilter_model::ModelSpec;
 use optfilter_model::table::is_gzip;
-use optfilter_run::{CG, FilterSpec, Method};
+use optfilter_run::{CG, FilterSpec, Method, lost_track};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -29,7 +29,7 @@ Examples:
 
 The result has the time, each state, each state's standard deviation (NAME_std), each observation less its prediction \
 (NAME_innovation) and a flag: ok, missing, partial (some observations missing), outlier (an innovation beyond the 99.9 \
-% point), bound (a state at its bound) or runaway (an estimate far beyond all measurements so far). --horizon H adds, \
+% point, or a sensor beyond --gate), lost (the gate rejected too many rows in a row, or the filter starts anew here), bound (a state at its bound) or runaway (an estimate far beyond all measurements so far). --horizon H adds, \
 for h from 1 to H, each state and each observation h steps of the model's dt after the row (NAME_ahead_h, \
 NAME_ahead_h_std, NAME_ahead_h_lo95, NAME_ahead_h_hi95; with --full also the intervals of 50 and 80 %).")]
 #[derive(Clone)]
@@ -232,6 +232,9 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         }
     }
     out.push('\n');
+    if let Some(row) = tally.lost_at {
+        out.push_str(&format!("{}\n", lost_track(tally.lost, row)));
+    }
     let errors = tally.prediction_errors();
     let each = spec.observations.iter().zip(&errors).zip(tally.repeat_errors());
     for (i, ((name, error), repeat)) in each.enumerate() {
@@ -298,6 +301,8 @@ fn as_json(
         "partial": tally.partial,
         "outliers": tally.outliers,
         "runaways": tally.runaways,
+        "lost": tally.lost,
+        "lost_at": tally.lost_at,
         "bars_lost_at": tally.bars_lost,
         "prediction_error": tally.prediction_errors(),
         "repeat_error": tally.repeat_errors(),

@@ -18,7 +18,7 @@ use crate::takeaway;
 use crate::text::{base64, decoded};
 use crate::view::{self, View};
 use optfilter_plot::Theme;
-use optfilter_run::{FilterSpec, RunModel};
+use optfilter_run::{FilterSpec, Flag, RunModel, lost_track};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -232,6 +232,11 @@ impl Api {
         view::data(&subject, &ask.view, &mut pack);
         view::estimates(&subject, &made, &ask.view, &mut pack);
         let mut notes: Vec<String> = made.word.iter().cloned().collect();
+        let gone = |flag: &f64| *flag == f64::from(Flag::Lost as u8);
+        if let Some(first) = made.flags.iter().position(gone) {
+            let rows = made.flags.iter().filter(|flag| gone(flag)).count();
+            notes.push(lost_track(rows as u64, first as u64 + 1));
+        }
         if let Some(why) = &made.failed {
             notes.push(format!("the filter stopped at row {}: {why}", made.done + 1));
         }

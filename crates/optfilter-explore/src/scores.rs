@@ -5,6 +5,7 @@ use crate::subject::Subject;
 use optfilter::metrics::chi_square_band;
 use optfilter::scalar::Scalar;
 use optfilter_model::run::Repeating;
+use optfilter_run::Flag;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -46,7 +47,8 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
         if counted {
             out.rows += 1;
             out.missing += usize::from(observed == 0);
-            out.outliers += usize::from(run.flags[row] == f64::from(OUTLIER));
+            let is = |flag: Flag| run.flags[row] == f64::from(flag as u8);
+            out.outliers += usize::from(is(Flag::Outlier) || is(Flag::Lost));
             if observed > 0 {
                 out.log_likelihood += run.log_likelihood(row);
                 if !run.nis(row).is_nan() {
@@ -77,9 +79,6 @@ pub fn scores(subject: &Subject, run: &Run, counts: impl Fn(usize) -> bool) -> S
     out.nis_band = [low, high];
     out
 }
-
-/// The number of the flag `outlier`.
-const OUTLIER: u8 = optfilter_run::Flag::Outlier as u8;
 
 /// The scores of a stretch of rows, and of all others; the second is missing where there are none.
 pub fn both(

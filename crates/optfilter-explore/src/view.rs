@@ -88,9 +88,10 @@ pub fn estimates(subject: &Subject, run: &Run, view: &View, pack: &mut Pack) {
             let (t, y) = (data.time(k), data.output(k)[i]);
             let expected = y - run.innovations[k * m + i];
             predicted.push(t, expected);
-            if run.flags[k] == f64::from(Flag::Outlier as u8) {
+            let is = |flag: Flag| run.flags[k] == f64::from(flag as u8);
+            if is(Flag::Outlier) || is(Flag::Lost) {
                 flagged[0].push(t, y);
-            } else if run.flags[k] == f64::from(Flag::Runaway as u8) {
+            } else if is(Flag::Runaway) {
                 flagged[1].push(t, y);
             }
         }

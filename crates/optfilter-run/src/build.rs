@@ -436,15 +436,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
 
     /// The same behind the gate, if there is one.
     fn gated<F: Filter>(&self, filter: F) -> Result<Gated<Bounded<F>>, SpecError> {
-        let outputs = filter.dims().1.value();
-        let gating = match self.spec.gating.unwrap_or_default() {
-            Beyond::Reject => Some(Gating::Reject),
-            Beyond::Inflate => Some(Gating::Inflate),
-            Beyond::Flag => None,
-        };
-        let gate =
-            self.spec.gate.zip(gating).map(|(share, gating)| Gate::new(share, gating, outputs));
-        Ok(Gated::new(self.bounded(filter)?, gate.transpose().map_err(SpecError::from)?))
+        let gate = if self.is_gated() { self.spec.gate_of(self.problem)? } else { None };
+        Ok(Gated::new(self.bounded(filter)?, gate))
+    }
+
+    fn is_gated(&self) -> bool {
+        self.spec.gate.is_some() && self.spec.gating != Some(Beyond::Flag)
     }
 
     /// Whether the start is unknown, and the filter one that can begin there.
@@ -599,19 +596,21 @@ impl<'a, T: RunModel> Choice<'a, T> {
             settings,
             start,
             kind: format!(
-                "{} {n}x{m}{}{}",
+                "{} {n}x{m}{}{}{}",
                 self.method.name(),
                 if widens || even { " in time" } else { "" },
-                if self.is_diffuse() { " from anywhere" } else { "" }
+                if self.is_diffuse() { " from anywhere" } else { "" },
+                if self.is_gated() { " behind a gate" } else { "" }
             ),
             widens,
             even,
+            is_gated: self.is_gated(),
             state_angles: (0..n)
                 .map(|i| model.is_state_angle(i).then(|| model.state_turn(i)))
                 .collect(),
             discrete: problem.discrete(m),
             word: self.word.clone(),
-            gauge: Gauge::new(m, self.spec.gate, problem.bounds.clone()),
+            gauge: Gauge::new(m, self.spec.gate_of(&problem)?, problem.bounds.clone())?,
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             outlook: Box::new(move || {
                 Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
@@ -692,6 +691,26 @@ impl<'a, T: RunModel> Choice<'a, T> {
             }
         };
         Ok(Stoppable { rule, stop: Arc::new(AtomicBool::new(false)) })
+    }
+}
+
+impl FilterSpec {
+    /// The gate, if there is one: each sensor's, as R says which components belong together.
+    pub(crate) fn gate_of<M: Observation>(
+        &self,
+        problem: &Problem<M>,
+    ) -> Result<Option<Gate>, SpecError> {
+        let Some(share) = self.gate else { return Ok(None) };
+        let gating = match self.gating.unwrap_or_default() {
+            Beyond::Reject | Beyond::Flag => Gating::Reject,
+            Beyond::Inflate => Gating::Inflate,
+        };
+        let gate = Gate::new(share, gating, problem.model.output_dim().value())?;
+        let correlated = |i: usize, j: usize| match &problem.measurement {
+            Some(Covariance::Dense(r)) => r[(i, j)] != 0.0 || r[(j, i)] != 0.0,
+            _ => false,
+        };
+        Ok(Some(gate.by_sensor(correlated)))
     }
 }
 

@@ -193,8 +193,9 @@ fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
 }
 
 /// The states whose estimates depend on no measurement: neither does an update move them, nor do the equations
-/// carry a correction to them. Found by two runs on measurements that differ; empty where these fail, and for
-/// more than a hundred states.
+/// carry a correction to them. Found by runs on measurements that differ: by a deviation of theirs and, where some states stay as
+/// they were, by as much as the filter itself is unsure of them. (A deviation may be lost in the last place of a number, or between
+/// particles that are far apart.) Empty where these fail, and for more than a hundred states.
 pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<usize> {
     let n = problem.mean.len();
     if n > MOST_STATES_WITH_BARS {
@@ -204,7 +205,7 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
     let m = model.output_dim().value();
     // Inputs of one: a robot that stands still learns less than one that drives.
     let u = vec![1.0; model.input_dim()];
-    let run = |other: bool| -> Option<Vec<Vec<f64>>> {
+    let run = |by: [f64; 2], wide: &[Estimate]| -> Option<Vec<Estimate>> {
         let mut live = runner.start(runner.default_start()).ok()?;
         let (mut x, mut y) = (problem.mean.clone(), vec![0.0; m]);
         let mut out = Estimate::default();
@@ -218,31 +219,45 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
                     model.transition(&before, &u, &step, &mut x);
                 }
                 model.observe(&x, &u, &step, &mut y);
-                // By turns more and less: a path of another speed would not be seen in numbers that are all moved alike.
-                let by = if other { 1.0 + (index % 2) as f64 } else { 0.0 };
-                y.iter_mut().enumerate().for_each(|(i, y)| *y = problem.imagined(i, *y, by));
+                let (by, row) = (by[(index % 2) as usize], wide.get(index as usize - 1));
+                for (i, y) in y.iter_mut().enumerate() {
+                    let spread = row.map_or(0.0, |row| row.innovation_std(i).max(1e-6 * y.abs()));
+                    *y = problem.imagined(i, *y, by, spread);
+                }
                 live.step(index > 1, &step, &u, &y, &mut out).ok()?;
-                Some(out.mean.clone())
+                Some(out.clone())
             })
             .collect()
     };
-    let (Some(one), Some(two)) = (run(false), run(true)) else { return Vec::new() };
-    (0..n).filter(|&i| one.iter().zip(&two).all(|(a, b)| a[i] == b[i])).collect()
+    let Some(one) = run([0.0; 2], &[]) else { return Vec::new() };
+    let mut still: Vec<usize> = (0..n).collect();
+    for wide in [&[], &one[..]] {
+        // By turns more and less: a path of another speed would not be seen in numbers that are all moved alike.
+        let Some(two) = run([1.0, 2.0], wide) else {
+            return if wide.is_empty() { Vec::new() } else { still };
+        };
+        still.retain(|&i| one.iter().zip(&two).all(|(a, b)| a.mean[i] == b.mean[i]));
+        if still.is_empty() {
+            break;
+        }
+    }
+    still
 }
 
 impl<M> Problem<M> {
-    /// A measurement that component `i` may have where `eta` is expected, or others: `shift` is 0, or else 1 or 2.
-    fn imagined(&self, i: usize, eta: f64, shift: f64) -> f64 {
+    /// A measurement that component `i` may have where `eta` is expected, or others: `shift` is 0, or else 1 or 2, of its own
+    /// deviation or a wider spread.
+    fn imagined(&self, i: usize, eta: f64, shift: f64, spread: f64) -> f64 {
         match &self.likelihood {
             Some(LikelihoodSpec::Components(parts)) => match parts.get(i) {
                 Some(Component::Poisson(_)) => 1.0 + 2.0 * shift,
                 Some(Component::Bernoulli(_)) => f64::from(shift == 1.0),
-                _ => eta + shift,
+                _ => eta + shift * spread.max(1.0),
             },
             _ => {
                 let std = self.measurement.as_ref().map_or(1.0, |r| r.variance(i).sqrt());
                 // What is measured exactly may still be another number.
-                eta + shift * if std > 0.0 { std } else { 1.0 }
+                eta + shift * spread.max(if std > 0.0 { std } else { 1.0 })
             }
         }
     }

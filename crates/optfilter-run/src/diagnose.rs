@@ -20,6 +20,7 @@
 //! assert!(found.autocorrelations[0] < -0.98 && found.ljung_box.1 < 1e-10);
 //! ```
 
+use crate::flags::lost_track;
 use optfilter::chi_square::distribution;
 use optfilter::metrics::chi_square_band;
 
@@ -179,6 +180,8 @@ pub struct Diagnosis {
     pub residuals: Vec<Residuals>,
     /// Of a particle filter.
     pub effective: Option<Effective>,
+    /// How many rows a gate had lost the track in, and the first of them, from 1.
+    pub lost: Option<(usize, usize)>,
 }
 
 /// A row of a run, as far as a diagnosis goes.
@@ -196,6 +199,8 @@ pub struct Seen {
     pub observed: usize,
     /// How many particles count; NaN without any.
     pub effective: f64,
+    /// Whether a gate had lost the track.
+    pub lost: bool,
 }
 
 impl Diagnosis {
@@ -233,12 +238,19 @@ impl Diagnosis {
             log_likelihood: (known.clone().count() > 0).then(|| known.sum()),
             residuals: residuals.collect(),
             effective,
+            lost: rows
+                .iter()
+                .position(|row| row.lost)
+                .map(|first| (rows.iter().filter(|row| row.lost).count(), first + 1)),
         }
     }
 
     /// What is wrong, in words, the gravest first; empty where nothing is.
     pub fn remarks(&self, names: &[String]) -> Vec<String> {
         let mut out = Vec::new();
+        if let Some((rows, first)) = self.lost {
+            out.push(lost_track(rows as u64, first as u64));
+        }
         if let Some((mean, (low, high))) = self.nis {
             if mean > high {
                 out.push(format!(
@@ -309,6 +321,7 @@ mod tests {
                 log_likelihood: 0.0,
                 observed: 1,
                 effective: f64::NAN,
+                lost: false,
             };
             (0..normal.len()).map(row).collect()
         };

@@ -1,15 +1,15 @@
 //! Any filter of the library behind the traits of [`runner`](crate::runner).
 
 use crate::begin::Begin;
-use crate::flags::Gauge;
+use crate::flags::{Gauge, Judged};
 use crate::outlook::Outlook;
 use crate::rhythm::Rhythm;
-use crate::runner::{Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
+use crate::runner::{Anew, Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
 use crate::together::RunTogether;
 use nalgebra::{DefaultAllocator, Dim};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
-use optfilter::filter::{Belief, Filter, FilterError, Update};
+use optfilter::filter::{Belief, Filter, FilterError, Followed, Track, Update};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
@@ -34,6 +34,8 @@ where
     pub(crate) widens: bool,
     /// Whether irregular times are an error.
     pub(crate) even: bool,
+    /// Whether a gate decides what the filter takes, so that it may lose the track.
+    pub(crate) is_gated: bool,
     /// The length of a whole turn of each state that is an angle.
     pub(crate) state_angles: Vec<Option<f64>>,
     /// Which measurements count, or tell zeros from ones.
@@ -100,6 +102,26 @@ where
         out.observed = update.observed;
     }
 
+    /// Takes note of a row that the belief was just updated by.
+    #[inline(always)]
+    fn follow(
+        &self,
+        track: &mut Track<F::Belief>,
+        belief: &mut F::Belief,
+        predicted: bool,
+        (y, u): (&[f64], &[f64]),
+        step: &Step,
+        update: &Update<F::Output>,
+    ) -> Followed {
+        if !self.is_gated {
+            return Followed::OnTrack;
+        }
+        if predicted {
+            track.predict(&self.filter, u, step);
+        }
+        self.filter.follow(track, belief, (y, u), step, update)
+    }
+
     /// Whether when rows came belongs to what a belief must remember.
     fn keeps_time(&self) -> bool {
         self.widens || self.even
@@ -149,7 +171,12 @@ where
 
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
         let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
-        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default() }))
+        Ok(Box::new(Moving {
+            engine: self.0.clone(),
+            belief,
+            rhythm: Rhythm::default(),
+            track: Track::default(),
+        }))
     }
 
     fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
@@ -158,6 +185,7 @@ where
             belief: F::Belief::begin(&self.0.settings, self.0.filter.dims().0, &self.0.start)
                 .map_err(|e| CheckpointError::Body { message: e.to_string() })?,
             rhythm: Rhythm::default(),
+            track: Track::default(),
         };
         live.restore(bytes)?;
         Ok(Box::new(live))
@@ -177,8 +205,15 @@ where
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
         let (mut done, mut left) = (0, watch.stride);
         let (mut gauge, mut expected) = (engine.gauge.clone(), vec![0.0; outputs]);
+        let (mut track, mut other) = (Track::default(), Anew::default());
         let result = drive(&engine.filter, &mut belief, series, &mut |k, step, belief, update| {
             engine.check_stop()?;
+            let row = (series.observation(k), series.input(k));
+            let followed =
+                engine.follow(&mut track, belief, series.predicts(k), row, step, &update);
+            if let Some(anew) = &mut rows.anew {
+                other.go_along(followed, k, &track, anew);
+            }
             let mean = &mut rows.means[k * size..][..size];
             mean.copy_from_slice(belief.mean().as_slice());
             engine.wrap(mean);
@@ -198,7 +233,9 @@ where
             if let Some(flag) = rows.flags.get_mut(k) {
                 (engine.expected)(mean, series.input(k), step, &mut expected);
                 let nis = nis.unwrap_or(f64::NAN);
-                *flag = f64::from(gauge.flag(series.observation(k), mean, nis, &expected) as u8);
+                let s = update.innovation_cov.as_ref().map_or(&[][..], |s| s.as_slice());
+                let judged = Judged { v: update.innovation.as_slice(), s, nis, followed };
+                *flag = f64::from(gauge.flag(row.0, mean, &judged, &expected) as u8);
             }
             if !rows.lagged.is_empty() {
                 // As it was estimated, until the window has its last word on it; what is given up on the way gets none.
@@ -269,6 +306,31 @@ where
     }
 }
 
+impl Anew {
+    /// Writes down the other belief as far as it goes along, and hands it over when it is taken.
+    fn go_along<B: Belief<N>, N: Dim>(
+        &mut self,
+        followed: Followed,
+        row: usize,
+        track: &Track<B>,
+        taken: &mut Vec<Anew>,
+    ) where
+        DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
+    {
+        match (followed, track.other()) {
+            (Followed::Anew, _) => taken.push(std::mem::take(self)),
+            (_, None) => *self = Self::default(),
+            (_, Some((belief, is_new))) => {
+                if is_new {
+                    *self = Self { row, ..Self::default() };
+                }
+                self.means.extend_from_slice(belief.mean().as_slice());
+                self.covs.extend(belief.cov().iter().flat_map(|cov| cov.iter().copied()));
+            }
+        }
+    }
+}
+
 /// A belief on its way.
 struct Moving<F: Filter>
 where
@@ -278,6 +340,7 @@ where
     engine: Arc<Engine<F>>,
     belief: F::Belief,
     rhythm: Rhythm,
+    track: Track<F::Belief>,
 }
 
 impl<F> Live for Moving<F>
@@ -293,6 +356,7 @@ where
         }
         rhythm.predicted();
         self.engine.filter.predict(&mut self.belief, u, step)?;
+        self.track.predict(&self.engine.filter, u, step);
         self.rhythm = rhythm;
         Ok(())
     }
@@ -325,6 +389,8 @@ where
         rhythm.taken(step, update.observed > 0);
         self.rhythm = rhythm;
         self.engine.check_stop()?;
+        let Self { engine, belief, track, .. } = self;
+        out.followed = engine.follow(track, belief, predict, (y, u), step, &update);
         self.engine.write_belief(&self.belief, out);
         self.engine.write_update(&update, out);
         Ok(())
@@ -339,20 +405,28 @@ where
     }
 
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        match self.engine.keeps_time() {
-            true => checkpoint::save(&self.engine.kind, &(&self.belief, self.rhythm)),
-            false => checkpoint::save(&self.engine.kind, &self.belief),
+        let kind = &self.engine.kind;
+        match (self.engine.is_gated, self.engine.keeps_time()) {
+            (true, _) => checkpoint::save(kind, &(&self.belief, self.rhythm, &self.track)),
+            (false, true) => checkpoint::save(kind, &(&self.belief, self.rhythm)),
+            (false, false) => checkpoint::save(kind, &self.belief),
         }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (belief, rhythm): (F::Belief, _) = match self.engine.keeps_time() {
-            true => checkpoint::load(&self.engine.kind, bytes)?,
-            false => (checkpoint::load(&self.engine.kind, bytes)?, Rhythm::default()),
-        };
+        let (kind, mut rhythm, mut track) =
+            (&self.engine.kind, Rhythm::default(), Track::default());
+        let belief: F::Belief;
+        match (self.engine.is_gated, self.engine.keeps_time()) {
+            (true, _) => (belief, rhythm, track) = checkpoint::load(kind, bytes)?,
+            (false, true) => (belief, rhythm) = checkpoint::load(kind, bytes)?,
+            (false, false) => belief = checkpoint::load(kind, bytes)?,
+        }
         let n = self.engine.filter.dims().0.value();
-        belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
-        (self.belief, self.rhythm) = (belief, rhythm);
+        for belief in track.other().map(|(other, _)| other).into_iter().chain([&belief]) {
+            belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
+        }
+        (self.belief, self.rhythm, self.track) = (belief, rhythm, track);
         Ok(())
     }
 

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | `runaway` | the measurement expected of the estimate lies further from all measurements so far than [`RUNAWAY`] times their largest magnitude |
 //! | `missing` | nothing was measured |
-//! | `outlier` | the normalised innovation squared is beyond the 99.9 % point of chi-square, or the gate's; never where it has none |
+//! | `lost` | a gate has rejected a sensor so often in a row that good measurements hardly ever are, or starts anew here: see [`Track`](optfilter::filter::Track) |
+//! | `outlier` | the normalised innovation squared is beyond the 99.9 % point of chi-square; with a gate, that of some sensor beyond the gate's; never where it has none |
 //! | `partial` | some components were not measured |
 //! | `bound` | a state is at its bound |
 //! | `ok` | none of these |
 //!
 //! The first that holds is the row's.
 
-use optfilter::chi_square::quantile;
+use optfilter::filter::{FilterError, Followed, Gate, Gating};
 use optfilter::optim::Bounds;
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +37,32 @@ pub enum Flag {
     Bound,
     /// The estimate has left any range that the measurements speak of.
     Runaway,
+    /// The filter was elsewhere than the measurements.
+    Lost,
+}
+
+/// That a gate lost the track: in how many rows, and which was the first, from 1.
+pub fn lost_track(rows: u64, first: u64) -> String {
+    format!(
+        "the gate lost the track: {rows} rows are flagged lost, the first is row {first}; a wider gate, more process noise or a robust \
+         likelihood loses it less"
+    )
+}
+
+/// What flags are judged from: an innovation, its covariance (m x m) and its normalised square, and what a gate made of the row.
+pub(crate) struct Judged<'a> {
+    pub(crate) v: &'a [f64],
+    pub(crate) s: &'a [f64],
+    pub(crate) nis: f64,
+    pub(crate) followed: Followed,
 }
 
 /// What flags are judged by: limits, and the measurements so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gauge {
-    /// NIS above this, by observed components, is an outlier.
-    gates: Vec<f64>,
+    gate: Gate,
+    /// Whether components are judged by themselves, which takes S.
+    pub(crate) by_sensor: bool,
     bounds: Option<Bounds>,
     pub(crate) seen: Seen,
 }
@@ -52,16 +72,30 @@ pub struct Gauge {
 pub(crate) struct Seen(Vec<(f64, f64)>);
 
 impl Gauge {
-    /// For measurements of so many components, of which this share is no outlier.
-    pub(crate) fn new(outputs: usize, share: Option<f64>, bounds: Option<Bounds>) -> Self {
-        let share = share.unwrap_or(USUAL);
-        let gates = (0..=outputs).map(|dof| quantile(share, dof)).collect();
-        Self { gates, bounds, seen: Seen(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]) }
+    /// For measurements of so many components, behind a gate or without one.
+    pub(crate) fn new(
+        outputs: usize,
+        gate: Option<Gate>,
+        bounds: Option<Bounds>,
+    ) -> Result<Self, FilterError> {
+        let by_sensor = gate.as_ref().is_some_and(|gate| gate.sensors() > 1);
+        let gate = match gate {
+            Some(gate) => gate,
+            None => Gate::new(USUAL, Gating::Reject, outputs)?,
+        };
+        let seen = Seen(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]);
+        Ok(Self { gate, by_sensor, bounds, seen })
     }
 
     /// The flag of the next row: its measurement, what is known after it, and the measurement expected of that.
     #[inline]
-    pub(crate) fn flag(&mut self, y: &[f64], mean: &[f64], nis: f64, expected: &[f64]) -> Flag {
+    pub(crate) fn flag(
+        &mut self,
+        y: &[f64],
+        mean: &[f64],
+        judged: &Judged<'_>,
+        expected: &[f64],
+    ) -> Flag {
         let mut observed = 0;
         let mut runaway = false;
         for ((&y, &expected), (low, high)) in y.iter().zip(expected).zip(&mut self.seen.0) {
@@ -79,7 +113,8 @@ impl Gauge {
         match observed {
             _ if runaway => Flag::Runaway,
             0 => Flag::Missing,
-            k if nis > self.gates[k] => Flag::Outlier,
+            _ if judged.followed != Followed::OnTrack => Flag::Lost,
+            _ if self.gate.beyond(judged.v, judged.s, judged.nis).is_some() => Flag::Outlier,
             k if k < y.len() => Flag::Partial,
             _ if self.bounds.as_ref().is_some_and(|b| b.touched(mean)) => Flag::Bound,
             _ => Flag::Ok,
@@ -94,8 +129,11 @@ mod tests {
     #[test]
     fn the_gravest_flag_is_said() {
         let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY]).ok();
-        let mut gauge = Gauge::new(1, None, bounds);
-        let mut flag = |y: f64, x: f64, nis: f64| gauge.flag(&[y], &[x], nis, &[x]);
+        let mut gauge = Gauge::new(1, None, bounds).unwrap();
+        let mut flag = |y: f64, x: f64, nis: f64| {
+            let judged = Judged { v: &[y - x], s: &[1.0], nis, followed: Followed::OnTrack };
+            gauge.flag(&[y], &[x], &judged, &[x])
+        };
         assert_eq!(flag(f64::NAN, 1e9, f64::NAN), Flag::Missing); // nothing to compare with
         assert_eq!(flag(0.0, 1e9, f64::NAN), Flag::Ok); // zeros have no scale
         assert_eq!(flag(2.0, 1e4, f64::NAN), Flag::Ok);

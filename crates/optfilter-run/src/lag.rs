@@ -28,7 +28,7 @@ use crate::outlook::{AnyBelief, Outlook};
 use crate::runner::Runner;
 use crate::session::Session;
 use nalgebra::{DMatrix, DVector};
-use optfilter::filter::{Belief, GaussianBelief};
+use optfilter::filter::{Belief, Followed, GaussianBelief};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ struct Waiting {
     filtered: AnyBelief,
     step: Step,
     u: Vec<f64>,
+    /// Whether the filter started anew here: rows before it have nothing to learn from it.
+    anew: bool,
 }
 
 /// A smoothed row. Covariances are empty where there are none.
@@ -99,7 +101,8 @@ impl Lag {
                 cov: DMatrix::from_column_slice(n, n, cov),
             }),
         };
-        self.waiting.push_back(Waiting { filtered, step: *step, u: u.to_vec() });
+        let anew = session.estimate.followed == Followed::Anew;
+        self.waiting.push_back(Waiting { filtered, step: *step, u: u.to_vec(), anew });
         if self.waiting.len() <= self.lag {
             return Ok(None);
         }
@@ -138,6 +141,7 @@ impl Lag {
         for row in self.waiting.iter().rev() {
             let smoothed = match &after {
                 None => row.filtered.clone(),
+                Some((next, _)) if next.anew => row.filtered.clone(),
                 Some((next, belief)) => {
                     self.outlook.smooth_step(&row.filtered, belief, &next.u, &next.step)?
                 }

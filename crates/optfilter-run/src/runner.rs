@@ -9,7 +9,7 @@ use crate::outlook::{AnyBelief, Outlook};
 use optfilter::Series;
 use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
-use optfilter::filter::FilterError;
+use optfilter::filter::{FilterError, Followed};
 use optfilter::model::Step;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -48,6 +48,8 @@ pub struct Estimate {
     pub observed: usize,
     /// The belief, while some state is still wholly unknown.
     pub diffuse: Option<Box<AnyBelief>>,
+    /// Whether a gate has lost the track, or found it again.
+    pub followed: Followed,
 }
 
 impl Estimate {
@@ -95,6 +97,20 @@ pub struct Results<'a> {
     pub lagged: &'a mut [f64],
     /// The beliefs of the first rows, as long as some state is still wholly unknown.
     pub diffuse: Option<&'a mut Vec<AnyBelief>>,
+    /// Where a filter started anew.
+    pub anew: Option<&'a mut Vec<Anew>>,
+}
+
+/// A new beginning in the middle of a series: the belief that took the place of the filter's own, from the row where it began to
+/// the one before it was taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Anew {
+    /// The row of its first estimate, from 0.
+    pub row: usize,
+    /// n numbers a row.
+    pub means: Vec<f64>,
+    /// n x n numbers a row.
+    pub covs: Vec<f64>,
 }
 
 impl Results<'_> {

@@ -1,7 +1,7 @@
 //! Rows from a stream: a filter, its clock, and all that must be kept between two rows.
 
 use crate::error::RunError;
-use crate::flags::{Flag, Gauge, Seen};
+use crate::flags::{Flag, Gauge, Judged, Seen};
 use crate::runner::{Estimate, Live, Runner};
 use crate::spec::FilterSpec;
 use optfilter::checkpoint::{self, CheckpointError};
@@ -113,8 +113,9 @@ impl Session {
         // Only now: a row that fails has not been.
         self.clock = clock;
         self.live.expected(&self.estimate.mean, u, &step, &mut self.expected);
-        let Estimate { mean, nis, .. } = &self.estimate;
-        self.flag = self.gauge.flag(y, mean, *nis, &self.expected);
+        let Estimate { mean, innovation, innovation_cov, nis, followed, .. } = &self.estimate;
+        let judged = Judged { v: innovation, s: innovation_cov, nis: *nis, followed: *followed };
+        self.flag = self.gauge.flag(y, mean, &judged, &self.expected);
         Ok(step)
     }
 

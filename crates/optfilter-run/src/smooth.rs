@@ -7,6 +7,9 @@
 //! | imap | the whole series as one window, by conjugate gradients; the path may bend where Q is known |
 //! | vkf, etkf, letkf | none: they keep no joint distribution of two rows |
 //!
+//! Where a gate lost the track and the filter started anew, the belief that took over stands from the row where it began, and
+//! the rows on both sides of it are smoothed apart.
+//!
 //! The filtered beliefs of all rows are kept in memory: n + n^2 numbers a row, all particles of every row for pf.
 //!
 //! ```
@@ -27,9 +30,9 @@
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
 use crate::model::RunModel;
-use crate::outlook::{AnyBelief, Outlook};
+use crate::outlook::Outlook;
 use crate::problem::Problem;
-use crate::runner::{Estimate, Results, Runner, Start, Watch};
+use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
 use crate::spec::{CG, Constraint, FilterSpec};
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::Series;
@@ -144,15 +147,13 @@ fn filtered(
     start: &Start,
     series: &Series<'_>,
     watch: &Watch<'_>,
-    lagged: &mut [f64],
+    into: Results<'_>,
     with_covs: bool,
-    diffuse: Option<&mut Vec<AnyBelief>>,
 ) -> Result<(Vec<f64>, Vec<f64>), FilterError> {
     let (n, _, _) = runner.dims();
     let mut means = vec![0.0; series.len() * n];
     let mut covs = vec![0.0; if with_covs { series.len() * n * n } else { 0 }];
-    let mut rows =
-        Results { means: &mut means, covs: &mut covs, lagged, diffuse, ..Results::default() };
+    let mut rows = Results { means: &mut means, covs: &mut covs, ..into };
     runner.run(start, series, &mut rows, watch)?;
     Ok((means, covs))
 }
@@ -173,17 +174,26 @@ fn gaussian(
     watch: &Watch<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
-    let mut first = Vec::new();
-    let (filtered_means, filtered_covs) =
-        filtered(runner, start, series, watch, &mut [], true, Some(&mut first))?;
+    let (mut first, mut anew) = (Vec::new(), Vec::new());
+    let into = Results { diffuse: Some(&mut first), anew: Some(&mut anew), ..Results::default() };
+    let (filtered_means, filtered_covs) = filtered(runner, start, series, watch, into, true)?;
     let (mut means, mut covs) = (filtered_means.clone(), filtered_covs.clone());
-    let here = |k: usize| match first.get(k) {
+    for Anew { row, means: m, covs: p } in &anew {
+        means[row * n..][..m.len()].copy_from_slice(m);
+        covs[row * n * n..][..p.len()].copy_from_slice(p);
+    }
+    let here = |k: usize, means: &[f64], covs: &[f64]| match first.get(k) {
         Some(diffuse) => diffuse.clone(),
-        None => belief(&filtered_means, &filtered_covs, n, k).into(),
+        None => belief(means, covs, n, k).into(),
     };
-    let mut next = here(series.len() - 1);
+    let mut next = here(series.len() - 1, &means, &covs);
     for k in (1..series.len()).rev() {
-        next = outlook.smooth_back(&here(k - 1), &next, series, k)?;
+        let here = here(k - 1, &means, &covs);
+        // Where a filter started anew, what came before says nothing of what comes, nor the other way round.
+        next = match anew.iter().any(|anew| anew.row == k) {
+            true => here,
+            false => outlook.smooth_back(&here, &next, series, k)?,
+        };
         means[(k - 1) * n..][..n].copy_from_slice(next.known.mean.as_slice());
         let Some(cov) = next.cov() else { continue };
         covs[(k - 1) * n * n..][..n * n].copy_from_slice(cov.as_slice());
@@ -202,7 +212,10 @@ fn window(
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let mut means = vec![0.0; series.len() * n];
-    let (filtered_means, _) = filtered(runner, start, series, watch, &mut means, false, None)?;
+    let (filtered_means, _) = {
+        let into = Results { lagged: &mut means, ..Results::default() };
+        filtered(runner, start, series, watch, into, false)?
+    };
     let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
     let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
     if !(whole && outlook.is_posterior() && outlook.is_gaussian() && outlook.has_noise()) {

@@ -2,7 +2,7 @@
 //! covariances once for all, of any other both.
 
 use crate::error::SpecError;
-use crate::flags::Gauge;
+use crate::flags::{Gauge, Judged};
 use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::Problem;
@@ -12,8 +12,8 @@ use crate::spec::{Beyond, FilterSpec};
 use nalgebra::{DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{
-    CommonGain, Extended, Filter, GaussianBelief, Iterated, LaneRow, SideBySide, Together,
-    Unscented, side_by_side,
+    CommonGain, Extended, Filter, Followed, GaussianBelief, Iterated, LaneRow, SideBySide,
+    Together, Unscented, side_by_side,
 };
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
@@ -56,7 +56,7 @@ pub(crate) fn together<T: RunModel>(
     let page = Page {
         model: model.clone(),
         even: problem.refuses_irregular(spec),
-        gauge: Gauge::new(m, spec.gate, None),
+        gauge: Gauge::new(m, spec.gate_of(problem)?, None)?,
     };
     Ok(Some(match spec.method() {
         Method::Iekf => {
@@ -304,6 +304,8 @@ impl<'a, 'r, T: RunModel, const W: usize> Scribe<'a, 'r, T, W> {
         }
         let flagged = usize::from(!self.gauges.is_empty());
         let (mut mean, mut expected) = (vec![0.0; n * flagged], vec![0.0; m * flagged]);
+        let by_sensor = self.gauges.first().is_some_and(|gauge| gauge.by_sensor);
+        let (mut v, mut s) = (vec![0.0; m * flagged], vec![0.0; m * m * usize::from(by_sensor)]);
         for (lane, rows) in self.rows.iter_mut().enumerate() {
             spread(rows.means, k, &self.mean, lane);
             spread(rows.innovations, k, row.innovation, lane);
@@ -323,7 +325,13 @@ impl<'a, 'r, T: RunModel, const W: usize> Scribe<'a, 'r, T, W> {
                 mean.iter_mut().zip(&self.mean).for_each(|(out, v)| *out = v.0[lane]);
                 expected.iter_mut().zip(&self.expected).for_each(|(out, v)| *out = v.0[lane]);
                 let y = series[lane].observation(k);
-                *out = f64::from(gauge.flag(y, &mean, row.nis.0[lane], &expected) as u8);
+                v.iter_mut().zip(row.innovation).for_each(|(out, v)| *out = v.0[lane]);
+                if by_sensor {
+                    row.write_innovation_cov(lane, &mut s);
+                }
+                let (nis, followed) = (row.nis.0[lane], Followed::OnTrack);
+                let judged = Judged { v: &v, s: &s, nis, followed };
+                *out = f64::from(gauge.flag(y, &mean, &judged, &expected) as u8);
             }
         }
     }

@@ -179,7 +179,8 @@ impl Rows {
 }
 
 /// Names of the values of a flag column.
-pub const FLAG_NAMES: [&str; 6] = ["ok", "missing", "partial", "outlier", "bound", "runaway"];
+pub const FLAG_NAMES: [&str; 7] =
+    ["ok", "missing", "partial", "outlier", "bound", "runaway", "lost"];
 
 /// A column of an output table.
 #[derive(Clone, Debug, PartialEq)]

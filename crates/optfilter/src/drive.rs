@@ -57,14 +57,14 @@ where
     Ok(update)
 }
 
-/// Walks over a series; `sink` sees the row, its step, the belief after it and what was learnt, and ends the
-/// walk by an error.
+/// Walks over a series; `sink` sees the row, its step, the belief after it, which it may replace, and what was learnt, and ends
+/// the walk by an error.
 #[inline(always)]
 pub fn drive<F>(
     filter: &F,
     belief: &mut F::Belief,
     series: &Series<'_>,
-    sink: &mut impl FnMut(usize, &Step, &F::Belief, Update<F::Output>) -> Result<(), FilterError>,
+    sink: &mut impl FnMut(usize, &Step, &mut F::Belief, Update<F::Output>) -> Result<(), FilterError>,
 ) -> Result<(), FilterError>
 where
     F: Filter,

@@ -2,7 +2,7 @@
 
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Repeating;
-use optfilter_run::Estimate;
+use optfilter_run::{Estimate, Flag};
 use serde::{Deserialize, Serialize};
 
 /// What is counted along the way.
@@ -13,6 +13,9 @@ pub struct Tally {
     pub partial: u64,
     pub outliers: u64,
     pub runaways: u64,
+    /// Rows in which a gate had lost the track, and the first of them.
+    pub lost: u64,
+    pub lost_at: Option<u64>,
     /// The row at which an implicit filter's error bars were lost.
     pub bars_lost: Option<u64>,
     pub log_likelihood: f64,
@@ -31,6 +34,17 @@ impl Tally {
             repeating: Repeating::new(spec),
             largest: vec![0.0; spec.observations.len()],
             ..Self::default()
+        }
+    }
+
+    /// Counts the flag of the row that was added last.
+    #[inline]
+    pub(super) fn flag(&mut self, flag: Flag) {
+        self.outliers += u64::from(flag == Flag::Outlier);
+        self.runaways += u64::from(flag == Flag::Runaway);
+        if flag == Flag::Lost {
+            self.lost += 1;
+            self.lost_at = self.lost_at.or(Some(self.rows));
         }
     }
 

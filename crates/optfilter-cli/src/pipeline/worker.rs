@@ -148,8 +148,7 @@ impl<'a> Worker<'a> {
             let estimate = &track.session.estimate;
             self.tally.add(y, estimate, &mut track.last);
             let flag = track.session.flag;
-            self.tally.outliers += u64::from(flag == Flag::Outlier);
-            self.tally.runaways += u64::from(flag == Flag::Runaway);
+            self.tally.flag(flag);
             let time = time.unwrap_or(step.time);
             let named = (time, series);
             self.layout.result(named, estimate, flag as usize, self.full, &mut self.row);
@@ -170,7 +169,7 @@ impl<'a> Worker<'a> {
             if let Some(plot) = &mut self.plot {
                 let estimate = &track.session.estimate;
                 plot.calendar = batch.calendar.then_some(self.spec.seconds_per_unit);
-                plot.push(time, y, estimate, flag == Flag::Outlier);
+                plot.push(time, y, estimate, matches!(flag, Flag::Outlier | Flag::Lost));
             }
         }
         Ok(())

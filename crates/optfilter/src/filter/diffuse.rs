@@ -39,6 +39,7 @@
 use super::extended::Extended;
 use super::gaussian::{GaussianBelief, not_positive_definite};
 use super::limit::{Limit, carried, split};
+use super::track::{Followed, Track};
 use super::traits::{Belief, Filter, Update, learnt_by};
 use crate::Shapes;
 use crate::drive::drive;
@@ -251,6 +252,23 @@ where
 
     fn adds_innovation(&self) -> bool {
         self.filter.adds_innovation()
+    }
+
+    fn follow(
+        &self,
+        track: &mut Track<Self::Belief>,
+        belief: &mut Self::Belief,
+        row: (&[f64], &[f64]),
+        step: &Step,
+        update: &Update<M::Output>,
+    ) -> Followed {
+        if !belief.is_proper() {
+            return Followed::OnTrack;
+        }
+        let mut inner = core::mem::take(track).map(|other| other.known);
+        let followed = self.filter.follow(&mut inner, &mut belief.known, row, step, update);
+        *track = inner.map(Into::into);
+        followed
     }
 
     /// Where anything is as likely as anything else there is no innovation.

@@ -1,12 +1,15 @@
 //! Any Gaussian filter behind a gate: measurements that are too unlikely do not get through as they are.
 //!
-//! A measurement whose normalised innovation squared lies beyond the limit for its number of components is
+//! A row is judged sensor by sensor: components whose errors are correlated in R are one sensor, all others are their own
+//! ([`Gate::by_sensor`]; without it a row is one). A sensor whose normalised innovation squared, of its own part of v and S, lies
+//! beyond the chi-square limit for its number of components is
 //!
-//! - rejected: the belief stays as it was predicted;
-//! - or taken with its innovation covariance S widened until it lies on the limit. With w = limit / NIS and S / w for S the gain is
-//!   w K, so the belief goes w of the way: x + w K v, and P - w K S K'.
+//! - rejected: the belief is what the other sensors make of it, or what was predicted if there are none;
+//! - or taken, after the others, with its innovation covariance S widened until it lies on the limit. With w = limit / NIS and S / w
+//!   for S the gain is w K, so the belief goes w of the way: x + w K v, and P - w K S K'.
 //!
-//! What is reported of the row (innovation, S, NIS, log-likelihood) is what it was before the gate.
+//! What is reported of the row (innovation, S, NIS, log-likelihood) is what it was before the gate. A filter that rejects row
+//! after row has lost the track, and does not find it by itself: see [`Track`].
 //!
 //! A level of 0 +- 1, and a measurement of 10 +- 1 that cannot be its own:
 //!
@@ -34,16 +37,19 @@
 //! Reference: Bar-Shalom, Li and Kirubarajan 2001.
 
 use super::gaussian::GaussianBelief;
+use super::track::{Followed, Track};
 use super::traits::{Filter, Update, as_the_inner_filter};
 use crate::Shapes;
 use crate::chi_square::quantile;
 use crate::error::FilterError;
+use crate::linalg::Factor;
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
 use crate::smoother::{Joint, Smooth};
+use alloc::vec;
 use alloc::vec::Vec;
-use nalgebra::{DefaultAllocator, Dim};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim};
 
 /// What happens to a measurement beyond the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +66,11 @@ pub enum Gating {
 pub struct Gate {
     /// By the number of components that were measured.
     limits: Vec<f64>,
-    gating: Gating,
+    pub(super) gating: Gating,
+    /// The components of each sensor.
+    sensors: Vec<Vec<usize>>,
+    /// The rejections in a row that good measurements hardly ever meet with.
+    pub(super) many: u32,
 }
 
 impl Gate {
@@ -69,15 +79,99 @@ impl Gate {
         if !(share > 0.0 && share < 1.0) {
             return Err(FilterError::NotFinite { argument: "gate", component: 0, index: None });
         }
-        Ok(Self { limits: (0..=outputs).map(|dof| quantile(share, dof)).collect(), gating })
+        let (mut many, mut so_often) = (1, 1.0 - share);
+        while so_often > SELDOM && many < 1000 {
+            so_often *= 1.0 - share;
+            many += 1;
+        }
+        Ok(Self {
+            limits: (0..=outputs).map(|dof| quantile(share, dof)).collect(),
+            gating,
+            sensors: vec![(0..outputs).collect()],
+            many,
+        })
+    }
+
+    /// Judges each sensor by itself: components are of one sensor if they, or others between them, are `correlated`.
+    #[must_use]
+    pub fn by_sensor(mut self, correlated: impl Fn(usize, usize) -> bool) -> Self {
+        let mut left: Vec<usize> = self.sensors.concat();
+        left.sort_unstable();
+        self.sensors.clear();
+        while !left.is_empty() {
+            let mut sensor = vec![left.remove(0)];
+            let mut next = 0;
+            while let Some(&i) = sensor.get(next) {
+                let (with, without) = left.iter().partition(|&&j| correlated(i, j));
+                sensor.extend::<Vec<usize>>(with);
+                left = without;
+                next += 1;
+            }
+            sensor.sort_unstable();
+            self.sensors.push(sensor);
+        }
+        self
+    }
+
+    /// How many sensors are judged by themselves.
+    pub fn sensors(&self) -> usize {
+        self.sensors.len()
+    }
+
+    /// Which components are of a sensor beyond its limit; `None` where no sensor is. `cov` is S, m x m; a component that is NaN in
+    /// the innovation is not there.
+    pub fn beyond(&self, innovation: &[f64], cov: &[f64], nis: f64) -> Option<Vec<bool>> {
+        let mut out: Option<Vec<bool>> = None;
+        for sensor in &self.sensors {
+            let there =
+                sensor.iter().copied().filter(|&i| innovation.get(i).is_some_and(|v| !v.is_nan()));
+            let nis = match self.sensors.len() {
+                1 => nis,
+                _ => part_of(there.clone(), innovation, cov),
+            };
+            if nis > self.limits.get(there.clone().count()).copied().unwrap_or(f64::INFINITY) {
+                let out = out.get_or_insert_with(|| vec![false; innovation.len()]);
+                there.for_each(|i| out[i] = true);
+            }
+        }
+        out
+    }
+
+    /// [`beyond`](Self::beyond) of an update.
+    pub(super) fn rejects<M: Dim>(&self, update: &Update<M>) -> Option<Vec<bool>>
+    where
+        DefaultAllocator: nalgebra::allocator::Allocator<M> + nalgebra::allocator::Allocator<M, M>,
+    {
+        let cov = update.innovation_cov.as_ref().map_or(&[][..], |s| s.as_slice());
+        self.beyond(update.innovation.as_slice(), cov, update.nis.unwrap_or(f64::NAN))
+    }
+}
+
+/// How seldom good measurements are rejected so often in a row that the track counts as lost: six times where the gate lets 99.9 %
+/// through, which bursts of outliers hardly reach.
+const SELDOM: f64 = 2e-18;
+
+/// The normalised innovation squared of some components.
+fn part_of(which: impl Iterator<Item = usize> + Clone, v: &[f64], cov: &[f64]) -> f64 {
+    let at = |i: usize, j: usize| cov.get(j * v.len() + i).copied().unwrap_or(f64::NAN);
+    let mut some = which.clone();
+    match (some.next(), some.next()) {
+        (None, _) => f64::NAN,
+        (Some(i), None) => v[i] * v[i] / at(i, i),
+        _ => {
+            let which: Vec<usize> = which.collect();
+            let s = DMatrix::from_fn(which.len(), which.len(), |i, j| at(which[i], which[j]));
+            let v = DVector::from_iterator(which.len(), which.iter().map(|&i| v[i]));
+            Factor::new(&s).map_or(f64::NAN, |factor| factor.quadratic_form(&v))
+        }
     }
 }
 
 /// A Gaussian filter with a gate, or without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gated<F> {
-    filter: F,
-    gate: Option<Gate>,
+    pub(super) filter: F,
+    pub(super) gate: Option<Gate>,
 }
 
 impl<F> Gated<F> {
@@ -108,19 +202,74 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(F::Belief, Update<F::Output>), FilterError> {
-        let (next, update) = self.filter.correct(belief, y, observed, u, step)?;
+        let (next, mut update) = self.filter.correct(belief, y, observed, u, step)?;
         let Some(gate) = &self.gate else { return Ok((next, update)) };
-        let limit = gate.limits.get(observed.count(y.len())).copied().unwrap_or(f64::INFINITY);
-        match update.nis {
-            Some(nis) if nis > limit => {
-                let kept = match gate.gating {
-                    Gating::Reject => belief.clone(),
-                    Gating::Inflate => part_of_the_way(belief, &next, limit / nis),
-                };
+        if observed != Observed::All {
+            update.forget_missing(observed);
+        }
+        match gate.rejects(&update) {
+            None => Ok((next, update)),
+            Some(beyond) => {
+                let kept = self.kept(gate, (belief, next), y, &beyond, &update, (u, step))?;
                 Ok((kept, update))
             }
-            _ => Ok((next, update)),
         }
+    }
+
+    fn follow(
+        &self,
+        track: &mut Track<F::Belief>,
+        belief: &mut F::Belief,
+        row: (&[f64], &[f64]),
+        step: &Step,
+        update: &Update<F::Output>,
+    ) -> Followed {
+        track.follow(self, belief, row, step, update)
+    }
+}
+
+impl<F> Gated<F>
+where
+    F: Filter<Belief = GaussianBelief<<F as Filter>::State>>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
+    /// What is left of an update from one belief to the other where some sensors are beyond the gate.
+    #[cold]
+    fn kept(
+        &self,
+        gate: &Gate,
+        (belief, next): (&F::Belief, F::Belief),
+        y: &[f64],
+        beyond: &[bool],
+        update: &Update<F::Output>,
+        (u, step): (&[f64], &Step),
+    ) -> Result<F::Belief, FilterError> {
+        let there = |i: &usize| !update.innovation[*i].is_nan();
+        let good: Vec<bool> = (0..y.len()).map(|i| there(&i) && !beyond[i]).collect();
+        if gate.gating == Gating::Inflate && gate.sensors.len() == 1 {
+            let nis = update.nis.unwrap_or(f64::NAN);
+            let limit = gate.limits[(0..y.len()).filter(there).count()];
+            return Ok(part_of_the_way(belief, &next, limit / nis));
+        }
+        let mut kept = belief.clone();
+        if good.contains(&true) {
+            kept = self.filter.correct(belief, y, Observed::Some(&good), u, step)?.0;
+        }
+        if gate.gating == Gating::Reject {
+            return Ok(kept);
+        }
+        for sensor in &gate.sensors {
+            let mut one = vec![false; y.len()];
+            sensor.iter().filter(|&&i| beyond[i]).for_each(|&i| one[i] = true);
+            let count = one.iter().filter(|&&one| one).count();
+            if count > 0 {
+                let one = Observed::Some(&one);
+                let (next, update) = self.filter.correct(&kept, y, one, u, step)?;
+                let share = gate.limits[count] / update.nis.unwrap_or(f64::NAN);
+                kept = if share < 1.0 { part_of_the_way(&kept, &next, share) } else { next };
+            }
+        }
+        Ok(kept)
     }
 }
 

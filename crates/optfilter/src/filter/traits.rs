@@ -7,6 +7,7 @@
 //! fails leaves the belief, with whatever it carries, as it was, and `Ok` never holds an estimate that is
 //! not a number.
 
+use super::track::{Followed, Track};
 use crate::Shapes;
 use crate::error::{FilterError, check_len};
 use crate::model::Step;
@@ -145,7 +146,7 @@ where
 
     /// NaN for what a missing component has none of.
     #[cold]
-    fn forget_missing(&mut self, observed: Observed<'_>) {
+    pub(super) fn forget_missing(&mut self, observed: Observed<'_>) {
         for i in 0..self.innovation.nrows() {
             if observed.has(i) {
                 continue;
@@ -260,6 +261,22 @@ pub trait Filter {
     /// Takes note of a row in which nothing was measured.
     #[inline(always)]
     fn miss(&self, _belief: &mut Self::Belief, _u: &[f64], _step: &Step) {}
+
+    /// Takes note of a row that the belief was just updated by, and starts anew where a gate has lost the track.
+    #[inline(always)]
+    fn follow(
+        &self,
+        _track: &mut Track<Self::Belief>,
+        _belief: &mut Self::Belief,
+        _row: (&[f64], &[f64]),
+        _step: &Step,
+        _update: &Update<Self::Output>,
+    ) -> Followed
+    where
+        DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>,
+    {
+        Followed::OnTrack
+    }
 
     /// Whether the new mean is the old one and a gain times the innovation: where it is finite, so is the innovation (a number that
     /// is none spoils even a gain of zero), and nobody waits for a density that he may never look at.

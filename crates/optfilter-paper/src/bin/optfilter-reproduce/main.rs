@@ -22,7 +22,11 @@ use yearbook::YearbookArgs;
 
 /// Re-create the paper's experiments and compare them with its tables
 #[derive(Debug, Parser)]
-#[command(name = "optfilter-reproduce", version, max_term_width = 100, after_help = "\
+#[command(
+    name = "optfilter-reproduce",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   optfilter-reproduce
   optfilter-reproduce --quick
@@ -31,7 +35,8 @@ Examples:
   optfilter-reproduce assimilation --full
   optfilter-reproduce assimilation --arrays dapper-arrays
 Without arguments: toy and Lorenz systems in both protocols, a demonstration of Yearbook and windows on Lorenz '96, in about three minutes on two cores.
-Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation*.csv.")]
+Results for scripts are in the folder of --out: cells.csv, grid.csv, yearbook.csv, assimilation*.csv."
+)]
 struct Args {
     /// What to run [default: everything]
     #[arg(value_name = "SYSTEM")]
