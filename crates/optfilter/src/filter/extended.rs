@@ -31,6 +31,7 @@ use super::gaussian::{
     GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
 };
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
+use super::robust::Reweigh;
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
@@ -42,7 +43,7 @@ use crate::model::{
 };
 use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,19 +111,59 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        let n = self.model.state_dim();
-        let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
-        let residual = residual(&self.model, y, predicted, observed);
         let r = measurement_cov(&self.model, &self.noise, u, step);
-        let may_be_exact = may_be_exact(&self.model, &self.noise);
-        let measurement =
-            GaussianMeasurement { residual, h, r, is_direct: self.model.is_identity() };
-        conditioned(belief, measurement, may_be_exact, observed, step.index)
+        self.correct_by(belief, y, observed, u, step, r)
     }
 
     #[inline(always)]
     fn adds_innovation(&self) -> bool {
         true
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Extended<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn variances(&self, u: &[f64], step: &Step) -> OVector<f64, M::Output> {
+        measurement_cov(&self.model, &self.noise, u, step).diagonal()
+    }
+
+    fn correct_under(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        variances: &OVector<f64, M::Output>,
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        self.correct_by(belief, y, observed, u, step, OMatrix::from_diagonal(variances))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Extended<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// The update by a measurement whose noise has the covariance `r`.
+    #[inline(always)]
+    fn correct_by(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        r: OMatrix<f64, M::Output, M::Output>,
+    ) -> Result<(GaussianBelief<M::State>, Update<M::Output>), FilterError> {
+        let n = self.model.state_dim();
+        let (predicted, h) = linearize_observation(&self.model, n, belief.mean.as_slice(), u, step);
+        let residual = residual(&self.model, y, predicted, observed);
+        let may_be_exact = may_be_exact(&self.model, &self.noise);
+        let measurement =
+            GaussianMeasurement { residual, h, r, is_direct: self.model.is_identity() };
+        conditioned(belief, measurement, may_be_exact, observed, step.index)
     }
 }
 

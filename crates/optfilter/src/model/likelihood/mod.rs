@@ -43,6 +43,7 @@ pub use any::AnyLikelihood;
 pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };
+pub(crate) use component::Site;
 pub use draw::Scatter;
 pub use foreign::{Foreign, LogDensity};
 pub(crate) use gaussian::masked_cov;
