@@ -77,6 +77,7 @@ pub mod filter;
 pub mod linalg;
 pub mod metrics;
 pub mod model;
+pub mod most_likely;
 pub mod optim;
 pub mod rng;
 pub mod scalar;

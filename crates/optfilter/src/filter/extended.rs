@@ -30,6 +30,7 @@
 use super::gaussian::{
     GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
 };
+use super::robust::Reweigh;
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
@@ -42,7 +43,7 @@ use crate::model::{
 };
 use crate::smoother::{Joint, Smooth};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,6 +136,32 @@ where
     #[inline(always)]
     fn adds_innovation(&self) -> bool {
         true
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Extended<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn variances(&self, u: &[f64], step: &Step) -> OVector<f64, M::Output> {
+        measurement_cov(&self.model, &self.noise, u, step).diagonal()
+    }
+
+    fn correct_under(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        variances: &OVector<f64, M::Output>,
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let measurement = GaussianMeasurement {
+            r: OMatrix::from_diagonal(variances),
+            ..self.measured(belief.mean.as_slice(), y, observed, u, step)
+        };
+        let may_be_exact = may_be_exact(&self.model, &self.noise);
+        conditioned(belief, measurement, may_be_exact, observed, step.index)
     }
 }
 

@@ -33,6 +33,7 @@
 
 use super::extended::{joint_linearized, propagate_linearized, propagate_linearized_lanes};
 use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
+use super::robust::Reweigh;
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
@@ -44,7 +45,7 @@ use crate::model::{Model, Noise, Step, linearize_observation, linearize_observat
 use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
-use nalgebra::{DefaultAllocator, Dim};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The iterated extended Kalman filter.
 #[derive(Clone, Debug)]
@@ -112,6 +113,47 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let r = measurement_cov(&self.model, &self.noise, u, step);
+        self.correct_by(belief, y, observed, u, step, r)
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Iterated<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn variances(&self, u: &[f64], step: &Step) -> OVector<f64, M::Output> {
+        measurement_cov(&self.model, &self.noise, u, step).diagonal()
+    }
+
+    fn correct_under(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        variances: &OVector<f64, M::Output>,
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        self.correct_by(belief, y, observed, u, step, OMatrix::from_diagonal(variances))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// The update by a measurement whose noise has the covariance `r`.
+    #[inline(always)]
+    fn correct_by(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        r: OMatrix<f64, M::Output, M::Output>,
+    ) -> Result<(GaussianBelief<M::State>, Update<M::Output>), FilterError> {
         let n = self.model.state_dim();
         let may_be_exact = may_be_exact(&self.model, &self.noise);
         let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
@@ -126,9 +168,12 @@ where
                 }
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
-            let r = measurement_cov(&self.model, &self.noise, u, step);
-            let measurement =
-                GaussianMeasurement { residual: v, h, r, is_direct: self.model.is_identity() };
+            let measurement = GaussianMeasurement {
+                residual: v,
+                h,
+                r: r.clone(),
+                is_direct: self.model.is_identity(),
+            };
             let (next, update) =
                 conditioned(belief, measurement, may_be_exact, observed, step.index)?;
             left -= 1;

@@ -7,6 +7,7 @@
 //! | [`Iterated`] | Gaussian | derivatives (automatic), noise |
 //! | [`Unscented`] | Gaussian | values, noise |
 //! | [`Diffuse`] | Gaussian, in part unknown | linear, noise, one of these |
+//! | [`Robust`] | a few Gaussians | the same as the filter inside it, and laws that forgive outliers |
 //! | [`Particle`] | weighted samples | values, process noise, likelihood |
 //! | [`Ensemble`] | equally likely samples | values, measurement noise |
 //! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
@@ -48,11 +49,13 @@ mod kalman;
 mod lane_row;
 mod limit;
 mod localization;
+mod mixture;
 mod particle;
 mod particle_belief;
 mod point;
 mod process_factor;
 mod resampling;
+mod robust;
 mod side_by_side;
 mod sigma_points;
 mod spread;
@@ -77,17 +80,20 @@ pub use error_bars::ErrorBars;
 pub use extended::Extended;
 pub use gated::{Gate, Gated, Gating};
 pub use gaussian::GaussianBelief;
+pub(crate) use gaussian::{GaussianMeasurement, condition, propagated};
 pub use implicit_map::{ImplicitMap, Memory};
 pub use iterated::Iterated;
 pub use kalman::Kalman;
 pub use lane_row::{LaneRow, Together};
 pub use localization::Localization;
+pub use mixture::{MixtureBelief, Part};
 pub use particle::{Particle, Resampling};
 pub use particle_belief::ParticleBelief;
 pub use point::PointBelief;
 pub(crate) use point::{MeasurementLoss, check_parts};
 pub use process_factor::ProcessFactor;
 pub use resampling::{Scheme, resample};
+pub use robust::{Reweigh, Robust, STORIES};
 pub use side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, side_by_side};
 pub use sigma_points::SigmaPoints;
 pub use track::{Followed, Track};

@@ -38,6 +38,7 @@
 use super::gaussian::{
     Conditioned, GaussianBelief, check_process_cov, ln_turns, not_positive_definite,
 };
+use super::robust::Reweigh;
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::sigma_points::{SigmaPoints, Spread, Weights, condition_on_points};
 use super::traits::{Filter, Update, numbers, residual};
@@ -51,7 +52,7 @@ use crate::scalar::Scalar;
 use crate::smoother::{Joint, Smooth};
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The unscented Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +122,52 @@ where
         u: &[f64],
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        let r = measurement_cov(&self.model, &self.noise, u, step);
+        self.correct_by(belief, y, observed, u, step, r)
+    }
+
+    #[inline(always)]
+    fn adds_innovation(&self) -> bool {
+        true
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Unscented<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    fn variances(&self, u: &[f64], step: &Step) -> OVector<f64, M::Output> {
+        measurement_cov(&self.model, &self.noise, u, step).diagonal()
+    }
+
+    fn correct_under(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        variances: &OVector<f64, M::Output>,
+    ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
+        self.correct_by(belief, y, observed, u, step, OMatrix::from_diagonal(variances))
+    }
+}
+
+impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
+    /// The update by a measurement whose noise has the covariance `r`.
+    #[inline(always)]
+    fn correct_by(
+        &self,
+        belief: &GaussianBelief<M::State>,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+        r: OMatrix<f64, M::Output, M::Output>,
+    ) -> Result<(GaussianBelief<M::State>, Update<M::Output>), FilterError> {
         let m = self.model.output_dim();
         let w = self.weights;
         let factor = sigma_factor(&belief.cov, step.index)?;
@@ -141,7 +188,7 @@ where
         }
         let shift = seen.shift(&w);
         let predicted = &seen.centre + &shift;
-        let mut r = measurement_cov(&self.model, &self.noise, u, step);
+        let mut r = r;
         check_square("measurement_cov (R)", m.value(), &r, Some(step.index))?;
         if observed != Observed::All {
             r = masked_cov(&r, observed);
@@ -164,11 +211,6 @@ where
         }
         let update = Update::spread(v, innovation_cov, log_likelihood, nis);
         Ok((GaussianBelief { mean, cov }, update))
-    }
-
-    #[inline(always)]
-    fn adds_innovation(&self) -> bool {
-        true
     }
 }
 

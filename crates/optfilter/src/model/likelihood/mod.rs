@@ -40,6 +40,7 @@ mod foreign;
 mod gaussian;
 
 pub use any::AnyLikelihood;
+pub(crate) use component::Site;
 pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };

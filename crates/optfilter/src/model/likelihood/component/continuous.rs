@@ -102,6 +102,11 @@ impl Huber {
         positive("Huber", "scale", scale)?;
         Ok(Self { delta, scale })
     }
+
+    /// From how many scales on it is linear.
+    pub fn delta(&self) -> f64 {
+        self.delta
+    }
 }
 
 impl Single for Huber {

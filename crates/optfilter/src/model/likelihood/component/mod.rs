@@ -2,9 +2,11 @@
 
 mod continuous;
 mod discrete;
+mod site;
 
 pub use continuous::{Huber, Normal, StudentT};
 pub use discrete::{Bernoulli, Link, Poisson};
+pub(crate) use site::Site;
 
 use super::{Likelihood, Observed};
 use crate::scalar::Scalar;
