@@ -43,7 +43,7 @@ class FitResult:
     rows: int
     #: Rows in which something was measured.
     measured: int
-    #: Whether the search ended where nothing rises.
+    #: Whether nothing rises at the estimates: gradient, curvature and bounds say so.
     converged: bool
     #: What to know before relying on it; also raised as warnings.
     warnings: Sequence[str]
@@ -105,6 +105,7 @@ def fit(
     window: Optional[int] = None,
     starts: int = 4,
     seed: int = 0,
+    max_rows: Optional[int] = None,
     by: Optional[str] = None,
     each: bool = False,
 ) -> Any:
@@ -124,7 +125,7 @@ def fit(
     if by is not None:
         groups = _many.split(model, ys, ts, us, by)
         search: dict[str, Any] = dict(
-            free=free, method=method, criterion=criterion, window=window, starts=starts, seed=seed
+            free=free, method=method, criterion=criterion, window=window, starts=starts, seed=seed, max_rows=max_rows
         )
         if each:
             return _each(model, groups, search)
@@ -146,7 +147,7 @@ def fit(
             us_of = data.us[b] if data.us is not None and data.us.ndim == 3 else data.us
             inputs = None if us_of is None else _rows("us", us_of, model.inputs)
             series.append((_rows("ys", block, model.m), ts_of, inputs))
-    return _found(model, series, free, method, criterion, window, starts, seed)
+    return _found(model, series, free, method, criterion, window, starts, seed, max_rows)
 
 
 def _found(
@@ -158,6 +159,7 @@ def _found(
     window: Optional[int],
     starts: int,
     seed: int,
+    max_rows: Optional[int],
 ) -> FitResult:
     """The fit of one model to series of measurements, times and inputs."""
     settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
@@ -165,7 +167,8 @@ def _found(
     names = [free] if isinstance(free, str) else list(free)
     past = None if window is None else whole("window", window, 0)
     search = (whole("starts", starts), whole("seed", seed, 0))
-    found = _core.fit_text(model.name, model.text, settings, series, names, method, *search, criterion, past)
+    most = None if max_rows is None else whole("max_rows", max_rows)
+    found = _core.fit_text(model.name, model.text, settings, series, names, method, *search, criterion, past, most)
     for warning in found["warnings"]:
         warnings.warn(warning, stacklevel=4)
     recipe: dict[str, Any] = {**model._settings(), "text": found["text"]}

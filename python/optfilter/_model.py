@@ -506,7 +506,9 @@ class Model:
         model. ``free`` names what is estimated: parameters, ``"process_noise.STATE"`` and ``"measurement_noise.OUTPUT"`` as
         variances, ``"initial.mean.STATE"``, or a group (``"parameters"``, ``"process_noise"``, ``"measurement_noise"``,
         ``"initial.mean"``); by default what the ``[fit]`` table of the model says, else all noise. ``method`` is kf, ekf, iekf,
-        ukf, imap or vkf; ``starts`` and ``seed`` are those of the search. Returns a :class:`optfilter.FitResult`.
+        ukf, imap or vkf; ``starts`` and ``seed`` are those of the search, which begins at the model's values, in the units of the
+        rows, and at what the rows say; ``max_rows`` takes the first rows of each series only. Returns a
+        :class:`optfilter.FitResult`.
 
         ``criterion`` is what is maximised: ``"likelihood"``, that of kf, ekf, iekf or ukf, with exact gradients through the
         filter; ``"window"``, that of paths through windows of ``window`` past rows and a newest (whole series, without), whose

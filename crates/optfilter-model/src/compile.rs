@@ -331,7 +331,8 @@ impl ModelSpec {
             .collect();
         Compiled {
             linear: outputs.iter().all(|&id| graph.is_affine(id, |_| true)),
-            time_invariant: outputs.iter().all(|&id| graph.is_time_invariant(id)),
+            time_invariant: outputs.iter().all(|&id| graph.is_time_invariant(id, false)),
+            row_invariant: outputs.iter().all(|&id| graph.is_time_invariant(id, true)),
             reads_interval: outputs.iter().any(|&id| graph.reads_interval(id)),
             still: outputs.iter().enumerate().all(|(i, &id)| graph.is_state(id, i)),
             equations: Equations::Listed {
@@ -364,7 +365,7 @@ fn stencils(
     link: impl Fn(&mut Graph, NodeId, usize) -> NodeId,
 ) -> Compiled {
     let (mut first, mut made) = (0, Vec::new());
-    let (mut linear, mut reads_interval) = (true, false);
+    let (mut linear, mut reads_interval, mut reads_row) = (true, false, false);
     for q in equations {
         let mut graph = Graph::new();
         let mut names = scope.within(&mut graph, &q.over);
@@ -374,12 +375,21 @@ fn stencils(
         // An index is a factor like any number.
         linear &= graph.is_affine(id, |k| matches!(loads.get(k), Some(Load::Field(..))));
         reads_interval |= graph.reads_interval(id);
+        reads_row |= graph.reads_row(id);
         let size = size(&q.over);
         made.push(Stencil::compile(graph, id, loads, size, first));
         first += size[0] * size[1];
     }
     let equations = Equations::Fields(made);
-    Compiled { equations, linear, time_invariant: false, reads_interval, still: false }
+    let row_invariant = linear && !reads_row;
+    Compiled {
+        equations,
+        linear,
+        time_invariant: false,
+        row_invariant,
+        reads_interval,
+        still: false,
+    }
 }
 
 /// The node of an equation. A spec has passed these same steps when it was read; should its equations have been

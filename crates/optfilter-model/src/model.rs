@@ -30,6 +30,8 @@ pub struct TextModel {
     observation_angles: Vec<Option<f64>>,
     /// Whether every equation is a sum of states times numbers that do not depend on the state.
     linear: bool,
+    /// Whether those numbers depend on nothing but the length of a step, and inputs are added times such numbers.
+    invariant: bool,
     pace: Pace,
     /// How the noise of states and measurements varies, where it does.
     process_laws: Option<Arc<Laws>>,
@@ -116,6 +118,8 @@ pub(crate) struct Compiled {
     /// Whether each is a constant plus a sum of states and inputs times constants; not asked of fields, whose
     /// solution would be a matrix.
     pub(crate) time_invariant: bool,
+    /// The same with constants that may depend on the length of a step, and of fields too.
+    pub(crate) row_invariant: bool,
     /// Whether one depends on the length of a step.
     pub(crate) reads_interval: bool,
     /// Whether each is the state that it is for.
@@ -157,6 +161,7 @@ impl TextModel {
             inputs: spec.inputs.len(),
             outputs: spec.observations.len(),
             linear: dynamics.linear && observation.linear,
+            invariant: dynamics.row_invariant && observation.row_invariant,
             dynamics: dynamics.equations,
             time: spec.time,
             observation: observation.equations,
@@ -187,6 +192,12 @@ impl TextModel {
     /// The number of inputs.
     pub fn inputs(&self) -> usize {
         self.inputs
+    }
+
+    /// Whether the model is linear with coefficients that depend on nothing but the length of a step, and without angles.
+    pub(crate) fn is_invariant(&self) -> bool {
+        let turns = (0..self.states).any(|i| self.is_state_angle(i));
+        self.linear && self.invariant && !turns && !(0..self.outputs).any(|i| self.is_angle(i))
     }
 
     /// Whether the dynamics are a linear differential equation that is solved exactly.

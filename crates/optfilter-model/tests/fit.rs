@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
 use optfilter_model::fit::{
-    Fit, FitError, Objective, Options, fit, fit_until, quantities, with_estimates,
+    Fit, FitError, Objective, Options, Watch, fit, fit_watched, quantities, with_estimates,
 };
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
 use optfilter_model::{FilterSpec, ModelSpec};
 use serde_json::Value;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn golden() -> Vec<Value> {
@@ -394,8 +395,6 @@ fn what_cannot_be_fitted_is_refused_by_name() {
         refused("system = \"lotka-volterra\"", "ekf", &[])
             .contains("does not scatter by a Gaussian")
     );
-    let zero = "system = \"local-trend\"\n[process_noise]\nvar = { slope = 0.1 }";
-    assert!(refused(zero, "kf", &["process_noise.level"]).contains("is zero in the model"));
     let diffuse = "system = \"pendulum\"\n[initial]\nmean = 1\nstd = 1\ndiffuse = true";
     assert!(refused(diffuse, "ekf", &[]).contains("exact for linear models only"));
     let wrong = "system = \"local-level\"\n[fit]\nfree = [\"measurement_noise\", \"levle\"]\n";
@@ -411,9 +410,18 @@ fn a_fit_ends_when_it_is_told_to() {
     let spec = ModelSpec::parse("m.toml", "system = \"local-level\"").unwrap();
     let rows: Vec<Vec<f64>> = (0..50).map(|k| vec![f64::from(k).sin()]).collect();
     let (data, options) = ([series(&spec, &rows)], Options::default());
-    let told = |stop| fit_until(&AtomicBool::new(stop), &spec, &spec.filter, &data, &options);
-    assert_eq!(told(true).unwrap_err(), FitError::Stopped);
-    assert!(told(false).is_ok());
+    let told = |stop| {
+        let watch = Watch::new(Arc::new(AtomicBool::new(stop)));
+        (fit_watched(&watch, &spec, &spec.filter, &data, &options), watch)
+    };
+    assert_eq!(told(true).0.unwrap_err(), FitError::Stopped);
+    let (found, watch) = told(false);
+    // What is shown meanwhile ends where the fit does.
+    let best = watch.best().unwrap();
+    assert!(
+        watch.passes() > 5 && (best.log_likelihood - found.unwrap().log_likelihood).abs() < 1e-6
+    );
+    assert_eq!(best.values[0].0, "process_noise.level");
 }
 
 /// Two sensors of one state, in units of a c-th: every row is as likely as before, less twice the logarithm of c. What rounding leaves

@@ -8,7 +8,7 @@ use nalgebra::{DMatrix, Dyn};
 use numpy::PyUntypedArrayMethods;
 use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
-    Criterion, FitError, Options, check_independent, fit_until, plan, replace_parameters,
+    Criterion, FitError, Options, Watch, check_independent, fit_watched, plan, replace_parameters,
 };
 use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
@@ -113,6 +113,7 @@ pub(crate) fn fit_text<'py>(
     seed: u64,
     criterion: Option<&str>,
     window: Option<u32>,
+    max_rows: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let spec = read_spec(name, text, changes)?;
     let data = series
@@ -125,7 +126,7 @@ pub(crate) fn fit_text<'py>(
     };
     let filter = flags.over(&spec.filter);
     let criterion = criterion.map(Criterion::from_name).transpose().map_err(spec_error)?;
-    let options = Options { free, starts, seed, criterion, window };
+    let options = Options { free, starts, seed, criterion, window, max_rows };
     let to_error = |e: FitError| match e {
         FitError::Spec(error) => spec_error(error),
         FitError::Free(error) => bad("free", error),
@@ -138,8 +139,8 @@ pub(crate) fn fit_text<'py>(
     check_independent(text, &of_file, &wanted).map_err(|e| bad("free", e))?;
     let searched = spec.clone();
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    let work = move || fit_until(&flag, &searched, &filter, &data, &options);
+    let watch = Watch::new(stop.clone());
+    let work = move || fit_watched(&watch, &searched, &filter, &data, &options);
     let found = threads::leave_at_signal(py, &stop, work)?.map_err(to_error)?;
     let model = found.model(&spec);
     let parameters: Vec<(&str, f64)> = wanted

@@ -1,16 +1,17 @@
 //! `fit --each`: a model for each series, and their estimates as a table.
 
-use super::{Args, as_json, failure};
+use super::{Args, as_json, beside, failure};
 use crate::failure::Failure;
 use crate::files;
 use crate::style;
 use crate::whole::{self, Row, Whole};
 use optfilter_model::ModelSpec;
-use optfilter_model::fit::{Fit, Options, fit};
+use optfilter_model::fit::{Fit, Options, Watch, fit_watched};
 use optfilter_model::table::{Format, OutputColumn};
 use optfilter_run::FilterSpec;
 use rayon::prelude::*;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A series with what was found of it, or why nothing was.
 struct Each<'a> {
@@ -28,15 +29,20 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let by = series.first().and_then(|series| series.layout.by.clone());
     let by = by.unwrap_or_else(|| "series".into());
-    let all: Vec<Each<'_>> = series
-        .par_iter()
-        .map(|series| {
-            let found = fit(spec, filter, std::slice::from_ref(&series.data), options);
+    let done = AtomicUsize::new(0);
+    let so_far =
+        |_: &Watch| format!("{} of {} series fitted", done.load(Ordering::Relaxed), series.len());
+    let all: Vec<Each<'_>> = beside::run(so_far, |watch| {
+        let each = series.par_iter().map(|series| {
             let here = std::slice::from_ref(series);
+            let found =
+                fit_watched(watch, spec, filter, std::slice::from_ref(&series.data), options);
             let found = found.map_err(|e| failure(e, here, (spec, filter)));
+            done.fetch_add(1, Ordering::Relaxed);
             Each { name: &series.key, rows: series.data.len(), found }
-        })
-        .collect();
+        });
+        each.collect()
+    })?;
     let Some(names) = all.iter().find_map(|each| each.found.as_ref().ok()).map(names) else {
         // What no series can be fitted with is said once.
         let measured = all.into_iter().zip(series).filter(|(_, series)| series.is_measured());

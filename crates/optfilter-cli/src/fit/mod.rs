@@ -1,5 +1,6 @@
 //! `optfilter fit`: the parameters, noise and start under which a series is most likely.
 
+mod beside;
 mod each;
 
 use crate::failure::{Failure, INTERRUPTED};
@@ -9,7 +10,7 @@ use crate::reading::SeriesFlags;
 use crate::whole::Whole;
 use optfilter_model::ModelSpec;
 use optfilter_model::fit::{
-    Criterion, Fit, FitError, Options, check_independent, fit, plan, with_estimates,
+    Criterion, Fit, FitError, Options, check_independent, fit_watched, plan, with_estimates,
 };
 use optfilter_model::run::Dataset;
 use optfilter_run::FilterSpec;
@@ -63,12 +64,15 @@ pub struct Args {
     /// Past rows of a window besides its newest [default: the model file's, else a series is one window]
     #[arg(long, value_name = "L")]
     window: Option<u32>,
-    /// Climbs: the first from the model's values, the others from around them
+    /// Climbs: from the model's values in the units of the rows, from what the rows say, and from around both
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     starts: u16,
     /// Seed of the other starts
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Fit the first N rows of each series
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_rows: Option<u64>,
     /// Write the estimates into the model file, or the model with them into a new file
     #[arg(long, value_name = "MODEL")]
     save: Option<Option<PathBuf>>,
@@ -97,6 +101,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         seed: args.seed,
         criterion,
         window: args.window,
+        max_rows: args.max_rows.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)),
     };
     let planned = plan(&spec, &filter, &options).map_err(|e| match e {
         FitError::Free(e) => Failure::usage(format!("--free: {e}")),
@@ -120,8 +125,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         files::remark(&format!("note: series {key:?} has no measurement and is left out"));
     }
     let data: Vec<Dataset> = series.iter().map(|series| series.data.clone()).collect();
-    let found =
-        fit(&spec, &filter, &data, &options).map_err(|e| failure(e, &series, (&spec, &filter)))?;
+    let rows = data.iter().map(|data| data.len().min(options.max_rows.unwrap_or(usize::MAX))).sum();
+    let found = beside::run(
+        |watch| beside::of_rows(watch, rows),
+        |watch| fit_watched(watch, &spec, &filter, &data, &options),
+    )?
+    .map_err(|e| failure(e, &series, (&spec, &filter)))?;
     let saved = save.map_or(Ok(()), |path| {
         let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
         files::replace_atomically(path, after.as_bytes())

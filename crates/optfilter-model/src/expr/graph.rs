@@ -333,8 +333,9 @@ impl Graph {
         affine[id]
     }
 
-    /// Whether a node is a constant plus a sum of states and inputs times constants.
-    pub fn is_time_invariant(&self, id: NodeId) -> bool {
+    /// Whether a node is a constant plus a sum of states and inputs times constants, which may depend on the length of a step
+    /// if `over_steps`.
+    pub fn is_time_invariant(&self, id: NodeId, over_steps: bool) -> bool {
         // The degree in states and inputs together: 0, 1, or none that is of use.
         let mut degrees: Vec<Option<u8>> = Vec::with_capacity(id + 1);
         for node in &self.nodes[..=id] {
@@ -354,7 +355,8 @@ impl Graph {
                 Node::Unary(_, a) | Node::PowerInt(a, _) => flat(&[a]),
                 Node::Binary(_, a, b) => flat(&[a, b]),
                 Node::SelectLess(a, b, c, d) => flat(&[a, b, c, d]),
-                Node::Time | Node::Interval | Node::Index => None,
+                Node::Interval => over_steps.then_some(0),
+                Node::Time | Node::Index => None,
             });
         }
         degrees[id].is_some()
@@ -367,9 +369,18 @@ impl Graph {
 
     /// Whether the length of a step goes into a node.
     pub fn reads_interval(&self, id: NodeId) -> bool {
+        self.reads(id, |node| *node == Node::Interval)
+    }
+
+    /// Whether the time, the number of a step or an input goes into a node.
+    pub fn reads_row(&self, id: NodeId) -> bool {
+        self.reads(id, |node| matches!(node, Node::Time | Node::Index | Node::Input(_)))
+    }
+
+    fn reads(&self, id: NodeId, what: impl Fn(&Node) -> bool) -> bool {
         let mut reads: Vec<bool> = Vec::with_capacity(id + 1);
         for node in &self.nodes[..=id] {
-            reads.push(*node == Node::Interval || node.operands().any(|a| reads[a]));
+            reads.push(what(node) || node.operands().any(|a| reads[a]));
         }
         reads[id]
     }

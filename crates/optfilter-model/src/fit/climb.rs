@@ -11,14 +11,12 @@
 
 use nalgebra::{DMatrix, DVector};
 
-/// Where a climb ended.
+/// Where a climb ended. Whether nothing rises there is for [`settle`](super::uncertain::settle) to say.
 #[derive(Clone, Debug)]
 pub(crate) struct Summit {
     pub(crate) z: Vec<f64>,
     pub(crate) value: f64,
     pub(crate) gradient: Vec<f64>,
-    /// Whether no further step promised anything.
-    pub(crate) converged: bool,
 }
 
 /// Share of the promised rise that a step must bring, and of the slope that it may leave.
@@ -29,14 +27,26 @@ const LONGEST: f64 = 3.0;
 const NEGLIGIBLE: f64 = 1e-9;
 const MOST_STEPS: usize = 300;
 
-/// Climbs from `z`; `None` if there is no value there. `f` gives value and gradient, or nothing.
-pub(crate) fn climb(z: Vec<f64>, f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>) -> Option<Summit> {
+/// What rounding may make of a log-likelihood of that size.
+pub(crate) fn rounding(value: f64) -> f64 {
+    1e-14 * value.abs()
+}
+
+/// Climbs from `z`; `None` if there is no value there. `f` gives value and gradient, or nothing. What is at the end of its line
+/// stays there.
+pub(crate) fn climb(z: Vec<f64>, f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>) -> Option<Summit> {
+    let f = &|z: &[f64]| {
+        let (value, mut gradient) = f(z)?;
+        let held = gradient.iter_mut().zip(z).filter(|(_, z)| z.is_infinite());
+        held.for_each(|(g, _)| *g = 0.0);
+        Some((value, gradient))
+    };
     let p = z.len();
     let (mut value, gradient) = f(&z)?;
     let mut z = DVector::from_vec(z);
     let mut g = DVector::from_vec(gradient);
     let mut h = DMatrix::identity(p, p) / g.amax().max(1.0);
-    let (mut fresh, mut idle, mut converged) = (true, 0, false);
+    let (mut fresh, mut idle) = (true, 0);
     for _ in 0..MOST_STEPS {
         let mut d = &h * &g;
         if g.dot(&d) <= 0.0 {
@@ -44,7 +54,6 @@ pub(crate) fn climb(z: Vec<f64>, f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>)
             d = &h * &g;
         }
         if g.amax() < 1e-10 {
-            converged = true;
             break;
         }
         let longest = d.amax();
@@ -55,7 +64,6 @@ pub(crate) fn climb(z: Vec<f64>, f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>)
         let Some((t, next)) = search(&z, &d, value, slope, f) else {
             // Nothing higher along d: the end, unless d came from a matrix that is out of date.
             if fresh {
-                converged = slope < 1e-6;
                 break;
             }
             (h, fresh) = (DMatrix::identity(p, p) / g.amax().max(1.0), true);
@@ -74,14 +82,13 @@ pub(crate) fn climb(z: Vec<f64>, f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>)
             h += (&s * s.transpose()) * curved - (&s * hy.transpose() + &hy * s.transpose()) / sy;
         }
         (z, value, g) = (z + s, next.0, after);
-        idle = if risen < NEGLIGIBLE { idle + 1 } else { 0 };
+        idle = if risen < NEGLIGIBLE + rounding(value) { idle + 1 } else { 0 };
         if idle >= 3 {
-            converged = true;
             break;
         }
     }
     let (z, gradient) = (z.as_slice().to_vec(), g.as_slice().to_vec());
-    Some(Summit { z, value, gradient, converged })
+    Some(Summit { z, value, gradient })
 }
 
 /// A step along `d` that rises enough and leaves less slope.
@@ -135,7 +142,6 @@ mod tests {
     #[test]
     fn a_curved_valley_is_followed_to_its_end_past_places_without_a_value() {
         let top = climb(vec![-1.2, 1.0], &valley).unwrap();
-        assert!(top.converged);
         // The curvature there is 0.5 in the flattest direction: 1e-9 in value is 5e-5 in place.
         assert!((top.z[0] - 1.0).abs() < 5e-5 && (top.z[1] - 1.0).abs() < 1e-4, "{top:?}");
         assert!(climb(vec![2.0, 0.0], &valley).is_none());

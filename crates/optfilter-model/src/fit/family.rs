@@ -19,6 +19,7 @@ pub(crate) struct TextFamily {
     /// How many parameters are free.
     free: usize,
     exact: bool,
+    invariant: bool,
 }
 
 impl TextFamily {
@@ -32,7 +33,9 @@ impl TextFamily {
             let message = "parameters of a model with indexed states cannot be estimated; its noise and its start can";
             return Err(SpecError::new(message));
         }
-        let exact = spec.compile().is_solved();
+        // Of the model as it is: in the wider one a parameter times a state is a product of states.
+        let plain = spec.compile();
+        let (exact, invariant) = (plain.is_solved(), plain.is_invariant());
         let mut wider = spec.clone();
         for &place in &places {
             let name = &spec.parameters[place].0;
@@ -46,7 +49,7 @@ impl TextFamily {
         let is_free = |name: &str| places.iter().any(|&i| spec.parameters[i].0 == *name);
         wider.parameters.retain(|(name, _)| !is_free(name));
         let states = spec.states.len();
-        Ok(Self { model: wider.compile(), states, free: places.len(), exact })
+        Ok(Self { model: wider.compile(), states, free: places.len(), exact, invariant })
     }
 
     /// Calls with the parameters as further states.
@@ -86,6 +89,9 @@ impl Family for TextFamily {
     }
     fn is_exact(&self) -> bool {
         self.exact
+    }
+    fn is_invariant(&self) -> bool {
+        self.invariant
     }
     fn rate<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], out: &mut [S]) {
         self.wider(theta, x, out, |x, out| self.model.rate(x, u, out));

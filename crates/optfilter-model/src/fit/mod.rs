@@ -8,8 +8,10 @@
 //! | the same of windows, whose first states are found and held | `window`, [`optfilter::filter::evidence::best_start`] |
 //! | the same by the prediction errors of an implicit filter, by differences | `prediction` |
 //! | which of the three, by which filter | `plan` |
+//! | units of the rows, and where to begin in them | `units` |
 //! | uphill from several starts | `climb` |
-//! | standard errors, bounds, flat directions | `uncertain` |
+//! | bounds, convergence, standard errors, flat directions | `uncertain` |
+//! | how far it is, and the way to end it | `watch` |
 //! | what people read | `report` |
 //! | estimates written into the model file | `save` |
 //!
@@ -40,6 +42,8 @@ mod quantity;
 mod report;
 mod save;
 mod uncertain;
+mod units;
+mod watch;
 mod window;
 
 pub use objective::Objective;
@@ -47,6 +51,7 @@ pub use plan::{Plan, plan};
 pub use prediction::Prediction;
 pub use quantity::{FreeError, Quantity, quantities};
 pub use save::{SaveError, check_independent, replace_parameters, with_estimates};
+pub use watch::{Best, Watch};
 pub use window::Windows;
 
 use crate::file::ModelSpec;
@@ -56,15 +61,17 @@ use optfilter::rng::Stream;
 use optfilter_run::{Covariance, FilterSpec, Method, SpecError};
 use quantity::Target;
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use units::Units;
 
 /// What to estimate, and how hard to look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Names of quantities or groups; where there are none, the model's `[fit]` table or every noise.
     pub free: Vec<String>,
-    /// Climbs: the first from the model's values, the others from places around them.
+    /// Climbs: from the model's values in the units of the rows, before that from what the rows tell where that is better, and from
+    /// places around.
     pub starts: usize,
     /// Seed of those places.
     pub seed: u64,
@@ -72,11 +79,13 @@ pub struct Options {
     pub criterion: Option<Criterion>,
     /// Past rows of a window; those of the filter, unless given.
     pub window: Option<u32>,
+    /// The first rows of each series, at most so many, instead of all.
+    pub max_rows: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { free: Vec::new(), starts: 4, seed: 0, criterion: None, window: None }
+        Self { free: Vec::new(), starts: 4, seed: 0, criterion: None, window: None, max_rows: None }
     }
 }
 
@@ -114,6 +123,7 @@ impl Criterion {
 /// What is climbed.
 trait Landscape: Sync {
     fn quantities(&self) -> &[Quantity];
+    fn quantities_mut(&mut self) -> &mut [Quantity];
     fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)>;
 }
 
@@ -182,7 +192,7 @@ pub struct Fit {
     pub first_states: usize,
     /// The log-likelihood that each climb ended at; none where there was no way up from its start.
     pub climbs: Vec<Option<f64>>,
-    /// Whether the best climb ended where nothing rises.
+    /// Whether nothing rises at the estimates: gradient, curvature and bounds say so.
     pub converged: bool,
     /// What to know before relying on it.
     pub warnings: Vec<String>,
@@ -243,12 +253,12 @@ pub fn fit(
     data: &[Dataset],
     options: &Options,
 ) -> Result<Fit, FitError> {
-    fit_until(&AtomicBool::new(false), spec, filter, data, options)
+    fit_watched(&Watch::default(), spec, filter, data, options)
 }
 
-/// [`fit`] that ends with [`FitError::Stopped`] after the pass through the data in which the flag is raised.
-pub fn fit_until(
-    stop: &AtomicBool,
+/// [`fit`] beside which somebody looks on; it ends with [`FitError::Stopped`] soon after it is told to.
+pub fn fit_watched(
+    watch: &Watch,
     spec: &ModelSpec,
     filter: &FilterSpec,
     data: &[Dataset],
@@ -262,14 +272,18 @@ pub fn fit_until(
         let message = "noise that is an expression cannot be fitted around yet; give it as numbers to be estimated";
         return Err(SpecError::new(message).into());
     }
+    let given: usize = data.iter().map(Dataset::len).sum();
+    let data = &*shortened(data, options.max_rows);
     for (series, data) in data.iter().enumerate() {
         if data.outputs.iter().all(|v| v.is_nan()) {
             return Err(FitError::Empty { series });
         }
     }
     let (mut windows, mut first_states, mut spreads) = (None, 0, 0);
-    let objective: Box<dyn Landscape + '_> = match criterion {
-        Criterion::Likelihood => Box::new(Objective::new(spec, &filter, quantities, data)?),
+    let mut objective: Box<dyn Landscape + '_> = match criterion {
+        Criterion::Likelihood => {
+            Box::new(Objective::new(spec, &filter, quantities, data)?.watched(watch))
+        }
         Criterion::Window => {
             let made = Windows::new(spec, &filter, window, quantities, data)?;
             windows = Some((made.count(), made.longest()));
@@ -289,39 +303,50 @@ pub fn fit_until(
         let seen = data.run(&unbounded, &filter, data.len(), |_, _| {})?;
         seen.map_err(|error| FitError::Filter { series, error })?;
     }
-    let quantities = objective.quantities();
-    let first: Vec<f64> = quantities.iter().map(|q| q.place(q.start)).collect();
-    objective.gradient(&first).map_err(|(series, error)| FitError::Filter { series, error })?;
-    // Without values every climb is at its end.
-    let is_stopped = || stop.load(Ordering::Relaxed);
-    let value = |z: &[f64]| if is_stopped() { None } else { objective.gradient(z).ok() };
+    let units = Units::of(spec, data);
+    units.scale(objective.quantities_mut());
+    let start: Vec<f64> = objective.quantities().iter().map(|q| q.place(q.start)).collect();
+    objective.gradient(&start).map_err(|(series, error)| FitError::Filter { series, error })?;
+    let diffuse = spec.diffuse.iter().filter(|d| **d).count();
+    let numbers = data.iter().flat_map(|d| &d.outputs).filter(|v| !v.is_nan()).count();
+    let numbers = numbers.saturating_sub(diffuse * data.len()).max(1) as f64;
+    let places = units::begin(
+        objective.quantities(),
+        (&units, &start, numbers),
+        &passes(&*objective, watch),
+    );
+    let sizes = units::sizes_of_zero(objective.quantities(), &places, &passes(&*objective, watch));
+    objective.quantities_mut().iter_mut().zip(sizes).for_each(|(q, size)| q.scale = size);
+    let (quantities, value) = (objective.quantities(), passes(&*objective, watch));
     let climbs: Vec<_> = (0..options.starts.max(1))
         .into_par_iter()
         .map(|run| {
             let mut random = Stream::new(options.seed, run as u64, "fit start");
-            let moved = |(z, q): (&f64, &Quantity)| match run {
-                0 => *z,
-                _ => z + q.reach() * random.normal(),
+            let place = places.get(run % places.len().max(1))?;
+            let moved = |(z, q): (&f64, &Quantity)| match run < places.len() {
+                true => *z,
+                false => z + q.reach() * random.normal(),
             };
-            climb::climb(first.iter().zip(quantities).map(moved).collect(), &value)
+            climb::climb(place.iter().zip(quantities).map(moved).collect(), &value)
         })
         .collect();
     let ends: Vec<Option<f64>> = climbs.iter().map(|c| c.as_ref().map(|c| c.value)).collect();
     // The first of those that are as high as any.
     let best =
         climbs.into_iter().flatten().reduce(|a, b| if b.value > a.value + 1e-6 { b } else { a });
-    if is_stopped() {
+    if watch.is_stopped() {
         return Err(FitError::Stopped);
     }
-    let Some(mut summit) = best else {
+    let Some(summit) = best else {
         let message = "no start has a likelihood; give the model other values to start from";
         return Err(SpecError::new(message).into());
     };
+    let mut summit = uncertain::settle(summit, quantities, &value);
     let known = uncertain::examine(&mut summit, quantities, &value);
-    if is_stopped() {
+    if watch.is_stopped() {
         return Err(FitError::Stopped);
     }
-    let values: Vec<f64> = quantities.iter().zip(&summit.z).map(|(q, &z)| q.value(z)).collect();
+    let values: Vec<f64> = quantities.iter().zip(&summit.z).map(|(q, &z)| q.value(z).0).collect();
     let estimates: Vec<Estimated> = quantities
         .iter()
         .enumerate()
@@ -330,7 +355,7 @@ pub fn fit_until(
             value: values[i],
             std_error: known.errors[i],
             start: q.start,
-            at_bound: known.at_bound[i],
+            at_bound: summit.z[i].is_infinite().then_some(values[i]),
             target: q.target,
         })
         .collect();
@@ -340,7 +365,7 @@ pub fn fit_until(
     // Every first state of a window is unknown, and counted as such.
     let diffuse = match criterion {
         Criterion::Window => 0,
-        _ => spec.diffuse.iter().filter(|d| **d).count(),
+        _ => diffuse,
     };
     let count = (estimates.len() + diffuse * data.len() + spreads + first_states) as f64;
     let deviance = -2.0 * summit.value;
@@ -358,12 +383,37 @@ pub fn fit_until(
         windows,
         first_states,
         climbs: ends,
-        converged: summit.converged,
+        converged: known.rising.is_none(),
         warnings: Vec::new(),
         estimates,
     };
-    out.warnings = report::warnings(&out, &known.flat, spec);
+    out.warnings = report::warnings(&out, &known, spec, given);
     Ok(out)
+}
+
+/// Passes through the data that somebody watches. Once told to end, there are no values, and every climb is at its end.
+fn passes<'o>(
+    objective: &'o dyn Landscape,
+    watch: &'o Watch,
+) -> impl Fn(&[f64]) -> Option<(f64, Vec<f64>)> + Sync + 'o {
+    move |z| {
+        let found = if watch.is_stopped() { None } else { objective.gradient(z).ok() };
+        let found = found.filter(|(value, _)| value.is_finite() && !watch.is_stopped())?;
+        watch.passed(objective.quantities(), z, found.0);
+        Some(found)
+    }
+}
+
+/// The first rows of each series.
+fn shortened(data: &[Dataset], rows: Option<usize>) -> Cow<'_, [Dataset]> {
+    match rows {
+        Some(rows) if data.iter().any(|data| data.len() > rows) => {
+            let mut all = data.to_vec();
+            all.iter_mut().for_each(|data| data.truncate(rows));
+            Cow::Owned(all)
+        }
+        _ => Cow::Borrowed(data),
+    }
 }
 
 /// Bounds of what does not exist are a mistake.

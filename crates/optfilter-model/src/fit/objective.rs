@@ -2,12 +2,13 @@
 
 use super::family::TextFamily;
 use super::quantity::{Quantity, Target};
+use super::watch::Watch;
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::run::Dataset;
 use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::filter::FilterError;
 use optfilter::filter::evidence::{Approximation, Row, Setting, log_likelihood};
-use optfilter::scalar::{Dual, Scalar};
+use optfilter::scalar::Scalar;
 use optfilter_run::{FilterSpec, Method, RunModel, SpecError};
 use rayon::prelude::*;
 
@@ -24,6 +25,7 @@ pub struct Objective<'a> {
     /// Factors of the filter's settings on Q and R.
     scales: (f64, f64),
     predict_first: bool,
+    watch: Option<&'a Watch>,
 }
 
 impl<'a> Objective<'a> {
@@ -86,7 +88,13 @@ impl<'a> Objective<'a> {
             base,
             scales: (filter.process_scale(), filter.measurement_scale()),
             predict_first: filter.predict_first(),
+            watch: None,
         })
+    }
+
+    /// With somebody who may say that it is enough; then a sum ends early, and means nothing.
+    pub(super) fn watched(self, watch: &'a Watch) -> Self {
+        Self { watch: Some(watch), ..self }
     }
 
     /// What is free.
@@ -126,7 +134,8 @@ impl<'a> Objective<'a> {
 
     /// One series.
     fn series<S: Scalar>(&self, values: &[S], data: &Dataset) -> Result<S, FilterError> {
-        let rows = (0..data.len()).map(|row| Row {
+        let goes_on = |_: &usize| self.watch.is_none_or(|watch| !watch.is_stopped());
+        let rows = (0..data.len()).take_while(goes_on).map(|row| Row {
             y: data.output(row),
             u: data.input(row),
             step: data.steps[row],
@@ -144,7 +153,7 @@ impl<'a> Objective<'a> {
             .map(|task| {
                 let (chunk, series) = (task % chunks, task / chunks);
                 let seeded = |(j, (q, &z)): (usize, (&Quantity, &f64))| {
-                    q.value(Dual::<f64, WIDTH>::variable(z, j.wrapping_sub(chunk * WIDTH)))
+                    q.variable::<WIDTH>(z, j.wrapping_sub(chunk * WIDTH))
                 };
                 let values: Vec<_> =
                     self.quantities.iter().zip(z).enumerate().map(seeded).collect();
@@ -174,7 +183,9 @@ impl<'a> Objective<'a> {
 pub(super) fn check_starts(quantities: &[Quantity]) -> Result<(), SpecError> {
     for q in quantities {
         let (low, high) = q.bounds;
-        if !(low < q.start && q.start < high) {
+        let inside = low < q.start && q.start < high;
+        // What is zero in the model, and is to be found, begins at what the rows say.
+        if !(inside || q.is_open_variance() && q.start == 0.0) {
             return Err(SpecError::new(format!(
                 "`{}` is {} in the model, which is not between its bounds {low} and {high}",
                 q.name, q.start
@@ -188,6 +199,9 @@ impl super::Landscape for Objective<'_> {
     fn quantities(&self) -> &[Quantity] {
         self.quantities()
     }
+    fn quantities_mut(&mut self) -> &mut [Quantity] {
+        &mut self.quantities
+    }
     fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
         self.gradient(z)
     }
@@ -198,7 +212,11 @@ pub(super) fn vary<S: Scalar>(cov: &mut DMatrix<S>, i: usize, variance: S) {
     let before = cov[(i, i)];
     for j in (0..cov.nrows()).filter(|&j| j != i) {
         if cov[(i, j)] != S::ZERO {
-            let stretched = cov[(i, j)] * (variance / before).sqrt();
+            // What has no variance goes along with nothing; its root has no slope.
+            let stretched = match S::all_lt(S::ZERO, variance) {
+                true => cov[(i, j)] * (variance / before).sqrt(),
+                false => S::ZERO,
+            };
             (cov[(i, j)], cov[(j, i)]) = (stretched, stretched);
         }
     }

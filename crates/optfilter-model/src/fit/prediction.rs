@@ -76,20 +76,30 @@ impl<'a> Prediction<'a> {
     /// The value and its gradient by the values on the search's lines, by differences. The error is of the first series, from 0,
     /// that the filter does not come through.
     pub fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
-        let moved = |i: usize, by: f64| {
-            let mut z = z.to_vec();
-            z[i] += by;
-            self.value(&z)
-        };
+        let values: Vec<f64> = self.quantities.iter().zip(z).map(|(q, &z)| q.value(z).0).collect();
+        let at = self.value(&values)?;
         let mut gradient = Vec::with_capacity(z.len());
-        for i in 0..z.len() {
-            gradient.push((moved(i, STEP)? - moved(i, -STEP)?) / (2.0 * STEP));
+        for (i, (q, &place)) in self.quantities.iter().zip(z).enumerate() {
+            let moved = |value: f64| {
+                let mut values = values.clone();
+                values[i] = value;
+                self.value(&values)
+            };
+            gradient.push(match place {
+                // From a bound there is one way to go.
+                f64::INFINITY => (at - moved(values[i] - STEP * q.scale)?) / STEP,
+                f64::NEG_INFINITY => (moved(values[i] + STEP * q.scale)? - at) / STEP,
+                _ => {
+                    let [up, down] = [STEP, -STEP].map(|by| moved(q.value(place + by).0));
+                    (up? - down?) / (2.0 * STEP)
+                }
+            });
         }
-        Ok((self.value(z)?, gradient))
+        Ok((at, gradient))
     }
 
-    fn value(&self, z: &[f64]) -> Result<f64, (usize, FilterError)> {
-        let values = self.quantities.iter().zip(z).map(|(q, &z)| (q.target, q.value(z)));
+    fn value(&self, values: &[f64]) -> Result<f64, (usize, FilterError)> {
+        let values = self.quantities.iter().zip(values).map(|(q, &value)| (q.target, value));
         let spec = placed(&self.spec, values);
         let mut errors = vec![(0.0, 0usize); spec.observations.len()];
         let mut sum = 0.0;
@@ -136,6 +146,9 @@ fn densities(spec: &ModelSpec, filter: &FilterSpec) -> Result<Vec<Option<Indepen
 impl Landscape for Prediction<'_> {
     fn quantities(&self) -> &[Quantity] {
         &self.quantities
+    }
+    fn quantities_mut(&mut self) -> &mut [Quantity] {
+        &mut self.quantities
     }
     fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
         self.gradient(z)

@@ -8,11 +8,12 @@
 //! | `initial.mean.STATE` | where the state starts | `initial.mean` |
 //!
 //! A search moves each on a line without ends: the logarithm of what has one bound, the log-odds of what has two, and
-//! the value over its own size where there is none.
+//! the value over its own size where there is none. A bound itself is the infinite end of the line; what a likelihood rises
+//! by there is told in units of the quantity (`units` knows them), from the bound inwards or outwards as the value grows.
 
 use crate::diagnostic::closest;
 use crate::file::ModelSpec;
-use optfilter::scalar::Scalar;
+use optfilter::scalar::Dual;
 
 /// What a quantity is part of, and which part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +38,35 @@ pub struct Quantity {
     /// The least and the greatest value it may have.
     pub bounds: (f64, f64),
     pub(crate) target: Target,
-    /// The size of a step that means something, where there are no bounds.
-    scale: f64,
+    /// The size of a step that means something where there are no bounds; the unit of the slope at a bound where there are.
+    pub(crate) scale: f64,
 }
 
 impl Quantity {
-    /// The value at a place on the line that is searched.
-    pub(crate) fn value<S: Scalar>(&self, z: S) -> S {
+    /// The value at a place on the line that is searched, and its slope along the line.
+    pub(crate) fn value(&self, z: f64) -> (f64, f64) {
         let (low, high) = self.bounds;
         match (low.is_finite(), high.is_finite()) {
-            (true, false) => z.exp() + S::from_f64(low),
-            (false, true) => S::from_f64(high) - (-z).exp(),
-            (true, true) => (S::ONE / (S::ONE + (-z).exp())).scale(high - low) + S::from_f64(low),
-            (false, false) => z.scale(self.scale),
+            (true, _) if z == f64::NEG_INFINITY => (low, self.scale),
+            (_, true) if z == f64::INFINITY => (high, self.scale),
+            (true, false) => (z.exp() + low, z.exp()),
+            (false, true) => (high - (-z).exp(), (-z).exp()),
+            (true, true) => {
+                let share = 1.0 / (1.0 + (-z).exp());
+                (low + share * (high - low), share * (1.0 - share) * (high - low))
+            }
+            (false, false) => (z * self.scale, self.scale),
         }
+    }
+
+    /// The same as a number that moves along direction `d`, or along none if `d >= D`.
+    pub(crate) fn variable<const D: usize>(&self, z: f64, d: usize) -> Dual<f64, D> {
+        let (re, slope) = self.value(z);
+        let mut out = Dual::constant(re);
+        if d < D {
+            out.eps[d] = slope;
+        }
+        out
     }
 
     /// The place of a value.
@@ -62,6 +78,18 @@ impl Quantity {
             (true, true) => ((value - low) / (high - value)).ln(),
             (false, false) => value / self.scale,
         }
+    }
+
+    /// The ends of its line that are bounds.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = f64> + use<> {
+        let (low, high) = self.bounds;
+        let ends = [(low, f64::NEG_INFINITY), (high, f64::INFINITY)];
+        ends.into_iter().filter(|(bound, _)| bound.is_finite()).map(|(_, end)| end)
+    }
+
+    /// Whether it is a variance that its units say the size of, and nothing else.
+    pub(crate) fn is_open_variance(&self) -> bool {
+        self.is_variance() && self.bounds == (0.0, f64::INFINITY)
     }
 
     /// How far other starts of a search lie apart, on its line.
@@ -119,11 +147,6 @@ pub fn quantities(spec: &ModelSpec, names: &[String]) -> Result<Vec<Quantity>, F
             Err(FreeError { name: name.clone(), message, help })
         };
         if let Some(quantity) = all.iter().find(|q| q.name == *name) {
-            if quantity.is_variance() && quantity.start <= 0.0 {
-                let message =
-                    format!("`{name}` is zero in the model, so nothing says how large it may be");
-                return wrong(message, Some("write a positive value to start from".into()));
-            }
             add(&mut out, quantity);
             continue;
         }
@@ -188,13 +211,15 @@ fn every(spec: &ModelSpec) -> Vec<Quantity> {
     if let Some(noise) = &spec.process_noise {
         for (i, state) in spec.states.iter().enumerate() {
             let name = format!("process_noise.{state}");
-            add(name, noise.cov.variance(i), Target::Process(i), 1.0);
+            let variance = noise.cov.variance(i);
+            add(name, variance, Target::Process(i), size(variance, 1.0));
         }
     }
     if let Some(cov) = &spec.measurement_cov {
         for (i, output) in spec.observations.iter().enumerate() {
             let name = format!("measurement_noise.{output}");
-            add(name, cov.variance(i), Target::Measurement(i), 1.0);
+            let variance = cov.variance(i);
+            add(name, variance, Target::Measurement(i), size(variance, 1.0));
         }
     }
     for (i, state) in spec.states.iter().enumerate() {

@@ -1,10 +1,16 @@
 //! A fit in words and in a table.
 
+use super::uncertain::Knowledge;
 use super::{Criterion, Fit};
 use crate::file::ModelSpec;
 
 /// What to know before relying on a fit.
-pub(super) fn warnings(fit: &Fit, flat: &[usize], spec: &ModelSpec) -> Vec<String> {
+pub(super) fn warnings(
+    fit: &Fit,
+    known: &Knowledge,
+    spec: &ModelSpec,
+    given: usize,
+) -> Vec<String> {
     let mut out = Vec::new();
     for estimate in &fit.estimates {
         if let Some(bound) = estimate.at_bound {
@@ -14,16 +20,31 @@ pub(super) fn warnings(fit: &Fit, flat: &[usize], spec: &ModelSpec) -> Vec<Strin
             ));
         }
     }
-    if !flat.is_empty() {
-        let names: Vec<&str> = flat.iter().map(|&i| fit.estimates[i].name.as_str()).collect();
+    let named = |of: &[usize]| -> String {
+        let names: Vec<&str> = of.iter().map(|&i| fit.estimates[i].name.as_str()).collect();
+        names.join(", ")
+    };
+    match known.flat.as_slice() {
+        [] => {}
+        [one] => out.push(format!(
+            "the likelihood is flat in {}: the series does not tell it; fix it, or give it bounds",
+            named(&[*one])
+        )),
+        many => out.push(format!(
+            "the likelihood is flat in {}: the series does not tell them apart; fix one of them, or give it bounds",
+            named(many)
+        )),
+    }
+    if let Some((rise, along)) = &known.rising {
+        let by = if rise.is_finite() { format!(" by about {rise:.1e}") } else { String::new() };
         out.push(format!(
-            "the likelihood is flat in {}: the series does not tell {}; fix one of them, or give it bounds",
-            names.join(", "),
-            if names.len() == 1 { "it" } else { "them apart" }
+            "the search has not converged: the likelihood still rises{by} along {}; try more starts, \
+             start from other values, or give them bounds",
+            named(along)
         ));
     }
-    if !fit.converged {
-        out.push("the search stopped before the likelihood was level; try more starts".into());
+    if fit.rows < given {
+        out.push(format!("only the first {} of {given} rows were fitted", fit.rows));
     }
     let reached = fit.climbs.iter().flatten().filter(|v| **v > fit.log_likelihood - 1e-3).count();
     if fit.climbs.len() > 1 && reached == 1 {

@@ -1,17 +1,28 @@
-//! How well estimates are known: the observed information, bounds, and directions in which nothing is known.
+//! The end of a search: bounds, whether nothing rises any more, and how well estimates are known.
+//!
+//! - A bound is tried itself: the others climb from there again, and where they come as high as without it, it is the
+//!   estimate. A bound where the likelihood rises inwards is left.
+//! - Newton's steps with the observed information, the second derivatives, end the search among what is at no bound.
+//! - It has converged where the information is positive definite, but for directions that are level, and promises no rise.
 
-use super::climb::Summit;
+use super::climb::{Summit, climb, rounding};
 use super::quantity::Quantity;
 use nalgebra::{Cholesky, DMatrix, DVector, SymmetricEigen};
 
 /// Steps of the differences of exact gradients, on the lines of the search.
 const STEP: f64 = 1e-4;
-/// As far towards a bound as makes no difference where the bound itself would not.
-const FAR: f64 = 15.0;
+/// The same in standard errors, at most.
+const STEP_OF_ERROR: f64 = 0.1;
+/// How far a bound may lie below before the others are asked to climb from there.
+const REACH: f64 = 20.0;
 /// A log-likelihood that is no lower than this is as good.
-const AS_GOOD: f64 = 1e-4;
+const AS_GOOD: f64 = 1e-6;
 /// Information below which a quantity is known to no factor of e^30.
 const FLAT: f64 = 1e-3;
+/// A rise that is still to come and does not matter.
+const LEVEL: f64 = 1e-5;
+
+type Value<'f> = &'f dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>;
 
 /// What is known of the estimates.
 #[derive(Clone, Debug)]
@@ -20,72 +31,100 @@ pub(crate) struct Knowledge {
     pub(crate) errors: Vec<Option<f64>>,
     /// Correlations of the estimates; NaN where there is no standard error.
     pub(crate) correlations: DMatrix<f64>,
-    /// Which estimates lie at which of their bounds.
-    pub(crate) at_bound: Vec<Option<f64>>,
     /// Names that the likelihood does not tell apart.
     pub(crate) flat: Vec<usize>,
+    /// By how much the likelihood may still rise, and along which names; none where it is level.
+    pub(crate) rising: Option<(f64, Vec<usize>)>,
 }
 
 /// Minus the second derivatives by those of `kept`.
-fn information(
-    z: &[f64],
-    kept: &[usize],
-    f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
-) -> Option<DMatrix<f64>> {
+fn information(z: &[f64], kept: &[usize], f: Value<'_>) -> Option<DMatrix<f64>> {
     let mut out = DMatrix::zeros(kept.len(), kept.len());
     for (column, &j) in kept.iter().enumerate() {
-        let moved = |by: f64| {
-            let mut z = z.to_vec();
-            z[j] += by;
-            f(&z)
+        let mut step = STEP;
+        let found = loop {
+            let moved = |by: f64| {
+                let mut z = z.to_vec();
+                z[j] += by;
+                f(&z)
+            };
+            let ((_, up), (_, down)) = (moved(step)?, moved(-step)?);
+            let found: Vec<f64> = kept.iter().map(|&i| (down[i] - up[i]) / (2.0 * step)).collect();
+            let errors = step * found[column].abs().sqrt();
+            // Beyond a standard error a difference is none any more; below rounding neither.
+            if errors > 2.0 * STEP_OF_ERROR && step > 1e-9 * (1.0 + z[j].abs()) {
+                step *= STEP_OF_ERROR / errors;
+                continue;
+            }
+            break found;
         };
-        let ((_, up), (_, down)) = (moved(STEP)?, moved(-STEP)?);
-        for (row, &i) in kept.iter().enumerate() {
-            out[(row, column)] = (down[i] - up[i]) / (2.0 * STEP);
-        }
+        out.column_mut(column).copy_from_slice(&found);
     }
     let symmetric = (&out + out.transpose()) * 0.5;
     symmetric.iter().all(|v| v.is_finite()).then_some(symmetric)
 }
 
-/// The bound at which an estimate lies, if it is as good there and not just as good everywhere.
-fn bound(
-    summit: &Summit,
-    i: usize,
-    quantity: &Quantity,
-    f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
-) -> Option<f64> {
-    let as_good = |by: f64| {
-        let mut z = summit.z.clone();
-        z[i] += by;
-        f(&z).is_some_and(|(v, _)| v >= summit.value - AS_GOOD)
-    };
-    let (low, high) = quantity.bounds;
-    let (below, above) = (low.is_finite() && as_good(-FAR), high.is_finite() && as_good(FAR));
-    match (below, above) {
-        (true, false) if !high.is_finite() && as_good(FAR) => None,
-        (true, false) => Some(low),
-        (false, true) if !low.is_finite() && as_good(-FAR) => None,
-        (false, true) => Some(high),
-        _ => None,
+/// Whether a value is as good as another.
+fn is_as_good(value: f64, other: f64) -> bool {
+    value >= other - AS_GOOD - rounding(other)
+}
+
+/// The summit once every bound has been tried. Each round ends at another set of bounds, as high as before or higher.
+pub(crate) fn settle(mut best: Summit, quantities: &[Quantity], f: Value<'_>) -> Summit {
+    for _ in 0..=2 * quantities.len() {
+        let next = bounded(&best, quantities, f).or_else(|| released(&best, quantities, f));
+        let Some(next) = next else { break };
+        best = next;
     }
+    best
+}
+
+/// The summit with one more estimate at a bound, if that is as good.
+fn bounded(best: &Summit, quantities: &[Quantity], f: Value<'_>) -> Option<Summit> {
+    let free = quantities.iter().enumerate().filter(|(i, _)| best.z[*i].is_finite());
+    free.flat_map(|(i, q)| q.ends().map(move |end| (i, end))).find_map(|(i, end)| {
+        let mut z = best.z.clone();
+        z[i] = end;
+        f(&z).filter(|(value, _)| *value >= best.value - REACH)?;
+        let there = climb(z, f).filter(|there| is_as_good(there.value, best.value))?;
+        // Where it is as good a unit further in, and at the other end, it is flat and no bound.
+        let q = &quantities[i];
+        let away = q
+            .ends()
+            .find(|other| *other != end)
+            .unwrap_or_else(|| q.place(q.value(end).0 - end.signum() * q.scale));
+        let mut z = best.z.clone();
+        z[i] = away;
+        let is_flat = f(&z).is_some_and(|(value, _)| is_as_good(value, there.value));
+        (!is_flat).then_some(there)
+    })
+}
+
+/// The summit with one estimate fewer at a bound, if that is higher.
+fn released(best: &Summit, quantities: &[Quantity], f: Value<'_>) -> Option<Summit> {
+    let (value, slopes) = f(&best.z)?;
+    let held = quantities.iter().enumerate().filter(|(i, _)| best.z[*i].is_infinite());
+    held.filter(|(i, _)| slopes[*i] * best.z[*i].signum() < 0.0).find_map(|(i, q)| {
+        // A short way in, in units of the quantity.
+        let inside = (1..=12).find_map(|k| {
+            let mut z = best.z.clone();
+            let inwards = -z[i].signum() * q.scale * 0.1_f64.powi(k);
+            z[i] = q.place(q.value(z[i]).0 + inwards);
+            f(&z).filter(|(v, _)| *v > value).map(|_| z)
+        })?;
+        climb(inside, f).filter(|there| !is_as_good(best.value, there.value))
+    })
 }
 
 /// Improves a summit by Newton's steps, and says what is known there.
-pub(crate) fn examine(
-    summit: &mut Summit,
-    quantities: &[Quantity],
-    f: &impl Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
-) -> Knowledge {
+pub(crate) fn examine(summit: &mut Summit, quantities: &[Quantity], f: Value<'_>) -> Knowledge {
     let p = quantities.len();
-    let at_bound: Vec<_> =
-        quantities.iter().enumerate().map(|(i, q)| bound(summit, i, q, f)).collect();
-    let kept: Vec<usize> = (0..p).filter(|&i| at_bound[i].is_none()).collect();
+    let kept: Vec<usize> = (0..p).filter(|&i| summit.z[i].is_finite()).collect();
     let mut out = Knowledge {
         errors: vec![None; p],
         correlations: DMatrix::from_element(p, p, f64::NAN),
-        at_bound,
         flat: Vec::new(),
+        rising: None,
     };
     if kept.is_empty() {
         return out;
@@ -95,17 +134,17 @@ pub(crate) fn examine(
         let Some(factor) = found.clone().and_then(Cholesky::new) else { break };
         let g = DVector::from_iterator(kept.len(), kept.iter().map(|&i| summit.gradient[i]));
         let step = factor.solve(&g);
-        if g.dot(&step) < 1e-12 || step.amax() > 1.0 {
+        if g.dot(&step) < 1e-12 + rounding(summit.value) || step.amax() > 1.0 {
             break;
         }
         let mut z = summit.z.clone();
         kept.iter().zip(step.iter()).for_each(|(&i, s)| z[i] += s);
         let Some((value, gradient)) = f(&z).filter(|(v, _)| *v >= summit.value) else { break };
-        *summit = Summit { z, value, gradient, converged: true };
+        *summit = Summit { z, value, gradient };
         found = information(&summit.z, &kept, f);
     }
     let Some(information) = found else {
-        out.flat = kept;
+        out.rising = Some((f64::NAN, kept));
         return out;
     };
     // A quantity without bounds is measured by its own size where that is more than the unit of its line.
@@ -116,27 +155,44 @@ pub(crate) fn examine(
     let relative =
         DMatrix::from_fn(kept.len(), kept.len(), |a, b| information[(a, b)] * size(a) * size(b));
     let eigen = SymmetricEigen::new(relative);
-    for (at, _) in eigen.eigenvalues.iter().enumerate().filter(|(_, v)| **v < FLAT) {
+    let slope = DVector::from_fn(kept.len(), |a, _| summit.gradient[kept[a]] * size(a));
+    let noise = FLAT + rounding(summit.value) / STEP;
+    let (mut rise, mut rising) = (0.0, Vec::new());
+    for (at, &curvature) in eigen.eigenvalues.iter().enumerate() {
         let direction = eigen.eigenvectors.column(at);
         let largest = direction.amax();
-        for (i, v) in direction.iter().enumerate() {
-            if v.abs() > 0.3 * largest && !out.flat.contains(&kept[i]) {
-                out.flat.push(kept[i]);
-            }
+        let along: Vec<usize> =
+            (0..kept.len()).filter(|&a| direction[a].abs() > 0.3 * largest).collect();
+        let along = along.into_iter().map(|a| kept[a]);
+        let steep = slope.dot(&direction);
+        // Over a unit of the line, or to where the slope ends.
+        let more = match curvature < noise {
+            true => steep.abs() - 0.5 * curvature.min(0.0),
+            false => 0.5 * steep * steep / curvature,
+        };
+        let level = LEVEL + rounding(summit.value) / STEP;
+        if curvature < -noise || more > level + if curvature < noise { noise } else { 0.0 } {
+            rise += more;
+            rising.extend(along);
+        } else if curvature < FLAT {
+            out.flat.extend(along);
         }
     }
-    out.flat.sort_unstable();
+    for names in [&mut rising, &mut out.flat] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    out.rising = (!rising.is_empty()).then_some((rise, rising));
     let Some(factor) = Cholesky::new(information) else {
-        if out.flat.is_empty() {
+        if out.flat.is_empty() && out.rising.is_none() {
             out.flat = kept;
         }
         return out;
     };
     let cov = factor.inverse();
     for (a, &i) in kept.iter().enumerate() {
-        let q = &quantities[i];
         // The delta method: the slope of the value along its line.
-        let slope = q.value(optfilter::scalar::Dual::<f64, 1>::variable(summit.z[i], 0)).eps[0];
+        let (_, slope) = quantities[i].value(summit.z[i]);
         out.errors[i] = Some(slope.abs() * cov[(a, a)].sqrt());
         for (b, &j) in kept.iter().enumerate() {
             out.correlations[(i, j)] = cov[(a, b)] / (cov[(a, a)] * cov[(b, b)]).sqrt();

@@ -236,7 +236,7 @@ impl<'a> Windows<'a> {
     /// The likelihood of all windows and its gradient by the values on the search's lines. The error is of the first series,
     /// from 0, that has no such path.
     pub fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
-        let values: Vec<f64> = self.quantities.iter().zip(z).map(|(q, &z)| q.value(z)).collect();
+        let values: Vec<f64> = self.quantities.iter().zip(z).map(|(q, &z)| q.value(z).0).collect();
         let (theta, cov) = self.setting(&values);
         let density = self.density(&cov).map_err(|e| (0, e))?;
         let chunks = z.len().div_ceil(WIDTH).max(1);
@@ -277,7 +277,7 @@ impl<'a> Windows<'a> {
         rows: &[Row<'_>],
     ) -> Result<Dual<f64, WIDTH>, FilterError> {
         let seeded = |(j, (q, &z)): (usize, (&Quantity, &f64))| {
-            q.value(Dual::variable(z, j.wrapping_sub(chunk * WIDTH)))
+            q.variable::<WIDTH>(z, j.wrapping_sub(chunk * WIDTH))
         };
         let values: Vec<_> = self.quantities.iter().zip(z).enumerate().map(seeded).collect();
         let (theta, cov) = self.setting(&values);
@@ -347,6 +347,9 @@ fn refuse(
 impl Landscape for Windows<'_> {
     fn quantities(&self) -> &[Quantity] {
         self.quantities()
+    }
+    fn quantities_mut(&mut self) -> &mut [Quantity] {
+        &mut self.quantities
     }
     fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)> {
         self.gradient(z)

@@ -155,3 +155,79 @@ fn a_diffuse_start_is_the_limit_of_a_wide_one() {
     assert!((slope - difference).abs() < 1e-8, "{slope} {difference}");
     assert!(slope.abs() > 1e-3);
 }
+
+/// A damped curve pushed by an input, seen once or twice; its coefficients are asked for at every row, or once.
+struct Curve {
+    once: bool,
+    outputs: usize,
+}
+
+impl Family for Curve {
+    fn dims(&self) -> (usize, usize) {
+        (3, self.outputs)
+    }
+    fn input_dim(&self) -> usize {
+        1
+    }
+    fn transition<S: Scalar>(&self, p: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        out[0] = x[0] + x[1].scale(step.dt) + S::from_f64(0.3);
+        out[1] = x[1] + x[2].scale(step.dt);
+        out[2] = p[0] * x[2] + S::from_f64(u[0]);
+    }
+    fn observe<S: Scalar>(&self, _: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
+        out[0] = x[0] + S::from_f64(1.0 + u[0]);
+        if let Some(second) = out.get_mut(1) {
+            *second = x[0] - x[1].scale(0.5 * step.dt);
+        }
+    }
+    fn is_invariant(&self) -> bool {
+        self.once
+    }
+}
+
+/// Covariances that repeat themselves are not computed again: values and derivatives are those of every row by itself, through
+/// gaps, missing outputs, and steps that are longer, have rounding in them, or no length.
+#[test]
+fn covariances_at_rest_change_nothing() {
+    type D = Dual<f64, 3>;
+    let wave = |k: usize, phase: f64| (0.37 * k as f64 + phase).sin() + 0.2 * (k as f64);
+    for (outputs, gaps) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut ys: Vec<f64> =
+            (0..900 * outputs).map(|i| wave(i / outputs, 2.0 * (i % outputs) as f64)).collect();
+        let mut times: Vec<f64> = (0..900).map(|k| 0.1 * k as f64).collect();
+        if gaps {
+            ys[300 * outputs..305 * outputs].fill(f64::NAN);
+            ys[450 * outputs] = f64::NAN;
+            times[600..].iter_mut().for_each(|t| *t += 0.35);
+            times[700] = times[699];
+        }
+        let us: Vec<f64> = (0..900).map(|k| 0.1 * wave(k, 1.0).cos()).collect();
+        let sum = |once: bool| -> D {
+            let value = [0.9, 0.02, 0.5];
+            let [damping, q, r]: [D; 3] = core::array::from_fn(|i| D::variable(value[i], i));
+            let setting = Setting {
+                theta: vec![damping],
+                process_cov: DMatrix::from_fn(3, 3, |i, j| if i == j { q } else { D::ZERO }),
+                measurement_cov: DMatrix::from_fn(outputs, outputs, |i, j| {
+                    if i == j { r } else { r.scale(0.2) }
+                }),
+                ..Setting::new(3, outputs)
+            };
+            let rows = (0..900).map(|k| Row {
+                y: &ys[k * outputs..][..outputs],
+                u: &us[k..=k],
+                step: Step::to_row(k as u64 + 1, times[k], times[k] - times[k.max(1) - 1], 0.0),
+                predict: k > 0,
+            });
+            let one = Approximation::Linearized { iterations: 1 };
+            log_likelihood(&Curve { once, outputs }, &setting, &one, rows).unwrap()
+        };
+        let (each, once) = (sum(false), sum(true));
+        // Rounding of times, and of sums in another order.
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9 * (1.0 + a.abs());
+        assert!(near(each.re, once.re), "{outputs} {gaps}: {each:?} {once:?}");
+        for (a, b) in each.eps.iter().zip(&once.eps) {
+            assert!(near(*a, *b) && a.abs() > 1.0, "{outputs} {gaps}: {each:?} {once:?}");
+        }
+    }
+}

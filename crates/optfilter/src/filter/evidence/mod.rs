@@ -9,6 +9,9 @@
 //! which is what maximum likelihood climbs. The kernels are
 //! those of the filters themselves, so the value is the sum that a filter reports, to rounding.
 //!
+//! Of a linear model whose coefficients stay as they are, the covariances come to rest; from then on only means are computed,
+//! to the same bits.
+//!
 //! Bounds of the state are not part of it: a belief that is cut off at a bound has no density that could be compared.
 //!
 //! How a random walk seen with noise depends on its own variance:
@@ -59,6 +62,7 @@
 //! Reference: Durbin and Koopman 2012, chapters 5 and 7.
 
 mod density;
+mod invariant;
 mod points;
 mod window;
 
@@ -97,6 +101,12 @@ pub trait Family {
     /// Whether the dynamics are dx = (A x + b(u)) dt with constant A, which is solved exactly; then
     /// [`rate`](Self::rate) is asked instead of [`transition`](Self::transition).
     fn is_exact(&self) -> bool {
+        false
+    }
+
+    /// Whether state and measurement after a step are affine in the state, by coefficients that depend on nothing but the
+    /// parameters and the length of the step (inputs may be added), and no component is an angle. Then they are asked for once.
+    fn is_invariant(&self) -> bool {
         false
     }
 
@@ -179,7 +189,7 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
     family: &F,
     setting: &Setting<S>,
     approximation: &Approximation,
-    rows: impl Iterator<Item = Row<'a>>,
+    mut rows: impl Iterator<Item = Row<'a>>,
 ) -> Result<S, FilterError> {
     let (n, _) = family.dims();
     let weights = match approximation {
@@ -193,7 +203,11 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
     let mut belief = Belief::new(setting);
     let mut flow = Flow::new(family, setting);
     let mut sum = S::ZERO;
-    for row in rows {
+    loop {
+        if belief.is_proper() && weights.is_none() && family.is_invariant() {
+            return invariant::remaining(family, setting, flow, belief, sum, rows);
+        }
+        let Some(row) = rows.next() else { return Ok(sum) };
         if row.predict && row.step.dt != 0.0 {
             belief.predict(family, setting, weights.as_ref(), &mut flow, &row)?;
         }
@@ -214,7 +228,6 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
             return Err(FilterError::Diverged { index, quantity, last_good: Vec::new() });
         }
     }
-    Ok(sum)
 }
 
 /// The dynamics of an exact solution, ready-made for the length of the step before.
