@@ -197,6 +197,7 @@ where
 }
 
 /// A linear(ised) measurement: residual, H and R.
+#[derive(Clone)]
 pub(crate) struct GaussianMeasurement<S: Scalar, N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,

@@ -32,6 +32,7 @@
 
 mod bounded;
 mod common_gain;
+mod damping;
 mod ensemble;
 mod ensemble_belief;
 mod ensemble_transform;
