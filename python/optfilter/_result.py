@@ -33,8 +33,9 @@ class FilterResult:
         Normalised innovations squared, NaN where missing; ``mean_nis`` leaves those out. NaN for counts and binary
         measurements, whose squares are not chi-square.
     flags : (T,) array of str or None
-        What the command line says of each row: ok, missing, partial, outlier, bound or runaway (the measurement
-        expected of the estimate is far from all measurements so far). None for batches of implicit filters.
+        What the command line says of each row: ok, missing, partial, outlier, bound, lost (a gate lost the track) or
+        runaway (the measurement expected of the estimate is far from all measurements so far). None for batches of
+        implicit filters.
     ahead : Horizon or None
         Forecasts from every row, if ``horizon`` asked for them.
     lagged : (T, n) array or None

@@ -235,3 +235,17 @@ fn where_there_is_nothing_to_gain_nothing_is_lost() {
         }
     }
 }
+
+/// A deviation that is lost in the last place of a measurement moves nothing, whatever depends on it.
+#[test]
+fn what_is_measured_almost_exactly_moves_its_state() {
+    for var in ["1e-36", "1e-60", "0"] {
+        let text = format!(
+            "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n[process_noise]\nstd = 0.1\n\
+             [measurement_noise]\nvar = {var}\n[initial]\nmean = -6.8\nstd = 1\n"
+        );
+        let spec = ModelSpec::parse("um", &text).unwrap();
+        assert_eq!(default(&spec).method(), Method::Kf);
+        assert_eq!(spec.unmoved(&default(&spec)), [""; 0], "{var}");
+    }
+}

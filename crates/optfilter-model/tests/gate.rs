@@ -3,7 +3,7 @@
 
 use optfilter::Series;
 use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Beyond, Flag, Results, Watch};
+use optfilter_run::{Beyond, Flag, Results, Session, Watch};
 
 const MODEL: &str = "states = [\"x\", \"v\"]\ninputs = [\"spread\"]\n[dynamics]\nx = \"x + v\"\nv = \"0.9*v\"\n[observation]\n\
     y = \"x + 0.01*sin(x)\"\nw = \"v\"\n[process_noise]\nstd = { x = 0.2, v = 0.1 }\n[measurement_noise]\n\
@@ -65,7 +65,8 @@ fn what_is_rejected_might_as_well_be_missing() {
             (0..40).filter(|k| gated.flags[*k] == f64::from(Flag::Outlier as u8)).collect();
         assert!(outliers.contains(&11) && outliers.contains(&25), "{method}: {outliers:?}");
         let mut blank = rows.clone();
-        outliers.iter().for_each(|k| blank[2 * k..2 * k + 2].fill(f64::NAN));
+        // Both are y's; what w says is kept.
+        outliers.iter().for_each(|k| blank[2 * k] = f64::NAN);
         let without = run(&of(method, None, None), &blank, &spread);
         assert_eq!(gated.means, without.means, "{method}");
         assert_eq!(gated.variances, without.variances, "{method}");
@@ -118,4 +119,116 @@ fn a_gate_that_cannot_be_is_refused() {
     let read = ModelSpec::parse("m.toml", &text).unwrap().filter;
     assert_eq!(read, of("ekf", Some(0.99), Some(Beyond::Inflate)));
     assert_eq!(read.flags(), "--method ekf --gate 0.99 --gating inflate");
+}
+
+/// A walk seen by two sensors, whose errors may be correlated.
+fn walk(correlated: f64) -> ModelSpec {
+    let text = format!(
+        "states = [\"x\", \"v\"]\n[dynamics]\nx = \"x + v\"\nv = \"v\"\n[observation]\nX = \"x\"\nV = \"v\"\n\
+         [process_noise]\nvar = {{ x = 0.01, v = 0.01 }}\n[measurement_noise]\nvar = [[1, {correlated}], [{correlated}, 1]]\n\
+         [initial]\nmean = 0\nstd = 1\n"
+    );
+    ModelSpec::parse("walk.toml", &text).unwrap()
+}
+
+/// What is known after each row of a stream, and its flag.
+fn stream(spec: &ModelSpec, filter: &FilterSpec, rows: &[f64]) -> Vec<(Vec<f64>, Flag)> {
+    let runner = spec.runner(filter).unwrap();
+    let mut session = Session::new(&*runner, filter, spec.dt).unwrap();
+    let take = |row: &[f64]| {
+        session.take(None, false, &[], row).unwrap();
+        (session.estimate.mean.clone(), session.flag)
+    };
+    rows.chunks(2).map(take).collect()
+}
+
+#[test]
+fn a_good_sensor_is_heard_beside_a_bad_one() {
+    let mut rows = vec![0.0; 20];
+    rows[12..14].copy_from_slice(&[50.0, 0.5]); // row 6: X is bad, V is not
+    let mut blank = rows.clone();
+    blank[12] = f64::NAN;
+    let gate = of("kf", Some(0.999), None);
+    let apart = stream(&walk(0.0), &gate, &rows);
+    let open = stream(&walk(0.0), &of("kf", None, None), &blank);
+    for (k, (a, b)) in apart.iter().zip(&open).enumerate() {
+        assert_eq!(a.0, b.0, "{k}");
+    }
+    assert_eq!(apart[6].1, Flag::Outlier);
+    assert!(apart[6].0[1] > 0.05, "{:?}", apart[6]);
+    // Errors that go together are of one sensor, which is rejected as one.
+    blank[13] = f64::NAN;
+    let one = stream(&walk(0.5), &gate, &rows);
+    let none = stream(&walk(0.5), &of("kf", None, None), &blank);
+    assert_eq!(one[6].0, none[6].0);
+    // Widened, X counts as much as one at the gate would, and V as ever.
+    let wide = stream(&walk(0.0), &of("kf", Some(0.999), Some(Beyond::Inflate)), &rows);
+    assert!(wide[6].0[0] > apart[6].0[0] + 0.5 && wide[6].0[0] < 5.0, "{:?}", wide[6]);
+    // A flag alone says the same of the row.
+    let said = stream(&walk(0.0), &of("kf", Some(0.999), Some(Beyond::Flag)), &rows);
+    assert_eq!(said[6].1, Flag::Outlier);
+}
+
+/// A jump of the state after row 10: the fourth row there finds the filter again.
+fn jump() -> Vec<f64> {
+    (0..40).flat_map(|k| [if k < 10 { 0.0 } else { 100.0 }, 0.0]).collect()
+}
+
+#[test]
+fn a_lost_track_is_said_and_found_again() {
+    let lost = |rows: &[(Vec<f64>, Flag)]| -> Vec<usize> {
+        (0..rows.len()).filter(|k| rows[*k].1 == Flag::Lost).collect()
+    };
+    for method in ["kf", "iekf", "ukf"] {
+        for gating in [Beyond::Reject, Beyond::Inflate] {
+            let found = stream(&walk(0.0), &of(method, Some(0.999), Some(gating)), &jump());
+            assert_eq!(lost(&found), [13], "{method} {gating:?}");
+            assert!((found[13].0[0] - 100.0).abs() < 3.0, "{method} {gating:?}: {:?}", found[13]);
+            assert!((14..40).all(|k| found[k].1 == Flag::Ok), "{method} {gating:?}");
+        }
+    }
+    // Bursts of outliers that do not agree are no track.
+    let mut rows = vec![0.0; 80];
+    for (k, y) in [60.0, -40.0, 25.0, -90.0, 110.0].into_iter().enumerate() {
+        rows[2 * (10 + k)] = y;
+        rows[2 * (25 + k)] = 130.0 - y;
+    }
+    let found = stream(&walk(0.0), &of("kf", Some(0.999), None), &rows);
+    assert_eq!(lost(&found), [0; 0]);
+    assert!(found.iter().all(|(x, _)| x[0].abs() < 1.0));
+    // Noise of a broken sensor is none either, but it is said.
+    for (k, y) in rows.chunks_mut(2).enumerate().skip(10) {
+        y[0] = 100.0 * ((7 * k) as f64).sin();
+    }
+    let found = stream(&walk(0.0), &of("kf", Some(0.999), None), &rows);
+    assert!(lost(&found).len() > 20 && lost(&found)[0] == 15, "{:?}", lost(&found));
+}
+
+#[test]
+fn a_lost_track_is_the_same_by_every_way() {
+    let (spec, filter, rows) = (walk(0.0), of("kf", Some(0.999), None), jump());
+    let runner = spec.runner(&filter).unwrap();
+    let whole = stream(&spec, &filter, &rows);
+    // Saved and loaded after every row.
+    let mut session = Session::new(&*runner, &filter, spec.dt).unwrap();
+    for (k, row) in rows.chunks(2).enumerate() {
+        let bytes = session.save().unwrap();
+        session = Session::new(&*runner, &filter, spec.dt).unwrap();
+        session.restore(&bytes).unwrap();
+        session.take(None, false, &[], row).unwrap();
+        assert_eq!((&session.estimate.mean, session.flag), (&whole[k].0, whole[k].1), "{k}");
+    }
+    // In memory, alone and among others.
+    let series = Series::new(&rows, 2).unwrap();
+    let (mut means, mut flags) = (vec![0.0; 80], vec![0.0; 40]);
+    let mut into = Results { means: &mut means, flags: &mut flags, ..Results::default() };
+    runner.run(runner.default_start(), &series, &mut into, &Watch::NEVER).unwrap();
+    for (k, (mean, flag)) in whole.iter().enumerate() {
+        assert_eq!((&means[2 * k..][..2], flags[k]), (&mean[..], f64::from(*flag as u8)), "{k}");
+    }
+    // What was rejected while the track was lost is smoothed with what took over, from the row where that began.
+    let smoothed = optfilter_run::smooth(&*runner, &series).unwrap();
+    let x = |k: usize| smoothed.means[2 * k];
+    assert!(x(9).abs() < 1.0 && (x(10) - 100.0).abs() < 1.0 && (x(12) - 100.0).abs() < 1.0);
+    assert_eq!(smoothed.filtered_means, means);
 }

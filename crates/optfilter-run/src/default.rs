@@ -58,8 +58,9 @@ impl FilterSpec {
         }
         let believing = self.believing(problem);
         // What imap leaves where it is, it cannot stand in for.
-        let stands_in =
-            || build(&believing, problem).is_ok_and(|r| unmoved(&*r, problem).is_empty());
+        let stands_in = || {
+            build(&believing, problem).is_ok_and(|r| unmoved_by(&[false], &*r, problem).is_empty())
+        };
         let small = problem.model.state_dim().value() <= MOST_TRIED;
         let little = small && stands_in() && Trial::of(&classical, problem) == Trial::GainsLittle;
         if little { believing } else { classical }
@@ -197,6 +198,15 @@ fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
 /// they were, by as much as the filter itself is unsure of them. (A deviation may be lost in the last place of a number, or between
 /// particles that are far apart.) Empty where these fail, and for more than a hundred states.
 pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<usize> {
+    unmoved_by(&[false, true], runner, problem)
+}
+
+/// [`unmoved`] by measurements that differ so widely or not.
+fn unmoved_by<T: RunModel>(
+    widely: &[bool],
+    runner: &dyn Runner,
+    problem: &Problem<T>,
+) -> Vec<usize> {
     let n = problem.mean.len();
     if n > MOST_STATES_WITH_BARS {
         return Vec::new();
@@ -231,10 +241,11 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
     };
     let Some(one) = run([0.0; 2], &[]) else { return Vec::new() };
     let mut still: Vec<usize> = (0..n).collect();
-    for wide in [&[], &one[..]] {
+    for &widely in widely {
+        let wide = if widely { &one[..] } else { &[] };
         // By turns more and less: a path of another speed would not be seen in numbers that are all moved alike.
         let Some(two) = run([1.0, 2.0], wide) else {
-            return if wide.is_empty() { Vec::new() } else { still };
+            return if widely { still } else { Vec::new() };
         };
         still.retain(|&i| one.iter().zip(&two).all(|(a, b)| a.mean[i] == b.mean[i]));
         if still.is_empty() {

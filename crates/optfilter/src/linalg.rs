@@ -12,6 +12,7 @@ use crate::scratch;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix};
 
+pub(crate) mod array;
 mod large;
 mod solver;
 

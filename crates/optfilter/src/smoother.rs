@@ -11,7 +11,8 @@
 //! The last line is P + G (S - P-) G', written as a sum of positive semi-definite terms, so S_t is a covariance
 //! however small the noise is. D is F L where the dynamics are linearised (W is then Q), and comes from the sigma
 //! points in the unscented filter. P- is factored, never inverted; a direction in which it is zero (a state known
-//! exactly) has a gain of zero. What a box did to a filtered belief counts as a measurement of that row.
+//! exactly) has a gain of zero. Where it is nearly singular the step is taken in factors, as an update of the state before it by the
+//! state after it. What a box did to a filtered belief counts as a measurement of that row.
 //!
 //! Rows without measurements, irregular times and several rows of one time are as they are for the filter: over a
 //! step of no length the belief before is the belief after. Exact where the filter is: linear-Gaussian systems.
@@ -40,13 +41,14 @@ use crate::Shapes;
 use crate::drive::drive;
 use crate::error::FilterError;
 use crate::filter::{Belief, Filter, GaussianBelief};
-use crate::linalg::{narrowed_factor, product, psd_factor, sandwich, symmetric_product};
+use crate::linalg::array::{self, Seen};
+use crate::linalg::{product, psd_factor, retyped, sandwich, symmetric_product};
 use crate::model::Step;
 use crate::scalar::Scalar;
 use crate::series::Series;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn, OMatrix, OVector};
 
 /// A belief before a step and the prediction after it, together.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +78,16 @@ where
         q: OMatrix<f64, N, N>,
         index: u64,
     ) -> Result<Self, FilterError> {
-        let factor = narrowed_factor(&belief.cov).ok_or(FilterError::NotPositiveDefinite {
-            quantity: "belief covariance",
-            index: Some(index),
-        })?;
+        let (n, wrong) = (belief.cov.nrows(), belief.cov.iter().any(|v| !v.is_finite()));
+        if wrong {
+            let quantity = "belief covariance";
+            return Err(FilterError::NotPositiveDefinite { quantity, index: Some(index) });
+        }
+        let near_singular = || {
+            let cov = DMatrix::from_column_slice(n, n, belief.cov.as_slice());
+            retyped(belief.cov.shape_generic(), &array::factor(&cov))
+        };
+        let factor = psd_factor(&belief.cov).unwrap_or_else(near_singular);
         let image = product(f, &factor);
         Ok(Self { predicted, factor, image, rest: q })
     }
@@ -132,7 +140,11 @@ where
         next: (&OVector<S, N>, &OMatrix<S, N, N>),
         turn: impl Fn(usize) -> Option<f64>,
     ) -> Option<(OVector<S, N>, OMatrix<S, N, N>)> {
-        let root = psd_factor(self.cov)?;
+        let root = psd_factor(self.cov);
+        let Some(root) = root.filter(|root| !is_near_singular(self.cov, root) || S::LANES > 1)
+        else {
+            return self.smoothed_in_factors(filtered, next, turn);
+        };
         // G' = (P-)^-1 C', C' = D L'
         let mut gain = product(self.image, &self.factor.transpose());
         solve_psd(&root, &mut gain);
@@ -149,6 +161,49 @@ where
         let cov = symmetric_product(&kept, &kept) + sandwich(&gain, &after);
         Some((mean, cov))
     }
+
+    /// The same from the factors of what P- is made of: the state after the step is seen as a measurement of the one before.
+    #[cold]
+    fn smoothed_in_factors(
+        &self,
+        filtered: &OVector<S, N>,
+        next: (&OVector<S, N>, &OMatrix<S, N, N>),
+        turn: impl Fn(usize) -> Option<f64>,
+    ) -> Option<(OVector<S, N>, OMatrix<S, N, N>)> {
+        let n = filtered.nrows();
+        let all = [self.factor, self.image, self.rest, next.1];
+        if S::LANES > 1 || !all.iter().all(|a| a.iter().all(|v| v.is_finite())) {
+            return None;
+        }
+        let [factor, image, rest, after] =
+            all.map(|a| DMatrix::from_column_slice(n, n, a.as_slice()));
+        let seen = Seen::new(&factor, &image, &rest);
+        let mut shift = DVector::from_fn(n, |i, _| next.0[i] - self.mean[i]);
+        for i in 0..n {
+            if let Some(turn) = turn(i) {
+                shift[i] = shift[i].wrap(turn);
+            }
+        }
+        let mean =
+            filtered + retyped(filtered.shape_generic(), &seen.moved(&seen.whitened(&shift)));
+        // G S G' in factors, too.
+        let spread = product(&seen.gain(), &array::factor(&after));
+        let squared = symmetric_product::<S, Dyn, Dyn>;
+        let cov = squared(&seen.left, &seen.left) + squared(&spread, &spread);
+        Some((mean, retyped(self.cov.shape_generic(), &cov)))
+    }
+}
+
+/// Whether some component of a covariance is known from the others to a millionth of its deviation and less.
+fn is_near_singular<S: Scalar, N: Dim>(a: &OMatrix<S, N, N>, root: &OMatrix<S, N, N>) -> bool
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    let near = |i: usize| {
+        let (left, all) = (root[(i, i)] * root[(i, i)], a[(i, i)]);
+        S::all_lt(S::ZERO, all) && !S::all_lt(all.scale(1e-12), left)
+    };
+    (0..a.nrows()).any(near)
 }
 
 /// A^-1 B in place, A = L L'; a solution with zeros where A has no information.
@@ -263,6 +318,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linalg::narrowed_factor;
     use crate::scalar::{Dual, Lanes};
     use nalgebra::{SMatrix, SVector, matrix, vector};
 

@@ -42,7 +42,8 @@
 
 use super::extended::Extended;
 use super::gaussian::{
-    GaussianBelief, GaussianMeasurement, LN_TAU, check_process_cov, conditioned, propagated,
+    GaussianBelief, GaussianMeasurement, LN_TAU, check_process_cov, conditioned, is_steep,
+    propagated,
 };
 use super::lane_row::{LaneCovs, LaneRow, Together, is_sane};
 use super::traits::Belief;
@@ -370,11 +371,12 @@ where
             return Ok(Learnt { cov, innovation_cov, update: None, next: 0 });
         }
         let zero = OVector::<f64, M::State>::zeros_generic(dim, U1);
+        let r = measurement_cov(model, noise, u, step);
         let (_, mut h) = linearize_observation(model, dim, zero.as_slice(), u, step);
         let measurement = GaussianMeasurement {
             residual: OVector::zeros_generic(outputs, U1),
             h: h.clone(),
-            r: measurement_cov(model, noise, u, step),
+            r: r.clone(),
             is_direct: model.is_identity(),
         };
         let belief = GaussianBelief { mean: zero, cov };
@@ -382,6 +384,9 @@ where
         let done = conditioned(&belief, measurement, may_be_exact, observed, step.index);
         let (after, update) = done.map_err(|_| Together::Apart)?;
         let mut s = update.innovation_cov.ok_or(Together::Apart)?;
+        if is_steep(&s, &r) {
+            return Err(Together::Apart); // means are not moved by a gain alone
+        }
         // As `condition` has them, which keeps neither.
         for i in 0..m {
             if !observed.has(i) {

@@ -6,7 +6,8 @@
 //!             P <- (I - G H) P (I - G H)' + G R G'                (Joseph form)
 //! ```
 //!
-//! S is factored, never inverted. The Joseph form is a sum of two positive semi-definite terms, so P
+//! S is factored, never inverted. Where S is beyond 1e10 times R the same is done in factors of P and R (`linalg::array`), because the digits
+//! of R would be lost beside those of P. The Joseph form is a sum of two positive semi-definite terms, so P
 //! stays positive definite however small R is. A missing component is a zero row of H with residual
 //! zero and a unit variance of its own, which leaves every other number as if it were not there.
 //!
@@ -16,6 +17,7 @@
 use super::traits::{Belief, LARGEST, NEGATIVE_VARIANCE, Update, is_sane, numbers};
 use crate::Shapes;
 use crate::error::{FilterError, check_len, check_square};
+use crate::linalg::array::{self, Seen};
 use crate::linalg::{
     Solver, identity_less, identity_less_product, is_symmetric_psd, less_product, narrowed_factor,
     noise_sandwich, product, retyped, symmetric, symmetric_product, symmetric_product_plus,
@@ -27,7 +29,7 @@ use crate::scalar::Scalar;
 use crate::scratch;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector};
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian belief: mean and covariance.
@@ -197,6 +199,7 @@ where
 }
 
 /// A linear(ised) measurement: residual, H and R.
+#[derive(Clone)]
 pub(crate) struct GaussianMeasurement<S: Scalar, N: Dim, M: Dim>
 where
     DefaultAllocator: Shapes<N, M>,
@@ -287,6 +290,13 @@ where
             (hp, s)
         }
     };
+    if is_steep(&s, r) {
+        return if S::LANES > 1 {
+            None
+        } else {
+            conditioned_in_factors(mean, cov, measurement, s, turns)
+        };
+    }
     let factor = Solver::new(&s)?;
     // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
     let nis = factor.quadratic_form(residual);
@@ -309,6 +319,65 @@ where
     scratch::keep_matrix(hp);
     factor.keep();
     Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
+}
+
+/// Beyond this ratio of S to R the digits of R, which is what a belief narrows to, are lost beside those of P.
+const STEEP: f64 = 1e10;
+
+/// Whether some measurement with noise is so much more precise than what was known before; of lanes, whether any is.
+#[inline(always)]
+pub(super) fn is_steep<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    let mut gentle = true;
+    for i in 0..s.nrows() {
+        gentle &= S::all_lt(s[(i, i)], r[(i, i)].scale(STEEP));
+    }
+    !gentle && is_steep_with_noise(s, r)
+}
+
+/// The same where some ratio is large: what is measured exactly, or is not a number, has ways of its own.
+#[cold]
+#[inline(never)]
+fn is_steep_with_noise<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    (0..s.nrows()).all(|i| S::all_lt(S::ZERO, r[(i, i)]))
+        && s.iter().chain(r.iter()).all(|v| v.is_finite())
+}
+
+/// [`condition_masked`] where the measurement is far more precise than the belief: in factors of P and R, whose digits do not meet.
+#[cold]
+#[inline(never)]
+fn conditioned_in_factors<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    cov: &OMatrix<S, N, N>,
+    measurement: &GaussianMeasurement<S, N, M>,
+    s: OMatrix<S, M, M>,
+    turns: S,
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let GaussianMeasurement { residual, h, r, .. } = measurement;
+    let (n, m) = (cov.nrows(), h.nrows());
+    if !cov.iter().all(|v| v.is_finite()) {
+        return None;
+    }
+    let cov_factor = array::factor(&DMatrix::from_column_slice(n, n, cov.as_slice()));
+    let image = product(&DMatrix::from_column_slice(m, n, h.as_slice()), &cov_factor);
+    let seen = Seen::new(&cov_factor, &image, &DMatrix::from_column_slice(m, m, r.as_slice()));
+    let z = seen.whitened(&DVector::from_column_slice(residual.as_slice()));
+    let nis = z.iter().fold(S::ZERO, |sum, z| sum + *z * *z);
+    Some(Conditioned {
+        mean: mean + retyped(mean.shape_generic(), &seen.moved(&z)),
+        cov: retyped(cov.shape_generic(), &symmetric_product(&seen.left, &seen.left)),
+        innovation_cov: s,
+        log_likelihood: (nis + turns + seen.ln_det()).scale(-0.5),
+        nis,
+    })
 }
 
 /// [`condition`] as the update of a filter: the belief after the measurement, and what was learnt. Unless a component

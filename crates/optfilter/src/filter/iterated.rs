@@ -5,7 +5,7 @@
 //! m = x_K,  P from the H of the last iteration, in Joseph form
 //! ```
 //!
-//! This is Gauss-Newton on the posterior, so on a linear system every K gives the Kalman filter, mean
+//! This is Gauss-Newton on the posterior, with steps that are halved where they would make the state less likely; so on a linear system every K gives the Kalman filter, mean
 //! and covariance. The log-likelihood and the normalised innovation are those of the last
 //! linearisation; the innovation returned is y - h(m-).
 //!
@@ -29,8 +29,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reference: Bell and Cathey 1993; Gelb 1974.
+//! Reference: Bell and Cathey 1993; Gelb 1974; Skoglund, Hendeby and Axehill 2015.
 
+use super::damping::{Cost, Place, Stepped};
 use super::extended::{joint_linearized, propagate_linearized, propagate_linearized_lanes};
 use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
 use super::robust::Reweigh;
@@ -40,12 +41,14 @@ use crate::Shapes;
 use crate::error::FilterError;
 use crate::linalg::product;
 use crate::model::likelihood::Observed;
+use crate::model::likelihood::masked_cov;
 use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_observation_lanes};
+use crate::scalar::Lanes;
 use crate::smoother::{Joint, Smooth};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The iterated extended Kalman filter.
 #[derive(Clone, Debug)]
@@ -157,27 +160,54 @@ where
         let n = self.model.state_dim();
         let may_be_exact = may_be_exact(&self.model, &self.noise);
         let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
+        let mut damped: Option<(Cost<f64, _, _>, Place<f64, _>)> = None;
         // One copy of what is done in the first iteration, the last and all between.
         loop {
             let (predicted, h) = linearize_observation(&self.model, n, x.as_slice(), u, step);
             let mut v = residual(&self.model, y, predicted, observed);
+            let mut r = r.clone();
             if innovation.is_some() {
                 let shift = product(&h, &(&belief.mean - &x));
                 for i in observed.indices(v.nrows()) {
                     v[i] -= shift[i];
                 }
+            } else if self.iterations > 1 {
+                if observed != Observed::All {
+                    r = masked_cov(&r, observed);
+                }
+                let size = |i: usize| if observed.has(i) { y[i].abs() } else { 0.0 };
+                damped = Cost::new(&belief.mean, &r, size).map(|cost| cost.and_start(&v));
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
-            let measurement = GaussianMeasurement {
-                residual: v,
-                h,
-                r: r.clone(),
-                is_direct: self.model.is_identity(),
-            };
-            let (next, update) =
+            let measurement =
+                GaussianMeasurement { residual: v, h, r, is_direct: self.model.is_identity() };
+            let taken = damped.is_some().then(|| measurement.clone());
+            let (mut next, update) =
                 conditioned(belief, measurement, may_be_exact, observed, step.index)?;
             left -= 1;
-            if left == 0 || self.is_stopped() {
+            let mut last = left == 0 || self.is_stopped();
+            if let (Some((cost, place)), Some(taken), Some(s)) =
+                (&mut damped, &taken, &update.innovation_cov)
+            {
+                let residual = |x: &OVector<f64, M::State>| {
+                    let mut predicted = OVector::zeros_generic(self.model.output_dim(), U1);
+                    self.model.observe(x.as_slice(), u, step, predicted.as_mut_slice());
+                    residual(&self.model, y, predicted, observed)
+                };
+                match cost.step(place, (&next.mean, s, taken), residual) {
+                    Stepped::Whole(to) => *place = to,
+                    Stepped::Shortened(to) => {
+                        next.mean = to.x.clone();
+                        *place = to;
+                    }
+                    // It is at the top already.
+                    Stepped::Not => {
+                        next.mean = place.x.clone();
+                        last = true;
+                    }
+                }
+            }
+            if last {
                 return Ok((next, Update { innovation: innovation.clone(), ..update }));
             }
             x = next.mean;
@@ -210,6 +240,7 @@ where
         let n = self.model.state_dim();
         let r = measured.noise(&measurement_cov(&self.model, &self.noise, u, step))?;
         let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
+        let mut damped: Option<(Cost<Lanes<W>, _, _>, Place<Lanes<W>, _>)> = None;
         loop {
             let (predicted, mut h) =
                 linearize_observation_lanes(&self.model, n, x.as_slice(), u, step);
@@ -217,6 +248,9 @@ where
             if innovation.is_some() {
                 v -= product(&h, &(&belief.mean - &x));
                 measured.mask(&mut v);
+            } else if self.iterations > 1 {
+                let size = |i: usize| measured.size(i);
+                damped = Some(Cost::new(&belief.mean, &r, size)?.and_start(&v));
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
             measured.mask_rows(&mut h);
@@ -226,8 +260,22 @@ where
                 r: r.clone(),
                 is_direct: measured.is_complete() && self.model.is_identity(),
             };
+            let taken = damped.is_some().then(|| measurement.clone());
             let (next, update) = belief.conditioned(measurement, measured.turns())?;
             left -= 1;
+            if let (Some((cost, place)), Some(taken)) = (&mut damped, &taken) {
+                let residual = |x: &OVector<Lanes<W>, M::State>| {
+                    let mut predicted =
+                        OVector::from_element_generic(self.model.output_dim(), U1, Lanes([0.0; W]));
+                    self.model.observe(x.as_slice(), u, step, predicted.as_mut_slice());
+                    measured.residual(&self.model, &predicted)
+                };
+                // A lane whose step is too long goes its own way.
+                match cost.step(place, (&next.mean, &update.innovation_cov, taken), residual) {
+                    Stepped::Whole(to) => *place = to,
+                    Stepped::Shortened(_) | Stepped::Not => return None,
+                }
+            }
             if left == 0 {
                 return Some((next, LaneUpdate { innovation: innovation.clone(), ..update }));
             }

@@ -34,6 +34,7 @@
 
 mod bounded;
 mod common_gain;
+mod damping;
 mod diffuse;
 mod ensemble;
 mod ensemble_belief;

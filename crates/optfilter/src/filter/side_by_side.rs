@@ -139,6 +139,12 @@ where
         v.zip(self.y[i], |v, y| if y.is_nan() { missing } else { v })
     }
 
+    /// How large a component is, zero where it is missing.
+    #[inline(always)]
+    pub(super) fn size(&self, i: usize) -> Lanes<W> {
+        self.where_seen(i, self.y[i].abs(), 0.0)
+    }
+
     /// ln 2 pi of every component that was measured.
     pub(super) fn turns(&self) -> Lanes<W> {
         Lanes(core::array::from_fn(|lane| self.count(lane) as f64 * LN_TAU))

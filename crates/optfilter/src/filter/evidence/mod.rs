@@ -69,6 +69,7 @@ mod window;
 pub use density::Density;
 pub use window::{Begin, along, best_start, end_of_path};
 
+use super::damping::{Cost, Stepped};
 use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
 use super::limit::{Limit as Belief, carried, split};
 use super::sigma_points::{SigmaPoints, Weights};
@@ -76,7 +77,7 @@ use crate::error::FilterError;
 use crate::linalg::{product, sandwich};
 use crate::model::Step;
 use crate::model::discretize::{Discretized, discretize};
-use crate::model::likelihood::Observed;
+use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::{Dual, Scalar};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -341,22 +342,49 @@ impl<S: Scalar> Belief<S> {
             let learnt = self.condition(&residual, &h, r, observed, false);
             return learnt.map(|learnt| learnt.log_likelihood).ok_or_else(fail);
         }
-        for _ in 1..iterations {
+        let mut damped = None;
+        if iterations > 1 {
+            let size = |i: usize| S::from_f64(if observed.has(i) { row.y[i].abs() } else { 0.0 });
+            let cost = Cost::new(&self.mean, &masked_cov(r, observed), size);
+            damped = cost.map(|cost| cost.and_start(&residual));
+        }
+        for left in (0..iterations).rev() {
             let mut measurement =
                 GaussianMeasurement { residual, h, r: r.clone(), is_direct: false };
-            let next = condition(&self.mean, &self.cov, &mut measurement, observed);
-            let next = next.ok_or_else(fail)?;
-            (residual, h) = linearized(next.mean.as_slice());
-            let shift = product(&h, &(&self.mean - &next.mean));
+            let done = condition(&self.mean, &self.cov, &mut measurement, observed);
+            let Conditioned { mut mean, cov, log_likelihood, innovation_cov, .. } =
+                done.ok_or_else(fail)?;
+            let mut last = left == 0;
+            if let Some((cost, place)) = &mut damped {
+                let at = |x: &DVector<S>| {
+                    let mut predicted = DVector::from_element(m, S::ZERO);
+                    let out = predicted.as_mut_slice();
+                    family.observe(&setting.theta, x.as_slice(), row.u, &row.step, out);
+                    self::residual(family, row.y, &predicted, observed)
+                };
+                match cost.step(place, (&mean, &innovation_cov, &measurement), at) {
+                    Stepped::Whole(to) => *place = to,
+                    Stepped::Shortened(to) => {
+                        mean = to.x.clone();
+                        *place = to;
+                    }
+                    Stepped::Not => {
+                        mean = place.x.clone();
+                        last = true;
+                    }
+                }
+            }
+            if last {
+                (self.mean, self.cov) = (mean, cov);
+                return Ok(log_likelihood);
+            }
+            (residual, h) = linearized(mean.as_slice());
+            let shift = product(&h, &(&self.mean - &mean));
             for i in observed.indices(m) {
                 residual[i] -= shift[i];
             }
         }
-        let mut measurement = GaussianMeasurement { residual, h, r: r.clone(), is_direct: false };
-        let done = condition(&self.mean, &self.cov, &mut measurement, observed);
-        let Conditioned { mean, cov, log_likelihood, .. } = done.ok_or_else(fail)?;
-        (self.mean, self.cov) = (mean, cov);
-        Ok(log_likelihood)
+        Err(fail())
     }
 }
 
