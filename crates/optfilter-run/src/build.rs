@@ -245,14 +245,16 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 "no standard deviations: there are none where the window may be shortened".into(),
             );
         }
-        if problem.diffuse.contains(&true) && !(reads_r && problem.is_diffuse()) {
+        let reads_start = method != Method::Imap || error_bars || bends;
+        if problem.diffuse.contains(&true) && !(reads_r && problem.is_diffuse()) && reads_start {
             let why = match reads_r {
                 true => "of a model that is not linear".to_owned(),
                 false => format!("under {name}"),
             };
-            word = Some(format!(
+            let said = format!(
                 "a diffuse start is exact under kf, ekf, iekf and ukf on linear models only; {why} the start is what its mean and std say"
-            ));
+            );
+            word = Some(word.map_or(said.clone(), |word| format!("{said}; {word}")));
         }
         Ok(Self { spec, problem, rule, method, squared, error_bars, word })
     }
