@@ -115,9 +115,11 @@ impl Failure {
             }
             FilterError::NotFinite { argument: "u" | "inputs", component, .. } => {
                 let column = spec.inputs.get(*component).map_or("?", |u| spec.column(u));
+                let name = spec.inputs.get(*component).map_or("?", String::as_str);
                 // An empty cell is refused by the reader unless the input may be held.
                 Self::data(format!(
-                    "{file}: line {line}, column {column:?}: the input has no value, in this row or before it; state it from the first row on"
+                    "{file}: line {line}, column {column:?}: the input has no value, in this row or before it; state it from the first row on, \
+                     or say what it is until then: {name} = {{ default = 0 }} in [inputs], beside its other rules"
                 ))
             }
             FilterError::NotFinite { .. } => Self::data(format!("{file}: line {line}: {error}")),

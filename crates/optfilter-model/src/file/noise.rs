@@ -8,7 +8,7 @@ use super::access::Reader;
 use super::fields::places;
 use super::numbers::list;
 use super::tree::{Entry, Kind, Value};
-use super::{Equation, Missing, NoiseLaw};
+use super::{Equation, InputRule, Missing, ModelSpec, NoiseLaw};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::{Diagnostic, closest};
 
@@ -19,7 +19,7 @@ impl Reader {
         table: &str,
         names: &[String],
         states: &[String],
-        inputs: &mut Vec<(String, Missing)>,
+        inputs: &mut Vec<(String, InputRule)>,
     ) -> Result<Vec<NoiseLaw>, Diagnostic> {
         let Some(at) = self.entries.iter().position(|e| e.key == table) else {
             return Ok(Vec::new());
@@ -67,7 +67,7 @@ impl Reader {
         &self,
         value: &Value,
         states: &[String],
-        inputs: &mut Vec<(String, Missing)>,
+        inputs: &mut Vec<(String, InputRule)>,
     ) -> Result<Option<Equation>, Diagnostic> {
         if !matches!(value.kind, Kind::Text(..)) {
             return Ok(None);
@@ -106,7 +106,8 @@ impl Reader {
                 return Err(self.at(&value.at, message).help(help));
             }
             self.check_name(name, &value.at)?;
-            inputs.push((name.to_owned(), Missing::Hold));
+            let rule = InputRule { missing: Missing::Hold, default: None };
+            inputs.push((name.to_owned(), rule));
         }
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let scope = Scope::constants(&self.parameters).with_states(&[], &[]).with_inputs(&names);
@@ -115,29 +116,26 @@ impl Reader {
     }
 
     /// The inputs with what to make of missing ones: a list of names, or a table of names and rules.
-    pub(super) fn read_inputs(&self) -> Result<Vec<(String, Missing)>, Diagnostic> {
+    pub(super) fn read_inputs(&self) -> Result<Vec<(String, InputRule)>, Diagnostic> {
         let Some(Entry { value: Value { kind: Kind::Table(entries), .. }, .. }) =
             self.get("inputs")
         else {
             let names = self.names("inputs")?;
-            return Ok(names.into_iter().map(|name| (name, Missing::Refuse)).collect());
+            return Ok(names.into_iter().map(|name| (name, InputRule::default())).collect());
         };
-        let mut inputs: Vec<(String, Missing)> = Vec::new();
+        let mut inputs: Vec<(String, InputRule)> = Vec::new();
         for entry in entries {
             self.check_name(&entry.key, &entry.key_at)?;
             let rule = match &entry.value.kind {
                 Kind::Table(rules) => {
-                    let known = ["hold", "interpolate"];
+                    let known = ["hold", "interpolate", "default"];
                     self.check_keys(rules, &known, &format!("inputs.{}", entry.key))?;
-                    self.read_missing(rules)?
+                    self.read_rule(rules)?
                 }
                 _ => {
                     let names: Vec<String> = entries.iter().map(|e| e.key.clone()).collect();
                     let message = format!("[inputs] gives each of {} a table", list(&names));
-                    let help = format!(
-                        "write {} = {{ hold = true }}, {{ interpolate = true }} or {{}}",
-                        entry.key
-                    );
+                    let help = format!("write {} = {{ hold = \"next\" }} or {{}}", entry.key);
                     return Err(self.at(&entry.value.at, message).help(help));
                 }
             };
@@ -147,18 +145,50 @@ impl Reader {
     }
 
     /// What to make of an input where it is missing.
-    fn read_missing(&self, rules: &[Entry]) -> Result<Missing, Diagnostic> {
-        let mut found = Missing::Refuse;
+    fn read_rule(&self, rules: &[Entry]) -> Result<InputRule, Diagnostic> {
+        let mut found = InputRule::default();
         for rule in rules {
-            if !self.flag(&rule.value)? {
-                continue;
-            }
-            if found != Missing::Refuse {
+            let missing = match (rule.key.as_str(), &rule.value.kind) {
+                ("default", _) => {
+                    found.default = Some(self.finite(&rule.value)?);
+                    continue;
+                }
+                ("hold", Kind::Text(..)) => {
+                    let known = ["previous", "next", "mean"];
+                    match self.choice(&rule.value, &known, "way to hold an input")?.as_str() {
+                        "previous" => Missing::Previous,
+                        "next" => Missing::Next,
+                        _ => Missing::Mean,
+                    }
+                }
+                _ if !self.flag(&rule.value)? => continue,
+                ("hold", _) => Missing::Hold,
+                _ => Missing::Interpolate,
+            };
+            if found.missing != Missing::Refuse {
                 let message = "an input is held or interpolated, not both";
                 return Err(self.at(&rule.key_at, message));
             }
-            found = if rule.key == "hold" { Missing::Hold } else { Missing::Interpolate };
+            found.missing = missing;
         }
         Ok(found)
+    }
+
+    /// Refuses a value over a step where a measurement reads the one at its row.
+    pub(super) fn check_rules(&self, spec: &ModelSpec) -> Result<(), Diagnostic> {
+        let over_step =
+            |rule: &InputRule| matches!(rule.missing, Missing::Previous | Missing::Mean);
+        let mut named = spec.inputs.iter().zip(&spec.input_rules);
+        let wrong = named.find(|(u, r)| over_step(r) && spec.is_read_by_measurements(u));
+        let (Some((name, _)), Ok(Some(entries))) = (wrong, self.table("inputs")) else {
+            return Ok(());
+        };
+        let Some(entry) = entries.iter().find(|e| e.key == *name) else { return Ok(()) };
+        let message = format!("`{name}` is held over steps, and a measurement reads it at its row");
+        let help = format!(
+            "give its column a second name for measurements: {name}_now = {{}} under [inputs] and {name}_now = \"{}\" under [columns]",
+            spec.column(name)
+        );
+        Err(self.at(&entry.key_at, message).help(help))
     }
 }
