@@ -47,7 +47,7 @@ use crate::expr::{Ast, Field};
 pub use optfilter::model::Integrator;
 use optfilter::model::Step;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
-use optfilter_table::TimeStyle;
+use optfilter_table::{TimeStyle, short};
 use std::collections::HashSet;
 
 /// One equation: its text and its tree.
@@ -251,7 +251,8 @@ impl ModelSpec {
         let (kind, of) = (if law.squared { "var" } else { "std" }, names.get(law.place)?);
         let text = &law.equation.text;
         Some(format!(
-            "[{table}] {kind} = {text:?} gives {value} for {of}; a spread is a finite number that is not negative"
+            "[{table}] {kind} = {:?} gives {value} for {of}; a spread is a finite number that is not negative",
+            short(text)
         ))
     }
 
