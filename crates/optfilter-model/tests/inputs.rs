@@ -173,7 +173,7 @@ fn rules_that_make_no_sense_are_refused_with_what_does() {
     }
 }
 
-const TIED: &str = "states = [\"level\", \"c\"]\n[parameters]\nq = 0.25\n[definitions]\nhalf = \"q/2\"\nwhole = \"half + half\"\n\
+const TIED: &str = "states = [\"level\", \"c\"]\ninputs = [\"wind\"]\n[parameters]\nq = 0.25\n[definitions]\nhalf = \"q/2\"\nwhole = \"half + half\"\n\
     gust = \"whole*wind\"\nmoved = \"level + 1\"\n[dynamics]\nlevel = \"level\"\nc = \"c\"\n[observation]\ny = \"level + c\"\n\
     [process_noise]\nvar = { level = 1, c = \"SPREAD\" }\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nstd = 1\n";
 
@@ -208,7 +208,7 @@ fn noise_reads_definitions() {
     let refused = read("moved").unwrap_err();
     assert_eq!(
         (refused.line, refused.message.as_str()),
-        (15, "noise cannot depend on a state, and `level` is one")
+        (16, "noise cannot depend on a state, and `level` is one")
     );
     // Definitions that double each time.
     let mut text = String::from("d0 = \"wind\"\n");

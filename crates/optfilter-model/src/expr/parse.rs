@@ -12,6 +12,9 @@ use std::ops::Range;
 /// The deepest nesting of a tree.
 pub const MAX_DEPTH: usize = 300;
 
+const IN_PARTS: &str =
+    "name its parts under [definitions], or under [parameters] where they are constant";
+
 /// The longest expression, in bytes.
 pub const MAX_LENGTH: usize = 1 << 18;
 
@@ -201,7 +204,7 @@ pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
         let message =
             format!("the expression has {} characters; {MAX_LENGTH} is the most", text.len());
         let mut e = error(0..0, message);
-        e.help = Some("name its parts under [definitions]".into());
+        e.help = Some(IN_PARTS.into());
         return Err(e);
     }
     let tokens = tokenize(text)?;
@@ -492,6 +495,6 @@ impl Parser {
 
 fn too_deep(span: Range<usize>) -> SyntaxError {
     let mut e = error(span, format!("the expression is nested more than {MAX_DEPTH} deep"));
-    e.help = Some("name its parts under [definitions]".into());
+    e.help = Some(IN_PARTS.into());
     e
 }

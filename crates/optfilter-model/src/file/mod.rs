@@ -140,6 +140,20 @@ pub enum Missing {
     Mean,
 }
 
+impl Missing {
+    /// As a model file says it.
+    pub fn written(self) -> &'static str {
+        match self {
+            Self::Refuse => "",
+            Self::Hold => "hold = true",
+            Self::Interpolate => "interpolate = true",
+            Self::Previous => "hold = \"previous\"",
+            Self::Next => "hold = \"next\"",
+            Self::Mean => "hold = \"mean\"",
+        }
+    }
+}
+
 /// What holds of an input where its column does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct InputRule {
