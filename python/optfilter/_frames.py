@@ -124,15 +124,17 @@ def acting(model: Model, ys: Array, ts: Optional[Array], us: Optional[Array]) ->
     rules = getattr(model, "input_rules", None)
     if rules is None or us is None:
         return us
-    if ys.ndim == 2 and us.ndim == 2:
-        found: Array = rules.acting(ys, ts, us, None)[0]
+
+    def one(array: Optional[Array], b: int, depth: int) -> Any:
+        return None if array is None else np.ascontiguousarray(array if array.ndim == depth else array[b])
+
+    def of(b: int) -> Array:
+        found: Array = rules.acting(one(ys, b, 2), one(ts, b, 1), one(us, b, 2), None)[0]
         return found
-    count = len(ys) if ys.ndim == 3 else len(us)
 
-    def one(array: Optional[Array], depth: int, b: int) -> Any:
-        return array if array is None or array.ndim == depth else np.ascontiguousarray(array[b])
-
-    return np.stack([rules.acting(one(ys, 2, b), one(ts, 1, b), one(us, 2, b), None)[0] for b in range(count)])
+    if ys.ndim == 2 and us.ndim == 2:
+        return of(0)
+    return np.stack([of(b) for b in range(len(ys) if ys.ndim == 3 else len(us))])
 
 
 def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
