@@ -2,9 +2,10 @@
 //!
 //! Losses are compared in pairs, over blocks of rows, since neighbouring rows are not independent. Many settings are compared at
 //! once, and with the one that came out best of them: both make differences look larger than they are. So all are taken
-//! together, as in the model confidence set of Hansen, Lunde and Nason (2011): while the largest t of any pair is beyond what it
-//! would be if all that are left were equally good (a bootstrap of the range), the one with the worst score leaves. Those that
-//! left are worse, so that no setting is called worse while another with a worse score is not.
+//! together, much as in the model confidence set of Hansen, Lunde and Nason (2011): while the t of any against the best is beyond
+//! what the largest of any pair would be if all that are left were equally good (a bootstrap of the range, so that it holds
+//! whichever is best), the one with the worst score leaves. Those that left are worse, so that no setting is called worse while
+//! another with a worse score is not.
 
 use optfilter::rng::Stream;
 
@@ -61,11 +62,13 @@ pub fn clearly_worse(losses: &[Vec<f64>], best: usize) -> Vec<bool> {
         let pairs = (0..count).flat_map(|i| (0..count).map(move |j| (i, j)));
         pairs.map(|(i, j)| t(values[i] - values[j], errors[i][j])).fold(0.0, f64::max)
     };
-    let means: Vec<f64> = left.iter().map(|&k| means[k]).collect();
+    let against_best: Vec<f64> =
+        (0..left.len()).map(|i| t(means[left[i]] - means[best], errors[i][first])).collect();
     while left.len() > first + 1 {
         let mut by_luck: Vec<f64> = shifts.iter().map(|s| largest(s, left.len())).collect();
         by_luck.sort_by(f64::total_cmp);
-        if largest(&means, left.len()) <= by_luck[((1.0 - LEVEL) * RESAMPLES as f64) as usize] {
+        let threshold = by_luck[((1.0 - LEVEL) * RESAMPLES as f64) as usize];
+        if against_best.iter().take(left.len()).all(|t| *t <= threshold) {
             break;
         }
         left.pop().into_iter().for_each(|k| worse[k] = true);
