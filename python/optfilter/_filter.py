@@ -13,7 +13,7 @@ import numpy as np
 from . import _core, _many, likelihoods, optimizers
 from ._ahead import Forecast, Given, Horizon, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
-from ._frames import read
+from ._frames import acting, read
 from ._model import Model
 from ._result import FilterResult
 from ._settings import to_json
@@ -202,7 +202,8 @@ class Filter(_core.CoreFilter):
         ts : array_like, optional
             Times ``(T,)`` or ``(B, T)``, not decreasing: numbers, or times of a calendar; steps of ``dt`` otherwise.
         us : array_like, optional
-            Control inputs ``(T, p)`` or ``(B, T, p)``.
+            Control inputs ``(T, p)`` or ``(B, T, p)``: those of a row act on the step that ends at it, unless ``[inputs]`` of the
+            model file says otherwise (``hold = "previous"`` or ``"mean"``).
         x0, P0 : array_like, optional
             Where to start: one for all, or one per trajectory.
         t0 : float, optional
@@ -303,7 +304,7 @@ class Filter(_core.CoreFilter):
             us = to_float_array("us", us)
             if model.inputs == 1 and us.ndim == 1:
                 us = us[:, None]
-            us = _fitting("us", us, lead, (length, model.inputs))
+            us = acting(model, ys, ts, _fitting("us", us, lead, (length, model.inputs)))
         if x0 is not None:
             x0 = to_float_array("x0", x0)
             x0 = np.full(n, float(x0)) if x0.ndim == 0 else x0

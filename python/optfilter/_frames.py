@@ -119,31 +119,22 @@ def style(model: Model) -> tuple[float, Optional[str], Optional[float]]:
     return unit, getattr(model, "time_pattern", None), getattr(model, "time_epoch", None)
 
 
-def filled(model: Model, us: Array, ys: Array, ts: Optional[Array]) -> Array:
-    """The inputs ``(T, p)`` of a series with what the model file makes of missing ones: on a line between two that are
-    known, or as before."""
-    us = us.copy()
-    for column in np.flatnonzero(np.asarray(getattr(model, "interpolated_inputs", ()), dtype=bool)):
-        values = us[:, column]
-        at = np.arange(len(values), dtype=float) if ts is None else ts
-        known = np.flatnonzero(~np.isnan(values))
-        for before, after in zip(known[:-1], known[1:]):
-            span = at[after] - at[before]
-            share = (at[before + 1 : after] - at[before]) / span if span > 0 else 0.0
-            values[before + 1 : after] = values[before] + (values[after] - values[before]) * share
-    return _held(us, ys, getattr(model, "held_inputs", ()))
+def acting(model: Model, ys: Array, ts: Optional[Array], us: Optional[Array]) -> Optional[Array]:
+    """The inputs ``(T, p)`` or ``(B, T, p)`` that act on the step to each row, by the rules of the model file's ``[inputs]``."""
+    rules = getattr(model, "input_rules", None)
+    if rules is None or us is None:
+        return us
 
+    def one(array: Optional[Array], b: int, depth: int) -> Any:
+        return None if array is None else np.ascontiguousarray(array if array.ndim == depth else array[b])
 
-def _held(us: Array, ys: Array, held: Any) -> Array:
-    """Inputs that stay as they were where a row does not state them. Before the first they have no value, which no filter
-    takes; but one that noise alone reads (2 in ``held``) is 1 there while nothing is measured."""
-    measured = ~np.all(np.isnan(ys), axis=-1)
-    for column in np.flatnonzero(np.asarray(held, dtype=bool)):
-        values = us[:, column]
-        known = np.maximum.accumulate(np.where(np.isnan(values), -1, np.arange(len(values))))
-        unknown = np.where(measured, np.nan, 1.0) if held[column] == 2 else np.nan
-        us[:, column] = np.where(known < 0, unknown, values[known])
-    return us
+    def of(b: int) -> Array:
+        found: Array = rules.acting(one(ys, b, 2), one(ts, b, 1), one(us, b, 2), None)[0]
+        return found
+
+    if ys.ndim == 2 and us.ndim == 2:
+        return of(0)
+    return np.stack([of(b) for b in range(len(ys) if ys.ndim == 3 else len(us))])
 
 
 def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
@@ -153,7 +144,7 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
     """
     names = _names(ys)
     index = getattr(ys, "index", None) if hasattr(ys, "iloc") else None
-    shown, own = None, False
+    shown = None
     if names is not None:
         frame = ys
         if not model.has_names and not set(model.observation_names) <= set(names):
@@ -175,7 +166,6 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
         ys = gather("ys", [model.column(name) for name in model.observation_names])
         if us is None and model.inputs:
             us = gather("us", [model.column(name) for name in model.input_names])
-            own = True
         time = getattr(model, "time_column", None)
         if ts is None and time is not None:
             if time not in names:
@@ -185,6 +175,4 @@ def read(model: Model, ys: Any, ts: Any, us: Any) -> Data:
         ys = to_float_array("ys", _numpy(ys))
     if ts is not None:
         ts, shown = times("ts", ts, *style(model))
-    if own:
-        us = filled(model, us, ys, ts)
     return Data(ys, ts, us, shown, index)

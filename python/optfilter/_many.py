@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arrays import Array, to_float_array
 from ._errors import Divergence
-from ._frames import _column, _names, _numpy, filled, style, times
+from ._frames import _column, _names, _numpy, style, times
 from ._model import Model
 
 #: Filters whose trajectories in a batch have neither random streams of their own nor anything left out.
@@ -75,8 +75,7 @@ def split(model: Model, frame: Any, ts: Any, us: Any, by: Any) -> Groups:
         return np.stack([to_float_array(f"{label}: column {name!r}", c) for name, c in columns], axis=-1)
 
     ys = gather("ys", [model.column(name) for name in model.observation_names])
-    own = us is None and bool(model.inputs)
-    if own:
+    if us is None and model.inputs:
         us = gather("us", [model.column(name) for name in model.input_names])
     elif us is not None:
         us = to_float_array("us", _numpy(us)).reshape(len(ys), model.inputs)
@@ -92,10 +91,6 @@ def split(model: Model, frame: Any, ts: Any, us: Any, by: Any) -> Groups:
     if len(ys) == 0:
         raise ValueError("ys: is empty")
     keys, rows = _taken_apart(_numpy(_column(frame, names, by)), by)
-    if own and any(getattr(model, "held_inputs", ())):
-        for own_rows in rows:
-            at = None if ts is None else times("ts", ts[own_rows], *style(model))[0]
-            us[own_rows] = filled(model, us[own_rows], ys[own_rows], at)
     return Groups(by, keys, rows, ys, us, ts, library, getattr(frame, "index", None) if library == "pandas" else None)
 
 

@@ -667,9 +667,8 @@ class TextModel(Model):
         self.seconds_per_unit: float = about["seconds_per_unit"]
         self.time_pattern: Optional[str] = about["time_pattern"]
         self.time_epoch: Optional[float] = about["time_epoch"]
-        #: Of each input, whether it stays as it was where a row does not state it: 0 no, 1 yes, 2 yes and noise alone reads it.
-        self.held_inputs: tuple[int, ...] = tuple(about["held_inputs"])
-        self.interpolated_inputs: tuple[bool, ...] = tuple(about["interpolated_inputs"])
+        #: What holds of inputs between the rows that state them; None where rows state all of them.
+        self.input_rules: Any = about["input_rules"]
         names = (about["states"], about["observations"], about["inputs"])
         self._finish(core, **settings, names=names, parameters=about["parameters"])
         self.state_angles = tuple(about["state_angles"])

@@ -10,6 +10,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, to_float_array, whole
 from ._filter import _problem
+from ._frames import acting
 from ._model import Model
 
 
@@ -109,10 +110,12 @@ def simulate(
             raise ValueError("us: has an entry that is not a finite number")
     given = {key: value for key, value in (("Q", Q), ("R", R), ("x0", x0), ("P0", P0), ("dt", dt)) if value is not None}
     problem = _problem(model, given)
+    # Nothing is measured yet, so that inputs without a value are not those of noise alone.
+    moving = acting(model, np.zeros((*us.shape[:-1], model.m)), None, us) if us is not None else None
     states, observations = _core.simulate(
         model._core,
         problem,
-        us,
+        moving,
         bool(predict_first),
         steps,
         count,

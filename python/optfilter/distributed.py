@@ -22,7 +22,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ._arrays import Array, to_float_array
-from ._frames import _held, moments, style
+from ._frames import moments, style
 from ._model import Model
 from ._result import FilterResult
 
@@ -194,8 +194,12 @@ class _PerKeyOfStream:
         for name in ("x0", "P0", "t0", "errors", "first_run", "covariances", "only", "horizon"):
             if name in settings:
                 raise ValueError(f"{name}: is not for a stream, whose series go on from what was saved of them")
-        if any(getattr(model, "interpolated_inputs", ())):
-            raise ValueError("model: has an input that is interpolated, and a stream does not know the rows to come")
+        rules = getattr(model, "input_rules", None)
+        if rules is not None and rules.waits is not None:
+            raise ValueError(
+                f"model: rows may have to wait for the next value of input {rules.waits!r}, and a stream does not know the rows "
+                'to come; hold = "previous" in [inputs] is for streams'
+            )
         self.per_key = per_key
         #: The columns of the result, in order.
         self.names: list[str] = []
@@ -214,8 +218,9 @@ class _PerKeyOfStream:
         ys = _numbers(rows, [model.column(name) for name in model.observation_names])
         us = _numbers(rows, [model.column(name) for name in model.input_names]) if model.inputs else None
         held = np.full(model.inputs, np.nan) if last is None else np.asarray(last, dtype=float)
-        if us is not None:
-            us, held = _held_on(model, us, ys, held)
+        rules = getattr(model, "input_rules", None)
+        if us is not None and rules is not None:
+            us, held = rules.acting(ys, None, us, None if last is None else held)
         time = getattr(model, "time_column", None)
         at, shown = (None, None) if time is None else moments("ts", rows[time], *style(model))
         try:
@@ -248,13 +253,3 @@ class _PerKeyOfStream:
 def _numbers(rows: Any, names: list[str]) -> Array:
     """Columns of a pandas frame as the columns of an array."""
     return np.stack([to_float_array(f"column {name!r}", rows[name].to_numpy()) for name in names], axis=-1)
-
-
-def _held_on(model: Model, us: Array, ys: Array, last: Array) -> tuple[Array, Array]:
-    """Inputs with what the rows before leave of them, and what these leave in turn."""
-    held = getattr(model, "held_inputs", ())
-    # The last inputs as a row before these, of which nothing was measured.
-    us, ys = np.vstack([last, us]), np.vstack([np.full(ys.shape[1:], np.nan), ys])
-    known = np.where(np.isnan(us), -1, np.arange(len(us))[:, None]).max(axis=0)
-    after = np.where(known < 0, np.nan, us[known, np.arange(us.shape[1])])
-    return _held(us, ys, held)[1:], after

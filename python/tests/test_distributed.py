@@ -257,7 +257,7 @@ std = 1
     with pytest.raises(ValueError, match="horizon: is not for a stream"):
         optfilter.distributed.filter_frame(rows, held, by="who", order="n", horizon=2)
     between = optfilter.Model.from_toml(text.replace("hold", "interpolate"))
-    with pytest.raises(ValueError, match="an input that is interpolated"):
+    with pytest.raises(ValueError, match="wait for the next value of input 'push'"):
         optfilter.distributed.filter_frame(rows, between, by="who", order="n")
 
 

@@ -263,4 +263,3 @@ def test_an_input_without_a_first_value_is_an_error_unless_noise_alone_reads_it(
     np.testing.assert_array_equal(noise.filter(late).means, noise.filter(spelled).means)
     with pytest.raises(ValueError, match="^us: .*index 1"):
         noise.filter(late.assign(y=[np.nan, 1.0, 1.0, 1.5]))
-    assert read.held_inputs == (1,) and noise.held_inputs == (2,)

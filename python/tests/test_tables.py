@@ -73,6 +73,36 @@ def test_inputs_lie_on_a_line():
         np.testing.assert_array_equal(found[found["who"] == who]["x"], expected[:, 0])
 
 
+def test_what_acts_on_a_step_is_said_in_the_file():
+    """Frames, arrays, batches and simulations alike; `by hand` is the row before, or the mean of both, in a plain column."""
+    text = (
+        'states = ["x"]\n[inputs]\npush = { RULE }\n[dynamics]\nx = "x + push*dt"\n[observation]\ny = "x"\n'
+        "[process_noise]\nvar = 1\nper = 'time'\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n[time]\ncolumn = 't'\n"
+    )
+    plain = optfilter.Model.from_toml(text.replace("RULE", ""))
+    ts = np.array([0.0, 1, 2, 4, 5, 7])
+    ys, us = np.array([1.0, 2, 1, 4, 5, 2]), np.array([2.0, 4, 1, -3, 8, 6])
+    before = np.r_[2.0, us[:-1]]
+    for rule, acts in (("previous", before), ("next", us), ("mean", (before + us) / 2)):
+        model = optfilter.Model.from_toml(text.replace("RULE", f'hold = "{rule}"'))
+        expected = plain.filter(ys, ts, acts)
+        frame = pd.DataFrame({"t": ts, "y": ys, "push": us})
+        for found in (model.filter(frame), model.filter(ys, ts, us)):
+            np.testing.assert_allclose(found.means, expected.means, rtol=1e-14)
+        twice = model.filter(np.stack([ys, ys])[..., None], ts, us)
+        np.testing.assert_array_equal(twice.means[1], model.filter(frame).means)
+        both = pd.concat([frame.assign(who="a"), frame.assign(who="b")])
+        named = model.filter(both, by="who")
+        np.testing.assert_array_equal(named[named["who"] == "b"]["x"], model.filter(frame).means[:, 0])
+        np.testing.assert_array_equal(model.smooth(frame).means, model.smooth(ys, ts, us).means)
+        drawn = optfilter.simulate(model, 6, seed=3, us=us), optfilter.simulate(plain, 6, seed=3, us=acts)
+        np.testing.assert_allclose(drawn[0].states, drawn[1].states, rtol=1e-14)
+        # A row in which the column is empty changes nothing.
+        between = pd.concat([frame, pd.DataFrame({"t": [3.0]})]).sort_values("t", kind="stable")
+        split = model.filter(between)
+        np.testing.assert_allclose(split.means[-1], model.filter(frame).means[-1], rtol=1e-12)
+
+
 def test_a_gate_rejects():
     model = optfilter.models.RandomWalk(1, Q=0.1, R=1.0)
     ys = np.zeros((30, 1))

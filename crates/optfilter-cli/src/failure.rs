@@ -115,9 +115,13 @@ impl Failure {
             }
             FilterError::NotFinite { argument: "u" | "inputs", component, .. } => {
                 let column = spec.inputs.get(*component).map_or("?", |u| spec.column(u));
+                let name = spec.inputs.get(*component).map_or("?", String::as_str);
+                let rule = spec.input_rules.get(*component).map_or("", |r| r.missing.written());
+                let rule = if rule.is_empty() { String::new() } else { format!("{rule}, ") };
                 // An empty cell is refused by the reader unless the input may be held.
                 Self::data(format!(
-                    "{file}: line {line}, column {column:?}: the input has no value, in this row or before it; state it from the first row on"
+                    "{file}: line {line}, column {column:?}: the input has no value, in this row or before it; state it from the first row on, \
+                     or say what it is until then: {name} = {{ {rule}default = 0 }} in [inputs]"
                 ))
             }
             FilterError::NotFinite { .. } => Self::data(format!("{file}: line {line}: {error}")),

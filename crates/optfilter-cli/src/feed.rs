@@ -7,9 +7,9 @@
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use crate::join::{Join, is_joined};
+use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, Rows, TableReader, TimeStyle, Wanted};
-use optfilter_model::{Missing, ModelSpec};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,7 @@ pub fn layout(
         return Ok(alone.by(by));
     }
     let joined = is_joined(tables, format, &alone.wanted(spec), alone.time.is_some())?;
-    Ok(alone.by((!joined).then_some(FILE_COLUMN)))
+    Ok(alone.by((!joined).then_some(FILE_COLUMN)).joined(joined))
 }
 
 /// Tables being read one after the other.
@@ -123,12 +123,7 @@ impl Feed {
         let joined = !by && !named && is_joined(tables, format, &wanted, layout.time.is_some())?;
         let reader = match joined || late > 0.0 {
             true => {
-                // After the time come the inputs; one that is interpolated waits for its own next value.
-                let stays = |rule: &Missing| *rule != Missing::Interpolate;
-                let rules = spec.missing_inputs.iter().enumerate();
-                let held: Vec<usize> =
-                    rules.filter(|(_, r)| stays(r)).map(|(i, _)| i + 1).collect();
-                let columns = (&wanted[..], &held[..]);
+                let columns = (&wanted[..], &spec.input_rules[..]);
                 Reader::Joined(Join::open(tables, format, columns, &spec.time_style, late)?)
             }
             false => {

@@ -423,9 +423,9 @@ pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// An error where a row could not be answered before the next one is there.
 pub fn check_follow(spec: &ModelSpec) -> Result<(), Failure> {
-    let Some(name) = spec.interpolated() else { return Ok(()) };
+    let Some(name) = spec.waits() else { return Ok(()) };
     Err(Failure::usage(format!(
-        "input `{name}` is interpolated, which needs the value after it; --follow answers every row at once. \
-         Write `hold = true` in [inputs], or leave out --follow"
+        "a row may have to wait for the next value of input `{name}`, and --follow answers every row at once; \
+         leave out --follow, or write {name} = {{ hold = \"previous\" }} in [inputs] (or {name} = {{}}, where every row states it)"
     )))
 }

@@ -116,10 +116,12 @@ fn one(args: &Args) -> Result<(), Failure> {
     if args.follow {
         files::check_follow(spec)?;
     }
-    if let (Some(_), Some(name)) = (&args.checkpoint, spec.interpolated()) {
+    // Tables that are put in order together do not grow, and are read again from their beginning.
+    let grows = args.late.is_none() && !layout.joined;
+    if let (Some(_), Some(name), true) = (&args.checkpoint, spec.waits(), grows) {
         return Err(Failure::usage(format!(
-            "input `{name}` is interpolated, and a run that goes on from a checkpoint has lost the value before it; \
-             leave out --checkpoint, or write `hold = true` in [inputs]"
+            "rows wait for the next value of input `{name}`, and those at the end of a table that grows would not be the same again; \
+             leave out --checkpoint, or write {name} = {{ hold = \"previous\" }} in [inputs]"
         )));
     }
     if !out_format.is_text() && (args.follow || args.checkpoint.is_some()) {

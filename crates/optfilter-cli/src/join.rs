@@ -1,14 +1,15 @@
 //! Tables with a clock of their own each, as one: rows in the order of their times, each with what its table measures.
 //!
 //! An accelerometer writes a hundred rows a second into one file, a receiver one row a second into another; the model reads both.
-//! A column that a table lacks is missing in its rows, but for inputs, which stay as they were unless they are
-//! interpolated.
+//! A column that a table lacks is missing in its rows; what its rows have of inputs is said where a model's inputs are filled in
+//! (`optfilter_model::run`). Rows at one time come in an order that does not depend on that of the tables.
 //! Rows that come late within a table are put in their place as long as they are no later than is tolerated. What is kept in memory
 //! are the rows that wait: as many as a table has within that time, and one chunk.
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
 use optfilter_model::table::{ColumnKind, Rows, TableReader, TimeStyle, Wanted};
+use optfilter_model::{InputRule, Missing};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ struct Waiting {
 struct Clock {
     reader: TableReader,
     name: String,
+    /// Its number among the tables.
+    table: usize,
     /// The place of each of its columns among all that are wanted.
     places: Vec<usize>,
     /// Rows as they are read.
@@ -43,8 +46,8 @@ struct Clock {
 pub struct Join {
     clocks: Vec<Clock>,
     width: usize,
-    /// The places of inputs that stay as they were, and their last values.
-    inputs: Vec<(usize, f64)>,
+    /// What holds of the inputs, which come after the time, and their last values.
+    inputs: Vec<(Missing, f64)>,
     late: f64,
 }
 
@@ -53,12 +56,12 @@ impl Join {
     pub fn open(
         tables: &[PathBuf],
         format: Option<FormatName>,
-        (wanted, held): (&[Wanted], &[usize]),
+        (wanted, rules): (&[Wanted], &[InputRule]),
         style: &TimeStyle,
         late: f64,
     ) -> Result<Self, Failure> {
         let mut clocks = Vec::new();
-        for path in tables {
+        for (table, path) in tables.iter().enumerate() {
             let mut places = Vec::new();
             // A table by itself has all columns, or says which it lacks.
             let alone = tables.len() == 1;
@@ -69,9 +72,11 @@ impl Join {
                 places = at;
                 own
             })?;
-            clocks.push(Clock::new(reader, files::display(path), places));
+            clocks.push(Clock::new(reader, (files::display(path), table), places));
         }
-        let inputs = held.iter().map(|place| (*place, f64::NAN)).collect();
+        // What is stated at one time is taken in this order: inputs come first.
+        clocks.sort_by(|a, b| (&a.places, &a.name).cmp(&(&b.places, &b.name)));
+        let inputs = rules.iter().map(|rule| (rule.missing, f64::NAN)).collect();
         Ok(Self { clocks, width: wanted.len(), inputs, late })
     }
 
@@ -107,21 +112,28 @@ impl Join {
         let Some(row) = clock.waiting.pop_front() else { return };
         let mut all = vec![f64::NAN; self.width];
         clock.places.iter().zip(&row.values).for_each(|(place, value)| all[*place] = *value);
-        for (place, last) in &mut self.inputs {
-            if all[*place].is_nan() {
-                all[*place] = *last;
+        let (calendar, table) = (clock.calendar.unwrap_or(false), clock.table);
+        for (k, (missing, last)) in self.inputs.iter_mut().enumerate() {
+            let has = |clock: &Clock| clock.places.contains(&(k + 1));
+            let more = |clock: &Clock| has(clock) && !(clock.ended && clock.waiting.is_empty());
+            let stated = *missing == Missing::Hold && has(&self.clocks[i]);
+            // An empty cell of its own table, or no value to come that a row could wait for.
+            if all[k + 1].is_nan() && (stated || !self.clocks.iter().any(more)) {
+                all[k + 1] = *last;
             }
-            *last = all[*place];
+            if !all[k + 1].is_nan() {
+                *last = all[k + 1];
+            }
         }
-        out.push_row(&all, &row.text, row.line, (clock.calendar.unwrap_or(false), i));
+        out.push_row(&all, &row.text, row.line, (calendar, table));
     }
 }
 
 impl Clock {
-    fn new(reader: TableReader, name: String, places: Vec<usize>) -> Self {
+    fn new(reader: TableReader, (name, table): (String, usize), places: Vec<usize>) -> Self {
         let (rows, waiting) = (Rows::default(), VecDeque::new());
         let (newest, calendar, ended) = (f64::NEG_INFINITY, None, false);
-        Self { reader, name, places, rows, waiting, newest, calendar, ended }
+        Self { reader, name, table, places, rows, waiting, newest, calendar, ended }
     }
 
     /// The time of the row whose turn is next; `None` at the end.
@@ -212,7 +224,7 @@ mod tests {
         });
         let source = Source::Stream(Box::new(std::io::Cursor::new(text)));
         let reader = TableReader::open(source, Format::Csv, |_| wanted.to_vec()).unwrap();
-        let clocks = vec![Clock::new(reader, "t.csv".into(), vec![0, 1])];
+        let clocks = vec![Clock::new(reader, ("t.csv".into(), 0), vec![0, 1])];
         let mut join = Join { clocks, width: 2, inputs: Vec::new(), late: 10.0 };
         let (mut rows, mut more, mut seen) = (Rows::default(), true, 0);
         while more {

@@ -231,6 +231,14 @@ fn report(
     }
     out.push('\n');
     out.push_str(&style::table(&rows));
+    let by = match metric {
+        Metric::Likelihood => "log score",
+        Metric::Prediction => "prediction error",
+        Metric::Truth => "error",
+    };
+    out.push_str(&format!(
+        "\nAgainst the best, by {by} row by row on the rows that chose: the worst leave as `worse` until what is left may differ by luck (95 %).\n"
+    ));
     let best = &tuned.board[0];
     out.push_str(&format!("\nWinning flags:\n  {}\n", style::good(&best.filter.flags())));
     if let Some(row) = best.diverged_at {

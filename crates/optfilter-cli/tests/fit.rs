@@ -121,6 +121,21 @@ fn mistakes_are_named() {
     let (code, message) = refused(&["fit", &derived, &ys, "--free", "a"]);
     assert_eq!(code, Some(2));
     assert!(message.contains("`b` is computed from it"), "{message}");
+    // What is advised is enough: of a parameter, and of noise.
+    assert!(message.contains("write `b` under [definitions]"), "{message}");
+    let text = text.replace("b = \"2*a\"", "[definitions]\nb = \"2*a\"");
+    ok(&["fit", &folder.write("e.toml", &text), &ys, "--free", "a"]);
+    for spread in ["a", "b"] {
+        let text = text
+            .replace("[process_noise]\nvar = 1", &format!("[process_noise]\nvar = \"{spread}\""));
+        let tied = folder.write("t.toml", &text);
+        ok(&["filter", &tied, &ys, "-q"]);
+        let (code, message) = refused(&["fit", &tied, &ys, "--free", "a"]);
+        assert_eq!(code, Some(2));
+        let advice = "write its values as numbers, and free those in its place, each for itself: --free process_noise";
+        assert!(message.contains(advice), "{message}");
+        ok(&["fit", &tied, &ys, "--free", "process_noise"]);
+    }
 }
 
 const COUNTS: &str = "states = [\"x\"]\n[parameters]\ngrowth = 0 # a guess\n[dynamics]\nx = \"x + growth\"\n[observation.y]\nequation = \"x\"\n\

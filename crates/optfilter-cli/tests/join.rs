@@ -26,6 +26,8 @@ fn tables() -> (String, String, String) {
         fast += &format!("{t:.2},{push:.3},{speed:.3}\n");
         both += &format!("{t:.2},{push:.3},{speed:.3},\n");
         if k % 25 == 7 {
+            // A push acts on the step that ends at its row, and so on each part of it.
+            let push = (0.3 * f64::from(k + 1) * 0.1).sin();
             let (t, fix) = (t + 0.05, 0.1 * t * t);
             slow += &format!("{fix:.3},{t:.2}\n");
             both += &format!("{t:.2},{push:.3},,{fix:.3}\n");
@@ -178,8 +180,12 @@ fn an_input_between_two_that_are_known_lies_on_a_line() {
         ok(&["filter", &held, &both, "--quiet"])
     );
     // What cannot wait says so.
-    fails(&["filter", &line, &sparse, "--follow"], 2, "input `push` is interpolated");
-    fails(&["smooth", &line, &sparse, "--lag", "2", "--follow"], 2, "input `push` is interpolated");
+    fails(&["filter", &line, &sparse, "--follow"], 2, "the next value of input `push`");
+    fails(
+        &["smooth", &line, &sparse, "--lag", "2", "--follow"],
+        2,
+        "the next value of input `push`",
+    );
     let saved = folder.path("saved").display().to_string();
     fails(
         &[
@@ -206,16 +212,21 @@ fn what_is_wrong_with_joined_tables_is_said_of_the_right_one() {
     for command in ["filter", "smooth"] {
         fails(&[command, &model, &fast, &dates], 3, "dates.csv are dates and those of");
         fails(&[command, &model, &dates, &fast], 3, "write them all alike");
-        // The first row is of the slow table, and nothing says what pushes by then.
-        let slow = folder.write("gps.csv", "# a comment\nt,fix\n0.5,1\n");
-        fails(&[command, &model, &fast, &slow], 3, "gps.csv: line 3, column \"push\"");
-        fails(&[command, &model, &slow, &fast], 3, "gps.csv: line 3, column \"push\"");
+        // The first rows are of the slow table, and nothing says what pushed before them.
+        let text = CART.replace("inputs = [\"push\"]", "[inputs]\npush = { hold = \"previous\" }");
+        let before = folder.write("before.toml", &text);
+        let slow = folder.write("gps.csv", "# a comment\nt,fix\n0.25,1\n0.5,1\n");
+        fails(&[command, &before, &fast, &slow], 3, "gps.csv: line 3, column \"push\"");
+        fails(&[command, &before, &slow, &fast], 3, "push = { hold = \"previous\", default = 0 }");
+        // What the message says to do is enough.
+        let text = text.replace("\"previous\"", "\"previous\", default = 0");
+        let known = folder.write("known.toml", &text);
+        ok(&[command, &known, &slow, &fast, "--quiet"]);
+        // The next value reaches back.
+        ok(&[command, &model, &slow, &fast, "--quiet"]);
     }
-    fails(
-        &["smooth", &model, &fast, &folder.write("s.csv", "t,fix\n0.5,1\n"), "--lag", "1"],
-        3,
-        "s.csv: line 2",
-    );
+    let (before, slow) = (folder.name("before.toml"), folder.name("gps.csv"));
+    fails(&["smooth", &before, &fast, &slow, "--lag", "1"], 3, "gps.csv: line 3");
     // A column that none of them has is named, not one that another has.
     let less = folder.write("less.csv", "t,push\n1,0\n");
     let slow = folder.write("gps.csv", "t,fix\n1.5,1\n");
@@ -265,4 +276,123 @@ fn several_pipes_are_read_like_files() {
         &["--format", "tsv", "--out-format", "csv"],
     );
     assert_eq!(found, ok(&["filter", &model, &file, "--quiet"]));
+}
+
+const PUSHED: &str = "states = [\"x\"]\nINPUTS\n[dynamics]\n\"dx/dt\" = \"u\"\n[observation]\ny = \"x\"\n[process_noise]\n\
+    per = \"time\"\nstd = 0.000001\n[measurement_noise]\nstd = 1000\n[initial]\nmean = 0\nstd = 0.001\n[time]\ncolumn = \"t\"\n";
+
+/// The estimates at whole times, one for each.
+fn at_whole_times(text: &str) -> Vec<f64> {
+    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let mut whole: Vec<Vec<&str>> =
+        rows.filter(|cells| cells[0].parse::<f64>().unwrap().fract() == 0.0).collect();
+    whole.dedup_by_key(|cells| cells[0].to_owned());
+    whole.iter().map(|cells| cells[1].parse().unwrap()).collect()
+}
+
+/// Rows of another table between, or rows with an empty cell, are not rows of the input.
+#[test]
+fn rows_between_do_not_change_what_an_input_does() {
+    let folder = Folder::new();
+    let alone = folder.write("u.csv", "t,u,y\n0,0,\n1,10,\n2,0,\n3,4,1\n");
+    let pushes = folder.write("uu.csv", "t,u\n0,0\n1,10\n2,0\n3,4\n");
+    let seen = folder.write("uy.csv", "t,y\n0.5,\n1.25,\n1.5,\n2,\n2.5,0\n");
+    let empty = "t,u,y\n0,0,\n0.5,,\n1,10,\n1.25,,\n1.5,,\n2,0,\n2,,\n2.5,,0\n3,4,\n";
+    let empty = folder.write("empty.csv", empty);
+    for (rule, path) in [
+        ("inputs = [\"u\"]", [0.0, 10.0, 10.0, 14.0]),
+        ("[inputs]\nu = { hold = true }", [0.0, 10.0, 10.0, 14.0]),
+        ("[inputs]\nu = { hold = \"next\" }", [0.0, 10.0, 10.0, 14.0]),
+        ("[inputs]\nu = { hold = \"previous\" }", [0.0, 0.0, 10.0, 10.0]),
+        ("[inputs]\nu = { hold = \"mean\" }", [0.0, 5.0, 10.0, 12.0]),
+    ] {
+        let model = folder.write("m.toml", &PUSHED.replace("INPUTS", rule));
+        let near = |text: &str, what: &str| {
+            let found = at_whole_times(text);
+            let off = found.iter().zip(path).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(found.len() == 4 && off < 1e-6, "{rule} {what}: {found:?}");
+        };
+        near(&ok(&["filter", &model, &alone, "-q"]), "alone");
+        for command in ["filter", "smooth"] {
+            let joined = ok(&[command, &model, &pushes, &seen, "-q"]);
+            near(&joined, command);
+            if rule.contains("hold = \"") {
+                assert_eq!(ok(&[command, &model, &empty, "-q"]), joined, "{rule}");
+            }
+        }
+        let lagged = ok(&["smooth", &model, &seen, &pushes, "-q", "--lag", "20"]);
+        assert_eq!(lagged, ok(&["smooth", &model, &pushes, &seen, "-q"]), "{rule}");
+    }
+}
+
+/// Three tables, two of which bring inputs, with rows at the same times: their order says nothing.
+#[test]
+fn tables_may_be_named_in_any_order() {
+    let folder = Folder::new();
+    let text = PUSHED.replace("\"u\"", "\"u + v\"").replace("std = 1000", "std = 0.5");
+    let mut seed = 7u64;
+    let mut draw = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for rules in [
+        "inputs = [\"u\", \"v\"]",
+        "[inputs]\nu = { hold = \"mean\", default = 1 }\nv = { hold = true }",
+        "[inputs]\nu = { hold = \"previous\", default = 0 }\nv = { hold = \"next\", default = 2 }",
+    ] {
+        let model = folder.write("m.toml", &text.replace("INPUTS", rules));
+        let mut table = |name: &str| {
+            let (mut out, mut t) = (format!("t,{name}\n"), draw(3));
+            for _ in 0..40 {
+                out += &format!("{},{}\n", t as f64 / 4.0, draw(100) as f64 / 10.0);
+                t += draw(3); // often the same time twice, and often that of another table
+            }
+            folder.write(&format!("{name}.csv"), &out)
+        };
+        let [u, v, y] = ["u", "v", "y"].map(&mut table);
+        for command in [&["filter", "--full"][..], &["smooth"], &["smooth", "--lag", "3"]] {
+            let run = |tables: [&String; 3]| {
+                let mut args = vec![command[0], &model, "-q"];
+                args.extend(tables.iter().map(|t| t.as_str()));
+                args.extend(&command[1..]);
+                ok(&args)
+            };
+            let first = run([&u, &v, &y]);
+            assert_eq!(first.lines().count(), 121);
+            for tables in [[&u, &y, &v], [&v, &u, &y], [&v, &y, &u], [&y, &u, &v], [&y, &v, &u]] {
+                assert_eq!(run(tables), first, "{command:?} {rules}");
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_hold_the_value_before_and_go_on_with_it() {
+    let folder = Folder::new();
+    let model =
+        |rule: &str| PUSHED.replace("INPUTS", &format!("[inputs]\nu = {{ hold = \"{rule}\" }}"));
+    let previous = folder.write("previous.toml", &model("previous"));
+    let rows: Vec<String> =
+        (0..40).map(|k| format!("{k},{},{}\n", if k % 3 == 0 { "2" } else { "" }, k % 5)).collect();
+    let data = |rows: &[String]| format!("t,u,y\n{}", rows.concat());
+    let whole = folder.write("whole.csv", &data(&rows));
+    let expected = ok(&["filter", &previous, &whole, "-q"]);
+    assert_eq!(ok(&["filter", &previous, &whole, "-q", "--follow"]), expected);
+    // A table that grows.
+    let (log, out, saved) =
+        (folder.write("log.csv", &data(&rows[..17])), folder.name("out.csv"), folder.name("c"));
+    let args = ["filter", &previous, &log, "-q", "--out", &out, "--checkpoint", &saved];
+    ok(&args);
+    folder.write("log.csv", &data(&rows));
+    ok(&args);
+    assert_eq!(folder.read("out.csv"), expected);
+    for rule in ["next", "mean"] {
+        let model = folder.write("m.toml", &model(rule));
+        fails(&["filter", &model, &whole, "--follow"], 2, "u = { hold = \"previous\" }");
+        fails(
+            &["filter", &model, &whole, "--out", &out, "--checkpoint", &saved],
+            2,
+            "hold = \"previous\"",
+        );
+    }
 }

@@ -3,8 +3,11 @@
 //! The parser of the head is `httparse`'s. What is left is small and must be strict: one length of the body, no transfer
 //! encodings, nothing longer than its limit, nothing slower than its limit.
 
+use crate::seats::Seat;
+use serde_json::json;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest head of a request, in bytes.
@@ -13,15 +16,14 @@ pub const MOST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
 /// The longest body of a request: a table of a million rows.
 pub const MOST_BODY: usize = 64 << 20;
-/// How long a connection has for its first head: whoever opens one has something to ask.
-const FIRST: Duration = Duration::from_secs(5);
-/// How long a connection may stay without a request, once it was admitted.
+/// How long a connection may stay without a request.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a request may take to arrive.
+/// How long a request may take to arrive, and an answer to be taken.
 const ARRIVAL: Duration = Duration::from_secs(30);
 /// How long, and how much, is listened to after a refusal: a sender who is cut off would not hear it.
-const LINGER: Duration = Duration::from_secs(5);
-const MOST_LINGERING: usize = 2 * MOST_BODY;
+pub const LINGER: Duration = Duration::from_secs(5);
+/// See [`LINGER`].
+pub const MOST_LINGERING: usize = 2 * MOST_BODY;
 
 /// The head of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +50,8 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub u16, pub &'static str);
 
-const LATE: Refusal = Refusal(408, "the request took too long");
+/// What came too slowly.
+pub const LATE: Refusal = Refusal(408, "the request took too long");
 
 /// Reads a head from the first bytes of a request; `None` where it is not complete yet.
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
@@ -111,7 +114,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
 pub struct Connection {
     stream: TcpStream,
     ahead: Vec<u8>,
-    admitted: bool,
+    seat: Arc<Seat>,
 }
 
 /// What came of waiting for bytes.
@@ -124,28 +127,17 @@ enum Came {
 }
 
 impl Connection {
-    /// Around a socket.
-    pub fn new(stream: TcpStream) -> io::Result<Self> {
+    /// Around a socket, of which some bytes were read ahead.
+    pub fn new(stream: TcpStream, ahead: Vec<u8>, seat: Arc<Seat>) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(ARRIVAL))?;
-        Ok(Self { stream, ahead: Vec::new(), admitted: false })
-    }
-
-    /// From now on the other side may take its time between requests.
-    pub fn admit(&mut self) {
-        self.admitted = true;
+        Ok(Self { stream, ahead, seat })
     }
 
     /// The head of the next request; `None` where the other side has gone or said nothing for long.
     pub fn head(&mut self) -> io::Result<Option<Result<Head, Refusal>>> {
-        let patience = |quiet: bool| match (self.admitted, quiet) {
-            (false, _) => FIRST,
-            (true, true) => IDLE,
-            (true, false) => ARRIVAL,
-        };
-        let [idle, arrival] = [patience(true), patience(false)];
         let mut quiet = self.ahead.is_empty();
-        let mut until = Instant::now() + if quiet { idle } else { arrival };
+        let mut until = Instant::now() + if quiet { IDLE } else { ARRIVAL };
         loop {
             match head(&self.ahead) {
                 Ok(Some(head)) => {
@@ -156,11 +148,11 @@ impl Connection {
                 Err(refusal) => return Ok(Some(Err(refusal))),
             }
             match self.more(until)? {
-                Came::Bytes if quiet && self.admitted => {
+                Came::Bytes if quiet => {
                     quiet = false;
-                    until = Instant::now() + arrival;
+                    until = Instant::now() + ARRIVAL;
                 }
-                Came::Bytes => quiet = false,
+                Came::Bytes => {}
                 Came::Nothing if !quiet => return Ok(Some(Err(LATE))),
                 Came::End | Came::Nothing => return Ok(None),
             }
@@ -190,7 +182,7 @@ impl Connection {
             }
             self.stream.set_read_timeout(Some(left))?;
             let mut piece = [0; 1 << 16];
-            match self.stream.read(&mut piece) {
+            match self.seat.waiting(|| self.stream.read(&mut piece)) {
                 Ok(0) => return Ok(Came::End),
                 Ok(count) => {
                     self.ahead.extend_from_slice(piece.get(..count).unwrap_or_default());
@@ -219,10 +211,7 @@ impl Connection {
 
     /// Writes a whole answer.
     pub fn answer(&mut self, answer: &Answer, policy: &str, last: bool) -> io::Result<()> {
-        let mut out = answer.head(policy, last);
-        out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", answer.body.len()).as_bytes());
-        out.extend_from_slice(&answer.body);
-        self.stream.write_all(&out)
+        self.part(&answer.whole(policy, last))
     }
 
     /// Begins an answer whose parts come later; the connection ends after it.
@@ -230,12 +219,27 @@ impl Connection {
         let answer = Answer::new(200, "application/x-ndjson", Vec::new());
         let mut out = answer.head(policy, true);
         out.extend_from_slice(b"\r\n");
-        self.stream.write_all(&out)
+        self.part(&out)
     }
 
     /// A part of such an answer; an error where nobody listens any more.
-    pub fn part(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+    pub fn part(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let until = Instant::now() + ARRIVAL;
+        while !bytes.is_empty() {
+            // Whoever takes byte after byte has no longer than others.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_write_timeout(Some(left))?;
+            match self.seat.waiting(|| self.stream.write(bytes)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 
     /// Whether the other side has closed the connection.
@@ -273,6 +277,19 @@ impl Answer {
         Self::new(status, "application/json", value.to_string())
     }
 
+    /// Why a request is not answered.
+    pub fn refusal(Refusal(status, why): &Refusal) -> Self {
+        Self::json(*status, &json!({"error": {"kind": "request", "message": why}}))
+    }
+
+    /// All of it, as it is sent.
+    pub fn whole(&self, policy: &str, last: bool) -> Vec<u8> {
+        let mut out = self.head(policy, last);
+        out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", self.body.len()).as_bytes());
+        out.extend_from_slice(&self.body);
+        out
+    }
+
     /// Status line and headers, without the length.
     fn head(&self, policy: &str, last: bool) -> Vec<u8> {
         let reason = match self.status {
@@ -284,10 +301,11 @@ impl Answer {
             _ => "Answer",
         };
         let connection = if last { "close" } else { "keep-alive" };
+        let later = if self.status == 503 { "Retry-After: 1\r\n" } else { "" };
         format!(
             "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Security-Policy: {policy}\r\n\
              X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\
-             Cross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n",
+             Cross-Origin-Resource-Policy: same-origin\r\nConnection: {connection}\r\n{later}",
             self.status, self.kind
         )
         .into_bytes()

@@ -14,7 +14,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `http`, `guard`, `server` | who may ask, how much, how long; an answer to anything |
+//! | `http`, `guard`, `door`, `seats`, `server` | who may ask, how much, how long; an answer to anything |
 //! | `api`, `limits` | the questions, and how much one may ask for |
 //! | [`subject`], `table`, `gallery` | a model as text, a table by name; series to begin with |
 //! | `run`, `scores`, `view`, `pack` | a filter over a table; how it did; what is drawn of it; numbers on their way |
@@ -28,6 +28,7 @@
 mod api;
 mod controls;
 mod desk;
+mod door;
 mod fault;
 mod gallery;
 pub mod guard;
@@ -38,6 +39,7 @@ mod page;
 mod run;
 mod scores;
 mod search;
+mod seats;
 mod server;
 mod step;
 pub mod subject;

@@ -1,8 +1,10 @@
-//! The server: a loopback socket, a thread for each connection, and a way to end.
+//! The server: a loopback socket, a thread for each connection that may ask, and a way to end.
 
 use crate::api::Api;
+use crate::door::{self, Admitted};
 use crate::guard::Guard;
 use crate::http::{Answer, Connection, Head, Refusal};
+use crate::seats::Seats;
 use serde_json::json;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,12 +14,6 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections at once.
-const MOST_CONNECTIONS: usize = 128;
-/// Those of them that have not shown yet that they may ask: they cannot take the places of those that have.
-const MOST_STRANGERS: usize = 64;
-/// Connections beyond these that are told so at once; further ones are closed.
-const MOST_TOLD: usize = 16;
 /// How often is looked whether somebody still listens.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -26,6 +22,7 @@ pub struct Server {
     guard: Arc<Guard>,
     ended: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
+    seats: Arc<Seats>,
     port: u16,
     accepting: Option<std::thread::JoinHandle<()>>,
 }
@@ -39,11 +36,15 @@ impl Server {
             Arc::new(Guard::new(port, framed).map_err(|e| io::Error::other(e.to_string()))?);
         let ended = Arc::new(AtomicBool::new(false));
         let open = Arc::new(AtomicUsize::new(0));
-        let (watch, asked, count) = (guard.clone(), ended.clone(), open.clone());
+        let seats = Arc::new(Seats::new(open.clone()));
+        let api = Arc::new(api);
+        let (watch, asked, count, places) =
+            (guard.clone(), ended.clone(), open.clone(), seats.clone());
         let accepting = std::thread::Builder::new().name("explore".into()).spawn(move || {
-            accept(&listener, &Arc::new(api), &watch, &asked, &count);
+            let admit = |admitted| admit(admitted, &places, &api, &watch, &asked);
+            door::watch(&listener, &watch, &asked, &count, admit);
         })?;
-        Ok(Self { guard, ended, open, port, accepting: Some(accepting) })
+        Ok(Self { guard, ended, open, seats, port, accepting: Some(accepting) })
     }
 
     /// Where the page is.
@@ -68,101 +69,50 @@ impl Drop for Server {
         if let Some(thread) = self.accepting.take() {
             let _ = thread.join();
         }
+        self.seats.end();
     }
 }
 
-fn accept(
-    listener: &TcpListener,
+/// Gives a request a thread; its stream comes back where there is no place for it.
+fn admit(
+    Admitted { stream, ahead, head, path }: Admitted,
+    seats: &Arc<Seats>,
     api: &Arc<Api>,
     guard: &Arc<Guard>,
     ended: &Arc<AtomicBool>,
-    open: &Arc<AtomicUsize>,
-) {
-    let (strangers, told) = (Arc::default(), Arc::default());
-    for stream in listener.incoming() {
-        if ended.load(Ordering::Relaxed) {
-            return;
+) -> Option<TcpStream> {
+    // A thread that cannot be had takes the stream with it.
+    let (Some(taken), Ok(again)) = (seats.take(&stream), stream.try_clone()) else {
+        return Some(stream);
+    };
+    let (api, guard, ended) = (api.clone(), guard.clone(), ended.clone());
+    let serve = move || {
+        if let Ok(connection) = Connection::new(stream, ahead, taken.seat.clone()) {
+            // Whatever goes wrong ends this connection and nothing else.
+            let _ = converse(connection, (head, path), &api, &guard, &ended);
         }
-        let Ok(stream) = stream else {
-            std::thread::sleep(Duration::from_millis(20)); // no file handles left, perhaps
-            continue;
-        };
-        let place = Seat::take(open, MOST_CONNECTIONS);
-        let (Some(place), Some(stranger)) = (place, Seat::take(&strangers, MOST_STRANGERS)) else {
-            if let Some(seat) = Seat::take(&told, MOST_TOLD) {
-                let guard = guard.clone();
-                let tell = move || {
-                    let _ = Connection::new(stream)
-                        .and_then(|connection| refuse(connection, &guard, &CROWDED));
-                    drop(seat);
-                };
-                let _ = std::thread::Builder::new().name("explore-full".into()).spawn(tell);
-            }
-            continue;
-        };
-        let (api, guard, ended) = (api.clone(), guard.clone(), ended.clone());
-        let serve = move || {
-            if let Ok(connection) = Connection::new(stream) {
-                // Whatever goes wrong ends this connection and nothing else.
-                let _ = converse(connection, stranger, &api, &guard, &ended);
-            }
-            drop(place);
-        };
-        // Without a thread for it the connection ends, and gives its seats back.
-        let _ = std::thread::Builder::new().name("explore-page".into()).spawn(serve);
-    }
+        drop(taken);
+    };
+    let thread = std::thread::Builder::new().name("explore-page".into()).spawn(serve);
+    thread.is_err().then_some(again)
 }
 
-/// One of so many places, given back when it is dropped.
-struct Seat(Arc<AtomicUsize>);
-
-impl Seat {
-    fn take(count: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        let seat = Self(count.clone());
-        // The seat counts from here on, so that dropping it is right in both cases.
-        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(seat)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-const CROWDED: Refusal = Refusal(503, "too many connections are open; try again in a few seconds");
-
-/// Says why a request is not answered, and ends the connection.
-fn refuse(connection: Connection, guard: &Guard, Refusal(status, why): &Refusal) -> io::Result<()> {
-    let answer = Answer::json(*status, &json!({"error": {"kind": "request", "message": why}}));
-    connection.refuse(&answer, guard.policy())
-}
-
-/// Answers one request after the other. Nothing but its head is read of a request that is not admitted.
+/// Answers one request after the other, the first of which is admitted. Nothing but its head is read of one that is not.
 fn converse(
     mut connection: Connection,
-    stranger: Seat,
+    (mut head, mut path): (Head, String),
     api: &Api,
     guard: &Guard,
     ended: &AtomicBool,
 ) -> io::Result<()> {
-    let mut stranger = Some(stranger);
+    let refuse = |connection: Connection, refusal: &Refusal| {
+        connection.refuse(&Answer::refusal(refusal), guard.policy())
+    };
     while !ended.load(Ordering::Relaxed) {
-        let Some(head) = connection.head()? else { return Ok(()) };
-        let admitted = head.and_then(|head| {
-            let path = guard.admit(&head)?.to_owned();
-            Ok((head, path))
-        });
-        let (head, path) = match admitted {
-            Ok(admitted) => admitted,
-            Err(refusal) => return refuse(connection, guard, &refusal),
-        };
-        connection.admit();
-        drop(stranger.take());
         let body = match connection.body(&head)? {
             None => return Ok(()),
             Some(Ok(body)) => body,
-            Some(Err(refusal)) => return refuse(connection, guard, &refusal),
+            Some(Err(refusal)) => return refuse(connection, &refusal),
         };
         if Api::is_stream(&path) && head.method == "POST" {
             return stream(connection, api, guard, (&path, &body), ended);
@@ -172,6 +122,15 @@ fn converse(
         if head.last {
             return Ok(());
         }
+        let Some(next) = connection.head()? else { return Ok(()) };
+        let admitted = next.and_then(|head| {
+            let path = guard.admit(&head)?.to_owned();
+            Ok((head, path))
+        });
+        (head, path) = match admitted {
+            Ok(admitted) => admitted,
+            Err(refusal) => return refuse(connection, &refusal),
+        };
     }
     Ok(())
 }

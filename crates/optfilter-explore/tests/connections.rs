@@ -6,6 +6,8 @@ mod talk;
 use optfilter_explore::http::MOST_BODY;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use talk::Talk;
 
@@ -34,41 +36,119 @@ fn strangers_are_refused_by_their_head_alone() {
     }
 }
 
+/// Connections that are kept up, each with a byte now and then, until this is dropped.
+struct Slow {
+    ended: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Slow {
+    fn new(host: &str, count: usize, first: String) -> Self {
+        let (ended, host) = (Arc::new(AtomicBool::new(false)), host.to_owned());
+        let asked = ended.clone();
+        let open = move || {
+            let mut stream = TcpStream::connect(&host).ok()?;
+            stream.write_all(first.as_bytes()).ok()?;
+            Some(stream)
+        };
+        let mut streams: Vec<Option<TcpStream>> = (0..count).map(|_| open()).collect();
+        let keep = move || {
+            let begun = Instant::now();
+            while !asked.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+                for stream in &mut streams {
+                    let alive = stream.as_mut().is_some_and(|s| s.write_all(b"a").is_ok());
+                    if !alive {
+                        *stream = open();
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        Self { ended, thread: Some(std::thread::spawn(keep)) }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Asks a question again and again; each is answered, and soon.
+fn all_are_answered(talk: &Talk, count: usize) {
+    for k in 0..count {
+        let begun = Instant::now();
+        let said = talk.start();
+        assert!(said.starts_with("HTTP/1.1 200"), "question {k}: {said:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "question {k}: {:?}", begun.elapsed());
+    }
+}
+
 #[test]
-fn silent_connections_do_not_lock_the_page_out() {
+fn slow_heads_do_not_lock_the_page_out() {
+    let talk = Talk::new();
+    // More than there are places at the door, so that each that comes sends another away.
+    for (count, first) in [(200, "GET /"), (200, ""), (300, "POST /x HTTP/1.1\r\nHost: ")] {
+        let slow = Slow::new(&talk.host, count, first.to_owned());
+        all_are_answered(&talk, 100);
+        assert!(talk.server.connections() <= 256 + 2, "{}", talk.server.connections());
+        drop(slow);
+    }
+}
+
+#[test]
+fn after_a_burst_the_next_is_answered_at_once() {
+    let talk = Talk::new();
+    for _ in 0..3 {
+        let burst: Vec<TcpStream> =
+            (0..200).map(|_| TcpStream::connect(&talk.host).unwrap()).collect();
+        all_are_answered(&talk, 1);
+        drop(burst);
+    }
+}
+
+/// With the token, so that each has a thread: the one that waits for longest gives its own to the next.
+#[test]
+fn slow_bodies_and_readers_give_their_places_to_others() {
     let talk = Talk::new();
     let (host, token) = (&talk.host, &talk.token);
-    let question = format!("GET /{token}/api/start HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    // A page that is there already keeps its connection.
-    let mut page = TcpStream::connect(host).unwrap();
-    let mut ask = || {
-        page.write_all(question.as_bytes()).unwrap();
-        let mut start = [0; 12];
-        page.read_exact(&mut start).unwrap();
-        let mut rest = vec![0; 1 << 20];
-        // All of the answer is there soon, and is shorter than this.
-        page.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        while page.read(&mut rest).is_ok_and(|count| count > 0) {}
-        page.set_read_timeout(None).unwrap();
-        assert_eq!(&start, b"HTTP/1.1 200");
-    };
-    ask();
-    let begun = Instant::now();
-    let mut silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(host).unwrap()).collect();
+    let body = format!(
+        "POST /{token}/api/table?x.csv HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: 1000000\r\n\r\n"
+    );
+    let slow = Slow::new(host, 200, body);
+    all_are_answered(&talk, 50);
+    drop(slow);
+    // Answers that nobody reads.
+    let page = format!("GET /{token}/ HTTP/1.1\r\nHost: {host}\r\n\r\n").repeat(40);
+    let slow = Slow::new(host, 150, page);
+    all_are_answered(&talk, 50);
+    drop(slow);
+}
+
+#[test]
+fn the_silent_are_let_go_and_whoever_began_to_speak_is_told() {
+    let talk = Talk::new();
+    let mut silent: Vec<TcpStream> =
+        (0..10).map(|_| TcpStream::connect(&talk.host).unwrap()).collect();
     silent[0].write_all(b"GET /").unwrap();
-    let crowded = talk.start();
-    assert!(crowded.starts_with("HTTP/1.1 503"), "{crowded}");
-    assert!(crowded.contains("try again in a few seconds"), "{crowded}");
-    ask();
-    // Those who say nothing are let go, and whoever began to speak is told why.
+    // One whose other half is closed has nothing more to say, unless it has asked already.
+    let half = TcpStream::connect(&talk.host).unwrap();
+    half.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(talk.say(b"GET /", false).is_empty());
+    let (host, token) = (&talk.host, &talk.token);
+    let question = format!("GET /{token}/api/start HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    assert!(talk.say(question.as_bytes(), false).starts_with("HTTP/1.1 200"));
     let said = until_the_end(&mut silent[0]);
     assert!(said.starts_with("HTTP/1.1 408"), "{said}");
-    while !talk.start().starts_with("HTTP/1.1 200") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "silence holds its place");
-        std::thread::sleep(Duration::from_millis(100));
-    }
     for stream in &mut silent[1..] {
         assert_eq!(until_the_end(stream), "");
+    }
+    drop(silent);
+    let begun = Instant::now();
+    while talk.server.connections() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", talk.server.connections());
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -14,8 +14,14 @@
 #![deny(clippy::indexing_slicing)] // the place of an error may be anywhere
 
 pub use optfilter_table::closest;
+use optfilter_table::cut;
 use std::fmt;
 use std::ops::Range;
+
+/// How many characters of a line are shown before a place; twice as many after it.
+const AROUND: usize = 80;
+/// How many characters a message or a suggestion has at most: what it quotes may be of any length.
+const LONGEST: usize = 800;
 
 /// A text and the name under which errors show it.
 #[derive(Clone, Debug)]
@@ -37,8 +43,10 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column in characters, counted from 1.
     pub column: usize,
-    /// The line that holds the place.
+    /// The line that holds the place, or what of a long one is around it.
     pub line_text: String,
+    /// How many characters of that stand before the place.
+    pub indent: usize,
     /// The number of characters to underline.
     pub width: usize,
     /// What to do about it.
@@ -55,22 +63,29 @@ impl Diagnostic {
         let line_start = piece(0..start).rfind('\n').map_or(0, |i| i + 1);
         let line_end = piece(start..text.len()).find('\n').map_or(text.len(), |i| start + i);
         let line = piece(0..start).matches('\n').count() + 1;
-        let column = piece(line_start..start).chars().count() + 1;
-        let width = piece(start..end.min(line_end).max(start)).chars().count().max(1);
+        let before = piece(line_start..start);
+        let column = before.chars().count() + 1;
+        let indent = (column - 1).min(AROUND);
+        let first =
+            before.char_indices().rev().take(indent).last().map_or(start, |(i, _)| line_start + i);
+        let shown = piece(first..line_end).trim_end();
+        let line_text: String = shown.chars().take(indent + 2 * AROUND).collect();
+        let width = piece(start..end.min(line_end).max(start)).chars().take(2 * AROUND).count();
         Self {
-            message: message.into(),
+            message: cut(&message.into(), LONGEST).into_owned(),
             file: source.name.clone(),
             line,
             column,
-            line_text: piece(line_start..line_end).trim_end().to_owned(),
-            width,
+            line_text,
+            indent,
+            width: width.max(1),
             help: None,
         }
     }
 
     /// The same error with a suggestion.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(cut(&help.into(), LONGEST).into_owned());
         self
     }
 
@@ -100,7 +115,7 @@ impl fmt::Display for Diagnostic {
         writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{number} | {shown}")?;
-        let indent = " ".repeat(self.column - 1);
+        let indent = " ".repeat(self.indent);
         write!(f, "{margin} | {indent}{}", "^".repeat(self.width))?;
         match &self.help {
             Some(help) => write!(f, " {help}"),
@@ -115,6 +130,20 @@ impl std::error::Error for Diagnostic {}
 #[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_line_only_what_is_around_the_place_is_shown() {
+        let text = format!("{}θ + foo{}", "ä".repeat(100_000), " + 1".repeat(100_000));
+        let source = Source { name: "m.toml".into(), text: text.clone() };
+        let at = text.find("foo").unwrap();
+        let error = Diagnostic::new(&source, at..text.len(), "x".repeat(1 << 20));
+        assert_eq!((error.line, error.column), (1, 100_005));
+        let shown = error.help("y".repeat(1 << 20)).to_string();
+        assert!(shown.len() < 2500, "{}", shown.len());
+        let lines: Vec<&str> = shown.lines().collect();
+        let before = |line: &str, sign| line.split_once(sign).unwrap().0.chars().count();
+        assert_eq!(before(lines[3], "foo"), before(lines[4], "^"));
+    }
 
     #[test]
     fn the_underline_stands_below_the_text() {

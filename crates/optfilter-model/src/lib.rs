@@ -34,7 +34,7 @@ pub mod tune;
 
 pub use diagnostic::Diagnostic;
 pub use file::{
-    Equation, FitTable, Integrator, LikelihoodKind, Missing, ModelSpec, NoiseLaw, Time,
+    Equation, FitTable, InputRule, Integrator, LikelihoodKind, Missing, ModelSpec, NoiseLaw, Time,
     replace_filter,
 };
 pub use model::TextModel;

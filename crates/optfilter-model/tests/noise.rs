@@ -299,7 +299,7 @@ fn rows_wait_for_the_next_value_of_their_series() {
     assert_eq!(waited, [1, 1, 0, 0, 1, 0, 2, 0]);
     out.extend(lines.finish().iter().map(|batch| batch.values[0]));
     assert_eq!(out[..5], [0.0, 10.0, 1.0, 20.0, 2.0]);
-    assert!(out[5].is_nan() && out[6] == 30.0 && out[7].is_nan());
+    assert_eq!(out[5..], [2.0, 30.0, 30.0]); // after the last, as before
 }
 
 /// What is simulated scatters as the law says.

@@ -39,7 +39,7 @@ pub use calendar::{Monthly, TimeStyle, format_time, parse_time};
 pub use columns::{ColumnKind, FLAG_NAMES, Format, OutputColumn, Rows, Wanted, is_gzip};
 pub use error::TableError;
 pub use foreign::foreign;
-pub use names::closest;
+pub use names::{closest, cut, short};
 pub use read::{Begun, TableReader};
 pub use source::{Source, TextBounds};
 pub use write::TableWriter;

@@ -136,7 +136,7 @@ impl<'a> Series<'a> {
         Ok(self)
     }
 
-    /// With `input_dim` control inputs per step, rows one after the other.
+    /// With `input_dim` control inputs per step, rows one after the other. Those of a row act on the step that ends at it.
     pub fn with_inputs(mut self, inputs: &'a [f64], input_dim: usize) -> Result<Self, FilterError> {
         let expected = self.len().saturating_mul(input_dim);
         if inputs.len() != expected {

@@ -30,6 +30,7 @@ use crate::feed::Feed;
 use crate::files;
 use crate::plot::StripChart;
 use job::{KIND, Saved};
+use optfilter_model::run::Interpolation;
 use optfilter_model::table::Rows;
 use sink::Sink;
 use std::io;
@@ -51,15 +52,16 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut reader =
         Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[], job.late)?;
     let resumed_at = worker.tally.rows;
+    let mut lines = Interpolation::new(job.spec, &job.layout);
     if job.skip_done || !files::is_standard(job.first()) {
-        skip(&mut reader, resumed_at)?;
+        skip(&mut reader, &mut lines, resumed_at)?;
     }
     // Only now, so that a run that cannot begin leaves older results alone.
     let (sink, fresh) = Sink::open(job, resumed.as_ref())?;
     if job.follow {
         follow::run(job, &mut worker, reader, sink)?;
     } else {
-        stream::run(job, &mut worker, reader, sink)?;
+        stream::run(job, &mut worker, (reader, lines), sink)?;
     }
     // A table without rows is a result, too, if nothing went wrong.
     if let Some(fresh) = fresh {
@@ -92,7 +94,8 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
     Ok(Some(saved))
 }
 
-fn skip(reader: &mut Feed, rows: u64) -> Result<(), Failure> {
+/// Passes over rows that are done, but for what their inputs say of those after them.
+fn skip(reader: &mut Feed, lines: &mut Option<Interpolation>, rows: u64) -> Result<(), Failure> {
     let mut left = rows as usize;
     let mut scratch = Rows::default();
     while left > 0 {
@@ -105,6 +108,9 @@ fn skip(reader: &mut Feed, rows: u64) -> Result<(), Failure> {
             )));
         }
         left -= scratch.rows;
+        if let Some(lines) = lines {
+            lines.pass(std::mem::take(&mut scratch));
+        }
     }
     Ok(())
 }
@@ -166,8 +172,11 @@ mod tests {
             let reader = Feed::of(reader, &tables[0]);
             let mut worker = Worker::new(&job).unwrap();
             let (sink, _) = Sink::open(&job, None).unwrap();
-            let run = if follow { follow::run } else { stream::run };
-            let failure = run(&job, &mut worker, reader, sink).unwrap_err();
+            let run = match follow {
+                true => follow::run(&job, &mut worker, reader, sink),
+                false => stream::run(&job, &mut worker, (reader, None), sink),
+            };
+            let failure = run.unwrap_err();
             assert_eq!((failure.code, failure.message.as_str()), (1, ""));
             let written = std::fs::read_to_string(&out).unwrap();
             let _ = std::fs::remove_file(&out);

@@ -29,7 +29,7 @@ enum Message {
 pub(super) fn run(
     job: &Job<'_>,
     worker: &mut Worker<'_>,
-    reader: Feed,
+    (reader, lines): (Feed, Option<Interpolation>),
     sink: Sink,
 ) -> Result<(), Failure> {
     let (full_to, full_from) = sync_channel::<Result<Rows, Failure>>(IN_FLIGHT);
@@ -37,7 +37,6 @@ pub(super) fn run(
     let (result_to, result_from) = sync_channel::<Message>(IN_FLIGHT);
     let (spare_to, spare_from) = sync_channel::<(Rows, Vec<f64>)>(2 * IN_FLIGHT);
     // Joined only when it has ended: it may be waiting for input that never comes.
-    let lines = Interpolation::new(job.spec, &job.layout);
     let reading = spawn(move || read_all(reader, BATCH, lines, &full_to, &empty_from));
     let pace = Pace::new(job.checkpoint_every, worker.tally.rows);
     let marking = pace.writing.clone();

@@ -12,6 +12,12 @@ use std::ops::Range;
 /// The deepest nesting of a tree.
 pub const MAX_DEPTH: usize = 300;
 
+const IN_PARTS: &str =
+    "name its parts under [definitions], or under [parameters] where they are constant";
+
+/// The longest expression, in bytes.
+pub const MAX_LENGTH: usize = 1 << 18;
+
 /// What is wrong with an expression, at which bytes of its text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyntaxError {
@@ -129,6 +135,47 @@ impl Ast {
         self.nodes.len() - 1
     }
 
+    /// The same with trees in place of names, which count as written where the name stands. `None` where the result would have
+    /// more than `most` nodes.
+    pub fn with(&self, trees: &[(String, Ast)], most: usize) -> Option<Ast> {
+        let mut nodes = Vec::new();
+        // The place of each node of this tree in the new one.
+        let mut places: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        for (node, span) in &self.nodes {
+            let of = |nodes: &mut Vec<_>, node: &AstNode, places: &[usize], span: &Range<usize>| {
+                let to = |i: &usize| places.get(*i).copied().unwrap_or(0);
+                let all = |args: &[usize]| args.iter().map(to).collect();
+                nodes.push((
+                    match node {
+                        AstNode::Number(_) | AstNode::Name(_) => node.clone(),
+                        AstNode::Element(name, args) => AstNode::Element(name.clone(), all(args)),
+                        AstNode::Negate(a) => AstNode::Negate(to(a)),
+                        AstNode::Not(a) => AstNode::Not(to(a)),
+                        AstNode::Binary(op, a, b) => AstNode::Binary(*op, to(a), to(b)),
+                        AstNode::Call(function, args) => AstNode::Call(*function, all(args)),
+                    },
+                    span.clone(),
+                ));
+            };
+            let tree = match node {
+                AstNode::Name(name) => trees.iter().find(|(n, _)| n == name),
+                _ => None,
+            };
+            match tree {
+                None => of(&mut nodes, node, &places, span),
+                Some((_, tree)) => {
+                    let moved: Vec<usize> = (nodes.len()..).take(tree.nodes.len()).collect();
+                    tree.nodes.iter().for_each(|(node, _)| of(&mut nodes, node, &moved, span));
+                }
+            }
+            if nodes.len() > most {
+                return None;
+            }
+            places.push(nodes.len() - 1);
+        }
+        Some(Ast { nodes })
+    }
+
     /// The names that occur, in order of first appearance.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -153,6 +200,13 @@ enum Token {
 
 /// Parses an expression.
 pub fn parse(text: &str) -> Result<Ast, SyntaxError> {
+    if text.len() > MAX_LENGTH {
+        let message =
+            format!("the expression has {} characters; {MAX_LENGTH} is the most", text.len());
+        let mut e = error(0..0, message);
+        e.help = Some(IN_PARTS.into());
+        return Err(e);
+    }
     let tokens = tokenize(text)?;
     let mut parser = Parser { tokens, at: 0, nodes: Vec::new(), depths: Vec::new(), nesting: 0 };
     parser.expression(0)?;
@@ -441,6 +495,6 @@ impl Parser {
 
 fn too_deep(span: Range<usize>) -> SyntaxError {
     let mut e = error(span, format!("the expression is nested more than {MAX_DEPTH} deep"));
-    e.help = Some("name its parts under [definitions]".into());
+    e.help = Some(IN_PARTS.into());
     e
 }

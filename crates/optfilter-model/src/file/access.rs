@@ -148,6 +148,11 @@ impl Reader {
     /// The value of a constant expression.
     pub(super) fn constant(&self, value: &Value) -> Result<f64, Diagnostic> {
         let equation = self.equation(value)?;
+        self.value_of(&equation, value)
+    }
+
+    /// The same of one that was read.
+    pub(super) fn value_of(&self, equation: &Equation, value: &Value) -> Result<f64, Diagnostic> {
         let mut graph = Graph::new();
         let scope = Scope::constants(&self.parameters);
         let mut names = scope.within(&mut graph, &[]);

@@ -47,7 +47,8 @@ use crate::expr::{Ast, Field};
 pub use optfilter::model::Integrator;
 use optfilter::model::Step;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
-use optfilter_table::TimeStyle;
+use optfilter_table::{TimeStyle, short};
+use std::collections::HashSet;
 
 /// One equation: its text and its tree.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,16 +122,45 @@ impl LikelihoodKind {
     }
 }
 
-/// What to make of an input that is missing in a row.
+/// What to make of an input that is missing in a row, and which of its values acts on the step to a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// An error.
+    /// An error; a row's value acts on the step to it.
     #[default]
     Refuse,
-    /// The last value stays.
+    /// The row has the last value, which acts on the step to it.
     Hold,
-    /// It lies on a line between the last value and the next.
+    /// The row has what lies on a line between the last value and the next, which acts on the step to it.
     Interpolate,
+    /// The last value before the row acts on the step to it.
+    Previous,
+    /// The next value, that of the row itself if it has one, acts on the step to it.
+    Next,
+    /// The mean over the step of the line between known values acts on it.
+    Mean,
+}
+
+impl Missing {
+    /// As a model file says it.
+    pub fn written(self) -> &'static str {
+        match self {
+            Self::Refuse => "",
+            Self::Hold => "hold = true",
+            Self::Interpolate => "interpolate = true",
+            Self::Previous => "hold = \"previous\"",
+            Self::Next => "hold = \"next\"",
+            Self::Mean => "hold = \"mean\"",
+        }
+    }
+}
+
+/// What holds of an input where its column does not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InputRule {
+    /// Between rows that state it.
+    pub missing: Missing,
+    /// Before the first of them.
+    pub default: Option<f64>,
 }
 
 /// A model file that has passed every check.
@@ -145,7 +175,7 @@ pub struct ModelSpec {
     /// Inputs, in order; those that only noise reads come last.
     pub inputs: Vec<String>,
     /// What to make of each where it is missing.
-    pub missing_inputs: Vec<Missing>,
+    pub input_rules: Vec<InputRule>,
     /// Observations, in order.
     pub observations: Vec<String>,
     /// Parameters with their values.
@@ -201,9 +231,12 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// The first input that is interpolated, if any is: its rows wait for later ones.
-    pub fn interpolated(&self) -> Option<&str> {
-        let place = self.missing_inputs.iter().position(|rule| *rule == Missing::Interpolate)?;
+    /// The first input of which a row may have to wait for a later one, if any is.
+    pub fn waits(&self) -> Option<&str> {
+        let waits = |rule: &InputRule| {
+            matches!(rule.missing, Missing::Interpolate | Missing::Next | Missing::Mean)
+        };
+        let place = self.input_rules.iter().position(waits)?;
         self.inputs.get(place).map(String::as_str)
     }
 
@@ -232,15 +265,38 @@ impl ModelSpec {
         let (kind, of) = (if law.squared { "var" } else { "std" }, names.get(law.place)?);
         let text = &law.equation.text;
         Some(format!(
-            "[{table}] {kind} = {text:?} gives {value} for {of}; a spread is a finite number that is not negative"
+            "[{table}] {kind} = {:?} gives {value} for {of}; a spread is a finite number that is not negative",
+            short(text)
         ))
     }
 
     /// Whether an equation of the states or observations reads an input, and not noise alone.
     pub fn is_read(&self, input: &str) -> bool {
-        let named = self.definitions.iter().map(|(_, equation)| equation);
-        let mut all = named.chain(&self.dynamics).chain(&self.observation);
-        all.any(|equation| equation.ast.names().contains(&input))
+        self.names_read(self.dynamics.iter().chain(&self.observation)).contains(input)
+    }
+
+    /// Whether a step reads an input: its equation, or its noise.
+    pub fn is_read_by_steps(&self, input: &str) -> bool {
+        let laws = self.process_laws.iter().map(|law| &law.equation);
+        self.names_read(self.dynamics.iter().chain(laws)).contains(input)
+    }
+
+    /// Whether a measurement reads an input: its equation, or its noise.
+    pub fn is_read_by_measurements(&self, input: &str) -> bool {
+        let laws = self.measurement_laws.iter().map(|law| &law.equation);
+        self.names_read(self.observation.iter().chain(laws)).contains(input)
+    }
+
+    /// The names in some equations, and in the definitions that these use.
+    fn names_read<'a>(&'a self, equations: impl Iterator<Item = &'a Equation>) -> HashSet<&'a str> {
+        let mut names: HashSet<&str> = equations.flat_map(|e| e.ast.names()).collect();
+        // Each definition uses only those before it.
+        for (name, equation) in self.definitions.iter().rev() {
+            if names.contains(name.as_str()) {
+                names.extend(equation.ast.names());
+            }
+        }
+        names
     }
 
     /// The names of the built-in systems with their titles.

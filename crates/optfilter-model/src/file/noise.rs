@@ -1,16 +1,29 @@
-//! Noise that is an expression: of inputs, of any column of the table, of the time and the length of a step.
+//! Noise that is an expression: of inputs, of any column of the table, of the time and the length of a step, and of definitions.
 //!
 //! What is constant stays a number, and is read with the rest of the file. Each other spread becomes a law of its component, and
 //! 1 in the covariance, so that the covariance times the law is what the file says. A name that nothing else has is a column of the
 //! table, which is read like an input.
 
 use super::access::Reader;
-use super::fields::places;
+use super::fields::{places, split_name};
 use super::numbers::list;
 use super::tree::{Entry, Kind, Value};
-use super::{Equation, Missing, NoiseLaw};
+use super::{Equation, InputRule, Missing, ModelSpec, NoiseLaw};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::{Diagnostic, closest};
+use crate::expr::Ast;
+
+/// The most parts of an expression of noise with the definitions that it uses.
+const MOST_NODES: usize = 32_000;
+
+/// What a value of a noise table says.
+enum Spread {
+    /// A number, or what is read like one.
+    AsWritten,
+    /// An expression that definitions make a number.
+    Constant(f64),
+    Varies(Equation),
+}
 
 impl Reader {
     /// Takes the expressions out of `[process_noise]` or `[measurement_noise]`, and adds the columns that they name to the inputs.
@@ -19,7 +32,7 @@ impl Reader {
         table: &str,
         names: &[String],
         states: &[String],
-        inputs: &mut Vec<(String, Missing)>,
+        inputs: &mut Vec<(String, InputRule)>,
     ) -> Result<Vec<NoiseLaw>, Diagnostic> {
         let Some(at) = self.entries.iter().position(|e| e.key == table) else {
             return Ok(Vec::new());
@@ -27,16 +40,23 @@ impl Reader {
         let mut entry = self.entries[at].clone();
         let mut laws = Vec::new();
         let Kind::Table(settings) = &mut entry.value.kind else { return Ok(laws) };
+        let named = self.plain_definitions()?;
         for setting in settings.iter_mut().filter(|e| ["std", "var"].contains(&e.key.as_str())) {
             let squared = setting.key == "var";
             let mut take = |value: &mut Value, places: &[usize]| -> Result<(), Diagnostic> {
-                let Some(equation) = self.law(value, states, inputs)? else { return Ok(()) };
-                laws.extend(places.iter().map(|&place| NoiseLaw {
-                    place,
-                    equation: equation.clone(),
-                    squared,
-                }));
-                value.kind = Kind::Number(1.0);
+                let constant = match self.law(value, states, &named, inputs)? {
+                    Spread::AsWritten => return Ok(()),
+                    Spread::Constant(constant) => constant,
+                    Spread::Varies(equation) => {
+                        laws.extend(places.iter().map(|&place| NoiseLaw {
+                            place,
+                            equation: equation.clone(),
+                            squared,
+                        }));
+                        1.0
+                    }
+                };
+                value.kind = Kind::Number(constant);
                 Ok(())
             };
             match &mut setting.value.kind {
@@ -62,31 +82,70 @@ impl Reader {
         Ok(laws)
     }
 
-    /// The expression of a value that is not constant.
+    /// The definitions without an index, each with those before it in their places.
+    fn plain_definitions(&self) -> Result<Vec<(String, Ast)>, Diagnostic> {
+        let mut named: Vec<(String, Ast)> = Vec::new();
+        for entry in self.table("definitions")?.unwrap_or_default() {
+            if !entry.key.contains('[') {
+                let equation = self.equation(&entry.value)?;
+                named.push((entry.key.clone(), self.in_place(&equation, &named, &entry.value)?));
+            }
+        }
+        Ok(named)
+    }
+
+    fn in_place(
+        &self,
+        equation: &Equation,
+        named: &[(String, Ast)],
+        value: &Value,
+    ) -> Result<Ast, Diagnostic> {
+        equation.ast.with(named, MOST_NODES).ok_or_else(|| {
+            let message = "with its definitions this expression has too many parts";
+            self.at(&value.at, format!("{message}; {MOST_NODES} are the most"))
+        })
+    }
+
+    /// What a value says that is an expression.
     fn law(
         &self,
         value: &Value,
         states: &[String],
-        inputs: &mut Vec<(String, Missing)>,
-    ) -> Result<Option<Equation>, Diagnostic> {
+        named: &[(String, Ast)],
+        inputs: &mut Vec<(String, InputRule)>,
+    ) -> Result<Spread, Diagnostic> {
         if !matches!(value.kind, Kind::Text(..)) {
-            return Ok(None);
+            return Ok(Spread::AsWritten);
         }
-        let equation = self.equation(value)?;
+        let written = self.equation(value)?;
+        let equation = Equation { ast: self.in_place(&written, named, value)?, ..written.clone() };
         let constant = |name: &str| {
             ["pi", "e", "inf"].contains(&name) || self.parameters.iter().any(|p| p.0 == name)
         };
         let varying: Vec<&str> =
             equation.ast.names().into_iter().filter(|name| !constant(name)).collect();
         if varying.is_empty() {
-            return Ok(None);
+            let as_written = written.ast == equation.ast;
+            return match as_written {
+                true => Ok(Spread::AsWritten),
+                false => self.value_of(&equation, value).map(Spread::Constant),
+            };
         }
         for name in varying {
             let bare = |state: &&String| **state == name || state.starts_with(&format!("{name}["));
             if let Some(state) = states.iter().find(bare) {
                 let message = format!("noise cannot depend on a state, and `{state}` is one");
-                let help = "it may depend on t, dt, k, inputs and columns of the table";
+                let help = "it may depend on t, dt, k, inputs, definitions of these and columns of the table";
                 return Err(self.at(&value.at, message).help(help));
+            }
+            if let Some(entry) = self
+                .table("definitions")?
+                .unwrap_or_default()
+                .iter()
+                .find(|e| split_name(&e.key).0 == name)
+            {
+                let message = format!("`{}` has an index, and noise is over none", entry.key);
+                return Err(self.at(&value.at, message).help("name a part without an index"));
             }
             if RESERVED.contains(&name) || inputs.iter().any(|(input, _)| input == name) {
                 continue;
@@ -106,38 +165,36 @@ impl Reader {
                 return Err(self.at(&value.at, message).help(help));
             }
             self.check_name(name, &value.at)?;
-            inputs.push((name.to_owned(), Missing::Hold));
+            let rule = InputRule { missing: Missing::Hold, default: None };
+            inputs.push((name.to_owned(), rule));
         }
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let scope = Scope::constants(&self.parameters).with_states(&[], &[]).with_inputs(&names);
         self.check_equation(&scope, value, &equation)?;
-        Ok(Some(equation))
+        Ok(Spread::Varies(equation))
     }
 
     /// The inputs with what to make of missing ones: a list of names, or a table of names and rules.
-    pub(super) fn read_inputs(&self) -> Result<Vec<(String, Missing)>, Diagnostic> {
+    pub(super) fn read_inputs(&self) -> Result<Vec<(String, InputRule)>, Diagnostic> {
         let Some(Entry { value: Value { kind: Kind::Table(entries), .. }, .. }) =
             self.get("inputs")
         else {
             let names = self.names("inputs")?;
-            return Ok(names.into_iter().map(|name| (name, Missing::Refuse)).collect());
+            return Ok(names.into_iter().map(|name| (name, InputRule::default())).collect());
         };
-        let mut inputs: Vec<(String, Missing)> = Vec::new();
+        let mut inputs: Vec<(String, InputRule)> = Vec::new();
         for entry in entries {
             self.check_name(&entry.key, &entry.key_at)?;
             let rule = match &entry.value.kind {
                 Kind::Table(rules) => {
-                    let known = ["hold", "interpolate"];
+                    let known = ["hold", "interpolate", "default"];
                     self.check_keys(rules, &known, &format!("inputs.{}", entry.key))?;
-                    self.read_missing(rules)?
+                    self.read_rule(rules)?
                 }
                 _ => {
                     let names: Vec<String> = entries.iter().map(|e| e.key.clone()).collect();
                     let message = format!("[inputs] gives each of {} a table", list(&names));
-                    let help = format!(
-                        "write {} = {{ hold = true }}, {{ interpolate = true }} or {{}}",
-                        entry.key
-                    );
+                    let help = format!("write {} = {{ hold = \"next\" }} or {{}}", entry.key);
                     return Err(self.at(&entry.value.at, message).help(help));
                 }
             };
@@ -147,18 +204,50 @@ impl Reader {
     }
 
     /// What to make of an input where it is missing.
-    fn read_missing(&self, rules: &[Entry]) -> Result<Missing, Diagnostic> {
-        let mut found = Missing::Refuse;
+    fn read_rule(&self, rules: &[Entry]) -> Result<InputRule, Diagnostic> {
+        let mut found = InputRule::default();
         for rule in rules {
-            if !self.flag(&rule.value)? {
-                continue;
-            }
-            if found != Missing::Refuse {
+            let missing = match (rule.key.as_str(), &rule.value.kind) {
+                ("default", _) => {
+                    found.default = Some(self.finite(&rule.value)?);
+                    continue;
+                }
+                ("hold", Kind::Text(..)) => {
+                    let known = ["previous", "next", "mean"];
+                    match self.choice(&rule.value, &known, "way to hold an input")?.as_str() {
+                        "previous" => Missing::Previous,
+                        "next" => Missing::Next,
+                        _ => Missing::Mean,
+                    }
+                }
+                _ if !self.flag(&rule.value)? => continue,
+                ("hold", _) => Missing::Hold,
+                _ => Missing::Interpolate,
+            };
+            if found.missing != Missing::Refuse {
                 let message = "an input is held or interpolated, not both";
                 return Err(self.at(&rule.key_at, message));
             }
-            found = if rule.key == "hold" { Missing::Hold } else { Missing::Interpolate };
+            found.missing = missing;
         }
         Ok(found)
+    }
+
+    /// Refuses a value over a step where a measurement reads the one at its row.
+    pub(super) fn check_rules(&self, spec: &ModelSpec) -> Result<(), Diagnostic> {
+        let over_step =
+            |rule: &InputRule| matches!(rule.missing, Missing::Previous | Missing::Mean);
+        let mut named = spec.inputs.iter().zip(&spec.input_rules);
+        let wrong = named.find(|(u, r)| over_step(r) && spec.is_read_by_measurements(u));
+        let (Some((name, _)), Ok(Some(entries))) = (wrong, self.table("inputs")) else {
+            return Ok(());
+        };
+        let Some(entry) = entries.iter().find(|e| e.key == *name) else { return Ok(()) };
+        let message = format!("`{name}` is held over steps, and a measurement reads it at its row");
+        let help = format!(
+            "give its column a second name for measurements: {name}_now = {{}} under [inputs] and {name}_now = \"{}\" under [columns]",
+            spec.column(name)
+        );
+        Err(self.at(&entry.key_at, message).help(help))
     }
 }

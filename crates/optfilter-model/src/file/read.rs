@@ -120,7 +120,7 @@ impl Reader {
         // Observations over an index are as many as their equation says, further down.
         let sized = self.observation_names(&observed)?;
         let measurement_laws = self.take_laws("measurement_noise", &sized, &states, &mut ruled)?;
-        let (inputs, missing_inputs): (Vec<String>, Vec<_>) = ruled.into_iter().unzip();
+        let (inputs, input_rules): (Vec<String>, Vec<_>) = ruled.into_iter().unzip();
         let observation = self.table("observation")?.unwrap_or_default();
         let keys: Vec<(&str, Vec<&str>)> = observation.iter().map(|e| split_name(&e.key)).collect();
         let fields = self.read_fields(&shaped)?;
@@ -180,7 +180,7 @@ impl Reader {
             states,
             fields: if indexed { fields } else { Vec::new() },
             inputs,
-            missing_inputs,
+            input_rules,
             observations,
             parameters: self.parameters.clone(),
             definitions: definitions.into_iter().map(|(e, q)| (e.key.clone(), q)).collect(),
@@ -209,6 +209,7 @@ impl Reader {
             fit,
         };
         self.check_fit(&spec)?;
+        self.check_rules(&spec)?;
         Ok(spec)
     }
 

@@ -23,6 +23,8 @@ pub enum SaveError {
         name: String,
         /// What depends on it.
         other: String,
+        /// Whether that is a parameter, which may be a definition instead.
+        definable: bool,
     },
 }
 
@@ -36,11 +38,20 @@ impl fmt::Display for SaveError {
                 f,
                 "`{name}` cannot be written into the model; write its table under a header of its own, as in [parameters]"
             ),
-            Self::Dependent { name, other } => write!(
-                f,
-                "`{name}` is free, but {other} is computed from it when the file is read and would not follow; \
-                 write {other} under [definitions], or as a number"
-            ),
+            Self::Dependent { name, other, definable } => {
+                let how = match (definable, other.contains("_noise")) {
+                    (true, _) => format!("write {other} under [definitions], or as a number"),
+                    (false, true) => format!(
+                        "write its values as numbers, and free those in its place, each for itself: --free {}",
+                        other.trim_matches('`')
+                    ),
+                    (false, false) => "write its values as numbers".to_owned(),
+                };
+                write!(
+                    f,
+                    "`{name}` is free, but {other} is computed from it when the file is read and would not follow; {how}"
+                )
+            }
         }
     }
 }
@@ -183,7 +194,8 @@ pub fn check_independent(
             && other != quantity.name
         {
             let name = quantity.name.clone();
-            return Err(SaveError::Dependent { name, other: format!("`{other}`") });
+            let definable = spec.parameters.iter().any(|(name, _)| *name == other);
+            return Err(SaveError::Dependent { name, other: format!("`{other}`"), definable });
         }
     }
     Ok(())

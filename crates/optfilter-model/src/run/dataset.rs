@@ -1,7 +1,7 @@
 //! A whole series in memory.
 
 use super::held::Held;
-use super::interpolate::Interpolation;
+use super::interpolate;
 use super::layout::Layout;
 use crate::file::ModelSpec;
 use crate::table::Rows;
@@ -34,11 +34,7 @@ pub struct Dataset {
 impl Dataset {
     /// From a table in memory; times must not run backwards.
     pub fn new(spec: &ModelSpec, layout: &Layout, batch: &Rows) -> Result<Self, (u64, f64, f64)> {
-        let filled = Interpolation::new(spec, layout).and_then(|mut lines| {
-            let mut whole = lines.push(batch.clone());
-            whole.extend(lines.finish());
-            whole.pop()
-        });
+        let filled = interpolate::whole(spec, layout, batch);
         let batch = filled.as_ref().unwrap_or(batch);
         let mut clock = Clock::new(spec.dt, spec.filter.predict_first());
         let mut out = Self {

@@ -13,6 +13,8 @@ pub struct Layout {
     pub time: Option<String>,
     /// The column that names the series of a row, if there are several.
     pub by: Option<String>,
+    /// Whether rows come from several tables, put in the order of their times.
+    pub joined: bool,
     /// How many rows ahead results look from each row.
     pub horizon: usize,
     inputs: usize,
@@ -24,12 +26,17 @@ impl Layout {
     pub fn new(spec: &ModelSpec, time: Option<&str>) -> Self {
         let time = time.map(str::to_owned).or_else(|| spec.time_column.clone());
         let (inputs, outputs) = (spec.inputs.len(), spec.observations.len());
-        Self { time, by: None, horizon: 0, inputs, outputs }
+        Self { time, by: None, joined: false, horizon: 0, inputs, outputs }
     }
 
     /// The same, with the column that names the series of a row.
     pub fn by(self, column: Option<&str>) -> Self {
         Self { by: column.map(str::to_owned), ..self }
+    }
+
+    /// The same, where rows may come from several tables, put in the order of their times.
+    pub fn joined(self, joined: bool) -> Self {
+        Self { joined, ..self }
     }
 
     /// The same, with results that look so many rows ahead.
@@ -47,11 +54,11 @@ impl Layout {
         let named = |names: &[String], kind| -> Vec<Wanted> {
             names.iter().map(|n| Wanted { column: spec.column(n).to_owned(), kind }).collect()
         };
-        let inputs = spec.inputs.iter().zip(&spec.missing_inputs).map(|(name, missing)| Wanted {
+        let inputs = spec.inputs.iter().zip(&spec.input_rules).map(|(name, rule)| Wanted {
             column: spec.column(name).to_owned(),
-            kind: match missing {
+            kind: match rule.missing {
                 Missing::Refuse => ColumnKind::Input,
-                Missing::Hold | Missing::Interpolate => ColumnKind::Measurement,
+                _ => ColumnKind::Measurement,
             },
         });
         let outputs = named(&spec.observations, ColumnKind::Measurement);

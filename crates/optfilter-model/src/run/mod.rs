@@ -16,7 +16,7 @@ mod typical;
 
 pub use dataset::Dataset;
 pub use held::Held;
-pub use interpolate::Interpolation;
+pub use interpolate::{Interpolation, acting_inputs};
 pub use layout::{Layout, forecast_names};
 pub use problem::build_text;
 pub use repeat::Repeating;

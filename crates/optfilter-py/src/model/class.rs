@@ -2,7 +2,7 @@
 
 use super::AnyModel;
 use crate::callable::{CallableModel, Differentiable, Function};
-use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix};
+use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix, slice};
 use crate::errors::{bad, take_pending};
 use crate::product::Product;
 use nalgebra::{DVector, Dyn};
@@ -10,7 +10,9 @@ use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
     Step, linearize_observation, linearize_transition,
 };
-use optfilter_model::{LikelihoodKind, Missing, ModelSpec};
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use optfilter_model::run::{Held, acting_inputs};
+use optfilter_model::{InputRule, LikelihoodKind, ModelSpec};
 use optfilter_run::RunModel;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -229,23 +231,55 @@ impl CoreModel {
     }
 }
 
+/// What a model file makes of inputs between the rows that state them.
+#[pyclass(frozen, module = "optfilter._core")]
+pub(crate) struct InputRules {
+    spec: ModelSpec,
+}
+
+#[pymethods]
+impl InputRules {
+    /// The first input of which a row may have to wait for a later one.
+    #[getter]
+    fn waits(&self) -> Option<&str> {
+        self.spec.waits()
+    }
+
+    /// The inputs of a series that act on the step to each of its rows, and the last that were stated. `last` are those of a
+    /// part of the series before this one.
+    #[allow(clippy::type_complexity)] // two arrays
+    fn acting<'py>(
+        &self,
+        py: Python<'py>,
+        ys: PyReadonlyArrayDyn<'py, f64>,
+        ts: Option<PyReadonlyArrayDyn<'py, f64>>,
+        us: PyReadonlyArrayDyn<'py, f64>,
+        last: Option<PyReadonlyArrayDyn<'py, f64>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (rows, p) = (ys.len() / self.spec.observations.len(), self.spec.inputs.len());
+        if us.len() != rows * p || ts.as_ref().is_some_and(|ts| ts.len() != rows) {
+            return Err(bad("us", format!("must have shape ({rows}, {p})")));
+        }
+        let mut held = Held::new(&self.spec);
+        if let Some(last) = &last {
+            held.restore(slice("last", last)?);
+        }
+        let ts = ts.as_ref().map(|ts| slice("ts", ts)).transpose()?;
+        let (us, ys) = (slice("us", &us)?, slice("ys", &ys)?);
+        let acting = acting_inputs(&self.spec, ts, us, ys, &mut held);
+        Ok((array(py, acting, [rows, p])?, array(py, held.values().to_vec(), [p])?))
+    }
+}
+
 /// What a model file says besides its equations.
 fn describe<'py>(py: Python<'py>, spec: &ModelSpec) -> PyResult<Bound<'py, PyDict>> {
     let about = PyDict::new(py);
     about.set_item("name", &spec.name)?;
     about.set_item("states", &spec.states)?;
     about.set_item("inputs", &spec.inputs)?;
-    let ruled = |wanted: &[Missing]| -> Vec<bool> {
-        spec.missing_inputs.iter().map(|rule| wanted.contains(rule)).collect()
-    };
-    // Of those that are held, an input that noise alone reads is 2.
-    let held: Vec<u8> = ruled(&[Missing::Hold, Missing::Interpolate])
-        .iter()
-        .zip(&spec.inputs)
-        .map(|(held, input)| u8::from(*held) + u8::from(*held && !spec.is_read(input)))
-        .collect();
-    about.set_item("held_inputs", held)?;
-    about.set_item("interpolated_inputs", ruled(&[Missing::Interpolate]))?;
+    let ruled = spec.input_rules.iter().any(|rule| *rule != InputRule::default());
+    let rules = ruled.then(|| Py::new(py, InputRules { spec: spec.clone() })).transpose()?;
+    about.set_item("input_rules", rules)?;
     about.set_item("observations", &spec.observations)?;
     let parameters = PyDict::new(py);
     for (name, value) in &spec.parameters {
