@@ -155,6 +155,20 @@ impl<'a, T: RunModel> Choice<'a, T> {
             );
             return Err(SpecError::of("method", message));
         }
+        let members = spec.members() as usize;
+        match method {
+            // States, weights and their logarithms, and as many again while they are resampled.
+            Method::Pf => check_room("particles", spec.particles() as usize, 3 * n + 6)?,
+            // Members before and after, what they predict, and matrices of one number for each pair of them.
+            Method::Etkf | Method::Letkf => {
+                check_room(
+                    "members",
+                    members,
+                    (2 * (n + m)).saturating_add(members.saturating_mul(3)),
+                )?;
+            }
+            _ => {}
+        }
         if method == Method::Kf {
             if !problem.model.is_linear() {
                 let message = "kf is for linear models and this one is not; use ekf, ukf or imap";
@@ -660,4 +674,18 @@ fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFac
         Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
         cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
     })
+}
+
+/// Refuses what would not fit in memory: so many numbers for each of a count. The system is asked for them for a moment, and they are not touched.
+fn check_room(key: &'static str, count: usize, numbers: usize) -> Result<(), SpecError> {
+    let bytes = count.checked_mul(numbers).and_then(|all| all.checked_mul(size_of::<f64>()));
+    let asked = bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+    if asked {
+        return Ok(());
+    }
+    let gigabytes = count as f64 * numbers as f64 * size_of::<f64>() as f64 / 1e9;
+    let message = format!(
+        "{count} would take about {gigabytes:.1} GB, which this process cannot have; take fewer"
+    );
+    Err(SpecError::of(key, message))
 }

@@ -1,4 +1,19 @@
-//! Names that were meant.
+//! Names in messages: those that were meant, and long ones cut short.
+
+use std::borrow::Cow;
+
+/// A text that somebody else wrote, as a message shows it: its first characters, if it has more than so many.
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", text.get(..end).unwrap_or_default())),
+    }
+}
+
+/// The same of a name or a cell.
+pub fn short(text: &str) -> Cow<'_, str> {
+    cut(text, 60)
+}
 
 /// The name among `known` nearest to `given` in edits (insert, delete, replace, swap neighbours),
 /// if it is near enough to be a slip of the finger: a third of the letters, at least one.
@@ -40,6 +55,13 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöü", 2), "äö...");
+        assert_eq!(short(&"x".repeat(5 << 20)).len(), 63);
+    }
 
     #[test]
     fn slips_of_the_finger_are_recognised_and_other_words_are_not() {

@@ -29,11 +29,20 @@ pub(super) fn run(
     // Not joined: it may be waiting for input that never comes.
     let mut reading = Some(spawn(move || read_all(reader, 1, None, &rows_to, &spare_from)));
     let mut pace = Pace::new(job.checkpoint_every, worker.tally.rows);
-    let mut results = Vec::new();
+    let (mut results, mut torn) = (Vec::new(), false);
     sink.flush()?; // the header goes out before the first row arrives
     let end = loop {
         let end = match rows_from.recv_timeout(GLANCE) {
+            Ok(Ok(batch)) if batch.torn && sink.checkpoint.is_some() && !job.can_rewind() => {
+                job.leave(&worker.table_name(&batch), batch.lines.last().copied().unwrap_or(0));
+                None
+            }
             Ok(Ok(batch)) => {
+                if batch.torn && sink.checkpoint.is_some() {
+                    // Saved before it: it is done again when all of it is there.
+                    torn = true;
+                    sink.mark(worker.save()?)?;
+                }
                 results.clear();
                 let taken = worker.take(&batch, &mut results);
                 sink.rows(&batch, &results)?;
@@ -48,7 +57,7 @@ pub(super) fn run(
         let asked = worker.stop.load(Ordering::Relaxed);
         let end = end.or_else(|| asked.then(|| Err(Failure::interrupted(""))));
         let due = pace.is_due(worker.tally.rows, Some(FRESH));
-        if sink.checkpoint.is_some() && (end.is_some() || due) {
+        if !torn && sink.checkpoint.is_some() && (end.is_some() || due) {
             let begun = Instant::now();
             let saved = worker.save()?;
             pace.gathered(worker.tally.rows, begun);

@@ -6,7 +6,8 @@
 //!
 //! Batches go round in a circle of a few buffers. A checkpoint travels with the results: the writer
 //! first makes the rows before it durable and only then replaces the checkpoint file, so that a run
-//! killed at any moment can go on without a lost or doubled row. With `--follow` a batch is one row, and
+//! killed at any moment can go on without a lost or doubled row. A row that ends with the table, before the end of its line, is answered
+//! and in no checkpoint: if more of it comes, it is done again. With `--follow` a batch is one row, and
 //! its result is out before the next one is looked at.
 
 mod follow;
@@ -28,9 +29,10 @@ pub use tally::Tally;
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;
+use crate::lock::Lock;
 use crate::plot::StripChart;
-use job::{KIND, Saved};
-use optfilter_model::table::Rows;
+use job::{FAMILY, KIND, Saved, differences};
+use optfilter_model::table::{Rows, Trail};
 use sink::Sink;
 use std::io;
 use worker::Worker;
@@ -46,16 +48,23 @@ pub struct Outcome {
 
 /// Runs a job to the end of its data.
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
+    let lock =
+        job.checkpoint.as_deref().map(|path| Lock::take("--checkpoint", path)).transpose()?;
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
     let mut reader =
         Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[], job.late)?;
+    if job.checkpoint.is_some() {
+        reader.keep_apart();
+    }
     let resumed_at = worker.tally.rows;
-    if job.skip_done || !files::is_standard(job.first()) {
-        skip(&mut reader, resumed_at)?;
+    if let Some(saved) = resumed.as_ref()
+        && (job.skip_done || !files::is_standard(job.first()))
+    {
+        skip(job, &mut reader, &saved.trail)?;
     }
     // Only now, so that a run that cannot begin leaves older results alone.
-    let (sink, fresh) = Sink::open(job, resumed.as_ref())?;
+    let (sink, fresh) = Sink::open(job, resumed.as_ref(), lock)?;
     if job.follow {
         follow::run(job, &mut worker, reader, sink)?;
     } else {
@@ -79,12 +88,14 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Failure::other(format!("cannot read {}: {e}", path.display()))),
     };
-    let name = path.display();
+    let name = path.display().to_string();
     let saved: Saved = optfilter::checkpoint::load(KIND, &bytes)
-        .map_err(|e| Failure::other(format!("{name}: {e}")))?;
-    if saved.fingerprint != worker.fingerprint {
+        .map_err(|e| Failure::checkpoint(&name, FAMILY, &e))?;
+    let others = differences(&saved.settings, &worker.settings);
+    if !others.is_empty() {
         return Err(Failure::usage(format!(
-            "{name} was made with another model or other flags; remove it to start afresh"
+            "{name} was made with another model or other flags: {} differs; go on as before, or remove it to start afresh",
+            others.join(", ")
         )));
     }
     job.check_sizes(&saved.sizes, &job.sizes()?)?;
@@ -92,21 +103,49 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
     Ok(Some(saved))
 }
 
-fn skip(reader: &mut Feed, rows: u64) -> Result<(), Failure> {
-    let mut left = rows as usize;
-    let mut scratch = Rows::default();
-    while left > 0 {
+/// Passes over the rows that are done, if they are still what they were.
+fn skip(job: &Job<'_>, reader: &mut Feed, done: &Trail) -> Result<(), Failure> {
+    let (mut now, mut scratch) = (Trail::default(), Rows::default());
+    let (width, label) = (job.layout.width(), job.layout.label());
+    let mut lines = (0, 0);
+    while now.rows() < done.rows() {
+        let left = usize::try_from(done.rows() - now.rows()).unwrap_or(usize::MAX);
         scratch.clear();
+        scratch.forget_labels();
         let more = reader.read(&mut scratch, left.min(BATCH))?;
+        for row in 0..scratch.rows {
+            lines.1 = scratch.lines.get(row).copied().unwrap_or(0);
+            if done.begins_block(&now) {
+                lines.0 = lines.1;
+            }
+            now.add(&scratch, row, width, label);
+            if done.parted(&now).is_some() {
+                let name = reader.name_of(scratch.table_of(row));
+                return Err(changed(job, &name, lines));
+            }
+        }
         if scratch.rows == 0 && !more {
-            let name = reader.name();
+            let (name, rows) = (reader.name(), done.rows());
             return Err(Failure::data(format!(
-                "{name} has fewer rows than the {rows} that the checkpoint has filtered"
+                "{name} has fewer rows than the {rows} that the checkpoint has filtered; bring them back, or remove the checkpoint to \
+                 start afresh"
             )));
         }
-        left -= scratch.rows;
     }
     Ok(())
+}
+
+/// A table that does not begin with the rows that were filtered.
+fn changed(job: &Job<'_>, name: &str, (first, last): (u64, u64)) -> Failure {
+    let place = match first == last {
+        true => format!("line {last} is"),
+        false => format!("lines up to {last} (from {first}, or the end of the table before) are"),
+    };
+    let checkpoint = job.checkpoint.as_deref().map(files::display).unwrap_or_default();
+    Failure::data(format!(
+        "{name}: {place} not what was filtered before the checkpoint {checkpoint} was made: a row was changed, left out or added; \
+         bring the rows back as they were, or remove the checkpoint to start afresh"
+    ))
 }
 
 #[cfg(test)]
@@ -165,7 +204,7 @@ mod tests {
             let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
             let reader = Feed::of(reader, &tables[0]);
             let mut worker = Worker::new(&job).unwrap();
-            let (sink, _) = Sink::open(&job, None).unwrap();
+            let (sink, _) = Sink::open(&job, None, None).unwrap();
             let run = if follow { follow::run } else { stream::run };
             let failure = run(&job, &mut worker, reader, sink).unwrap_err();
             assert_eq!((failure.code, failure.message.as_str()), (1, ""));

@@ -134,7 +134,7 @@ fn filter_all(
     spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
     let stopped = || Failure::other("the writer stopped");
-    let mut end = Ok(());
+    let (mut end, mut torn) = (Ok(()), false);
     let mut progress = job.progress.then(RateLine::new);
     loop {
         let batch = match batches.recv_timeout(GLANCE) {
@@ -158,6 +158,16 @@ fn filter_all(
             Err(_) => Vec::new(),
         };
         results.clear();
+        if batch.torn && job.checkpoint.is_some() {
+            // Saved before it: it is done again when all of it is there.
+            torn = true;
+            let saved = Box::new(worker.save()?);
+            results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
+            if !job.can_rewind() {
+                job.leave(&worker.table_name(&batch), batch.lines.last().copied().unwrap_or(0));
+                continue;
+            }
+        }
         let taken = worker.take(&batch, &mut results);
         let both = Box::new((batch, results));
         results_to.send(Message::Rows(both)).map_err(|_| stopped())?;
@@ -168,14 +178,14 @@ fn filter_all(
         if let Some(progress) = &mut progress {
             progress.rows(worker.tally.rows);
         }
-        if job.checkpoint.is_some() && pace.is_due(worker.tally.rows, None) {
+        if !torn && job.checkpoint.is_some() && pace.is_due(worker.tally.rows, None) {
             let begun = Instant::now();
             let saved = Box::new(worker.save()?);
             pace.gathered(worker.tally.rows, begun);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
         }
     }
-    if job.checkpoint.is_some() {
+    if !torn && job.checkpoint.is_some() {
         let saved = Box::new(worker.save()?);
         results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
     }

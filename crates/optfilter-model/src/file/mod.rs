@@ -48,13 +48,15 @@ pub use optfilter::model::Integrator;
 use optfilter::model::Step;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
 use optfilter_table::TimeStyle;
+use serde::Serialize;
 
 /// One equation: its text and its tree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Equation {
     /// As written.
     pub text: String,
     /// As parsed.
+    #[serde(skip)]
     pub ast: Ast,
     /// The names of the indices it is over and how many values each has; empty for a single number. The size is 0
     /// in a definition, which is over as many as the equation that uses it.
@@ -62,7 +64,7 @@ pub struct Equation {
 }
 
 /// How widely one component scatters in a row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NoiseLaw {
     /// Which component.
     pub place: usize,
@@ -73,7 +75,7 @@ pub struct NoiseLaw {
 }
 
 /// How the dynamics are given.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Time {
     /// As the next state.
     Discrete,
@@ -88,7 +90,7 @@ pub enum Time {
 }
 
 /// How a measurement scatters about its equation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum LikelihoodKind {
     /// Normal, with the measurement noise of the file.
     Gaussian,
@@ -122,7 +124,7 @@ impl LikelihoodKind {
 }
 
 /// What to make of an input that is missing in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Missing {
     /// An error.
     #[default]
@@ -133,10 +135,12 @@ pub enum Missing {
     Interpolate,
 }
 
-/// A model file that has passed every check.
-#[derive(Clone, Debug, PartialEq)]
+/// A model file that has passed every check. As serialised, it is what shapes a filter's answers: without title, and without what a fit or
+/// a filter would be unless told otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSpec {
     /// A title, or the file's name.
+    #[serde(skip)]
     pub name: String,
     /// States, in order; those of a field are `x[0]`, `x[1]` and so on.
     pub states: Vec<String>,
@@ -195,8 +199,10 @@ pub struct ModelSpec {
     /// Columns of inputs and observations whose name differs from theirs.
     pub columns: Vec<(String, String)>,
     /// Which filter to use unless told otherwise.
+    #[serde(skip)]
     pub filter: FilterSpec,
     /// What a fit estimates unless told otherwise.
+    #[serde(skip)]
     pub fit: FitTable,
 }
 
