@@ -155,17 +155,13 @@ impl<'a, T: RunModel> Choice<'a, T> {
             );
             return Err(SpecError::of("method", message));
         }
-        let members = spec.members() as usize;
         match method {
             // States, weights and their logarithms, and as many again while they are resampled.
             Method::Pf => check_room("particles", spec.particles() as usize, 3 * n + 6)?,
-            // Members before and after, what they predict, and matrices of one number for each pair of them.
+            // Members before and after, what they predict, and a matrix of pairs of members or of measurements.
             Method::Etkf | Method::Letkf => {
-                check_room(
-                    "members",
-                    members,
-                    (2 * (n + m)).saturating_add(members.saturating_mul(3)),
-                )?;
+                let members = spec.members() as usize;
+                check_room("members", members, 3 * (n + m) + members.min(m))?;
             }
             _ => {}
         }
@@ -677,7 +673,7 @@ fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFac
 }
 
 /// Refuses what would not fit in memory: so many numbers for each of a count. The system is asked for them for a moment, and they are not touched.
-fn check_room(key: &'static str, count: usize, numbers: usize) -> Result<(), SpecError> {
+pub(crate) fn check_room(key: &'static str, count: usize, numbers: usize) -> Result<(), SpecError> {
     let bytes = count.checked_mul(numbers).and_then(|all| all.checked_mul(size_of::<f64>()));
     let asked = bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
     if asked {

@@ -24,6 +24,7 @@
 //! References: Rauch, Tung and Striebel 1965; Godsill, Doucet and West 2004; Douc, Garivier, Moulines and Olsson 2011 (drawing
 //! by rejection).
 
+use crate::build::check_room;
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
 use crate::model::RunModel;
@@ -77,6 +78,12 @@ impl FilterSpec {
                 let message =
                     format!("{name} cannot be smoothed; use kf, ekf, iekf, ukf, pf or imap");
                 return Err(SpecError::of("method", message));
+            }
+            // All particles of every row are kept.
+            Method::Pf => {
+                let each = problem.model.state_dim().value() + 1;
+                let particles = spec.particles() as usize;
+                check_room("particles", particles.saturating_mul(rows), each)?;
             }
             Method::Imap if spec.window.is_none() => {
                 spec.window = Some(u32::try_from(rows.saturating_sub(1)).unwrap_or(u32::MAX));

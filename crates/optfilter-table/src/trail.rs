@@ -100,7 +100,9 @@ mod tests {
     use super::*;
 
     fn rows(values: &[f64]) -> Rows {
-        Rows { values: values.to_vec(), rows: values.len(), ..Rows::default() }
+        let mut rows = Rows::default();
+        (rows.values, rows.rows) = (values.to_vec(), values.len());
+        rows
     }
 
     fn trail(rows: &Rows) -> Trail {
@@ -139,9 +141,9 @@ mod tests {
     #[test]
     fn names_and_times_are_parts_of_a_row() {
         let of = |name: &str, time: &str| {
-            let mut one = Rows { rows: 1, ..Rows::default() };
+            let mut one = Rows::default();
             let number = one.number_of(name.as_bytes());
-            one.values = vec![1.0, number];
+            (one.values, one.rows) = (vec![1.0, number], 1);
             one.push_time_text(time.as_bytes());
             let mut trail = Trail::default();
             trail.add(&one, 0, 2, Some(1));

@@ -34,8 +34,7 @@ pub(super) fn run(
     let end = loop {
         let end = match rows_from.recv_timeout(GLANCE) {
             Ok(Ok(batch)) if batch.torn && sink.checkpoint.is_some() && !job.can_rewind() => {
-                job.leave(&worker.table_name(&batch), batch.lines.last().copied().unwrap_or(0));
-                None
+                job.leave(&worker.place(&batch), None).err().map(Err)
             }
             Ok(Ok(batch)) => {
                 if batch.torn && sink.checkpoint.is_some() {
@@ -47,8 +46,12 @@ pub(super) fn run(
                 let taken = worker.take(&batch, &mut results);
                 sink.rows(&batch, &results)?;
                 sink.flush()?;
+                let failed = taken.err().map(|failure| match torn {
+                    true => job.leave(&worker.place(&batch), Some(failure)),
+                    false => Err(failure),
+                });
                 let _ = spare_to.try_send(batch);
-                taken.err().map(Err)
+                failed
             }
             Ok(Err(failure)) => Some(Err(failure)),
             Err(RecvTimeoutError::Disconnected) => Some(ended(reading.take())),

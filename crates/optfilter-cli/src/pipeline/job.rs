@@ -116,11 +116,16 @@ impl Job<'_> {
         !files::is_standard(self.out) && std::fs::metadata(self.out).is_ok_and(|m| m.is_file())
     }
 
-    /// Says that a row is neither answered nor in the checkpoint.
-    pub(super) fn leave(&self, name: &str, line: u64) {
-        files::remark(&format!(
-            "note: {name} ends within line {line}; that row is left for the run that goes on, as its answer could not be taken back"
-        ));
+    /// Says that a row within which a table ends is neither answered nor in the checkpoint: its answer could not be taken back, or there is
+    /// none as far as the row goes.
+    pub(super) fn leave(&self, place: &str, failure: Option<Failure>) -> Result<(), Failure> {
+        let why = match failure {
+            None => "its answer could not be taken back".to_owned(),
+            Some(Failure { code: 3 | 4, message }) => message,
+            Some(other) => return Err(other),
+        };
+        files::remark(&format!("note: {place}, which is left for the run that goes on ({why})"));
+        Ok(())
     }
 
     /// The first table, which is the only one of a stream.

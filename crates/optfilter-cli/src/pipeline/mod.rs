@@ -34,6 +34,7 @@ use crate::plot::StripChart;
 use job::{FAMILY, KIND, Saved, differences};
 use optfilter_model::table::{Rows, Trail};
 use sink::Sink;
+use std::cmp::Ordering;
 use std::io;
 use worker::Worker;
 
@@ -137,9 +138,10 @@ fn skip(job: &Job<'_>, reader: &mut Feed, done: &Trail) -> Result<(), Failure> {
 
 /// A table that does not begin with the rows that were filtered.
 fn changed(job: &Job<'_>, name: &str, (first, last): (u64, u64)) -> Failure {
-    let place = match first == last {
-        true => format!("line {last} is"),
-        false => format!("lines up to {last} (from {first}, or the end of the table before) are"),
+    let place = match first.cmp(&last) {
+        Ordering::Equal => format!("line {last} is"),
+        Ordering::Less => format!("lines {first} to {last} are"),
+        Ordering::Greater => format!("the lines up to {last} are"), // from the end of the table before
     };
     let checkpoint = job.checkpoint.as_deref().map(files::display).unwrap_or_default();
     Failure::data(format!(

@@ -100,10 +100,11 @@ impl<'a> Worker<'a> {
         Ok(place)
     }
 
-    /// The table of the last rows of a batch.
-    pub(super) fn table_name(&self, batch: &Rows) -> String {
-        let table = batch.table_of(batch.rows.saturating_sub(1));
-        self.table_names.get(table).cloned().unwrap_or_default()
+    /// The table of the last row of a batch, and its line.
+    pub(super) fn place(&self, batch: &Rows) -> String {
+        let table = self.table_names.get(batch.table_of(batch.rows.saturating_sub(1)));
+        let line = batch.lines.last().copied().unwrap_or(0);
+        format!("{} ends within line {line}", table.map_or("", String::as_str))
     }
 
     /// How many series there are.
