@@ -5,7 +5,7 @@ use crate::lock::Lock;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::table::{
-    Begun, Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, foreign,
+    Begun, Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, cut, foreign,
     format_time, is_gzip,
 };
 use std::collections::HashSet;
@@ -384,9 +384,9 @@ pub fn backwards(
     })
 }
 
-/// Says something on standard error; that nobody listens is no failure.
+/// Says something on standard error, to a person, whatever it quotes; that nobody listens is no failure.
 pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", cut(text, 4000));
 }
 
 /// Writes a whole file (or standard output).

@@ -102,8 +102,6 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, message }) => {
             if !message.is_empty() {
-                // Whatever a message quotes, a person is to read it.
-                let message = optfilter_model::table::cut(&message, 4000);
                 files::remark(&format!("{} {message}", style::error("error:")));
             }
             ExitCode::from(code)

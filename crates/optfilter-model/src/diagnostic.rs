@@ -14,6 +14,7 @@
 #![deny(clippy::indexing_slicing)] // the place of an error may be anywhere
 
 pub use optfilter_table::closest;
+use optfilter_table::cut;
 use std::fmt;
 use std::ops::Range;
 
@@ -25,6 +26,10 @@ pub struct Source {
     /// The whole text.
     pub text: String,
 }
+
+/// Characters of a message, and of a line that is shown.
+const MOST: usize = 400;
+const SHOWN: usize = 160;
 
 /// What is wrong with a model file, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +63,7 @@ impl Diagnostic {
         let column = piece(line_start..start).chars().count() + 1;
         let width = piece(start..end.min(line_end).max(start)).chars().count().max(1);
         Self {
-            message: message.into(),
+            message: cut(&message.into(), MOST).into_owned(),
             file: source.name.clone(),
             line,
             column,
@@ -70,7 +75,7 @@ impl Diagnostic {
 
     /// The same error with a suggestion.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(cut(&help.into(), MOST).into_owned());
         self
     }
 
@@ -94,14 +99,18 @@ impl fmt::Display for Diagnostic {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         // Tabs are shown as one blank, so that the underline stands below the right characters.
-        let shown: String =
-            self.line_text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        // Of a long line, what is about the place.
+        let long = self.line_text.chars().nth(SHOWN).is_some();
+        let first = if long { self.column.saturating_sub(SHOWN / 2) } else { 0 };
+        let width = if long { self.width.min(SHOWN / 2) } else { self.width };
+        let line = self.line_text.chars().skip(first).take(SHOWN);
+        let shown: String = line.map(|c| if c.is_control() { ' ' } else { c }).collect();
         writeln!(f, "{}", self.message)?;
         writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{number} | {shown}")?;
-        let indent = " ".repeat(self.column - 1);
-        write!(f, "{margin} | {indent}{}", "^".repeat(self.width))?;
+        let indent = " ".repeat((self.column - 1).saturating_sub(first));
+        write!(f, "{margin} | {indent}{}", "^".repeat(width))?;
         match &self.help {
             Some(help) => write!(f, " {help}"),
             None => Ok(()),
@@ -115,6 +124,19 @@ impl std::error::Error for Diagnostic {}
 #[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_line_the_place_is_shown() {
+        let text = format!("{}omgea{}", "x+".repeat(1 << 20), "+y".repeat(1 << 20));
+        let source = Source { name: "m.toml".into(), text };
+        let error = Diagnostic::new(&source, 2 << 20..(2 << 20) + 5, "n".repeat(5 << 20));
+        let shown = error.to_string();
+        assert!(shown.len() < 1000, "{} bytes", shown.len());
+        let lines: Vec<&str> = shown.lines().collect();
+        let at = lines[4].find('^').unwrap() - lines[4].find('|').unwrap();
+        let line = &lines[3][lines[3].find('|').unwrap()..];
+        assert_eq!((&line[at..at + 5], lines[4].matches('^').count()), ("omgea", 5));
+    }
 
     #[test]
     fn the_underline_stands_below_the_text() {

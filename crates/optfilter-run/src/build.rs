@@ -2,7 +2,7 @@
 
 use crate::begin::Begin;
 use crate::engine::{Engine, Shared};
-use crate::error::SpecError;
+use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
 use crate::method::Method;
@@ -670,18 +670,4 @@ fn factor_of(key: &'static str, cov: &Covariance, n: usize) -> Result<ProcessFac
         Covariance::Dense(cov) => ProcessFactor::Dense(psd_factor(cov).ok_or_else(wrong)?),
         cov => ProcessFactor::Diagonal((0..n).map(|i| cov.variance(i).sqrt()).collect()),
     })
-}
-
-/// Refuses what would not fit in memory: so many numbers for each of a count. The system is asked for them for a moment, and they are not touched.
-pub(crate) fn check_room(key: &'static str, count: usize, numbers: usize) -> Result<(), SpecError> {
-    let bytes = count.checked_mul(numbers).and_then(|all| all.checked_mul(size_of::<f64>()));
-    let asked = bytes.is_some_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
-    if asked {
-        return Ok(());
-    }
-    let gigabytes = count as f64 * numbers as f64 * size_of::<f64>() as f64 / 1e9;
-    let message = format!(
-        "{count} would take about {gigabytes:.1} GB, which this process cannot have; take fewer"
-    );
-    Err(SpecError::of(key, message))
 }

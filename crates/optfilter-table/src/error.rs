@@ -1,7 +1,7 @@
 //! What can be wrong with a table.
 
 use crate::foreign::advice;
-use crate::names::{closest, short};
+use crate::names::{closest, cut, short};
 
 /// What can be wrong with a table, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub enum TableError {
         expected: usize,
     },
     /// A line is not valid for the format.
-    #[error("line {line}: {message}")]
+    #[error("line {line}: {}", cut(message, 400))]
     Syntax {
         /// The line, from 1.
         line: u64,
@@ -64,7 +64,7 @@ pub enum TableError {
         kind: &'static str,
     },
     /// NumPy's arrays that are no table.
-    #[error("not a readable NumPy file: {message}")]
+    #[error("not a readable NumPy file: {}", cut(message, 400))]
     Array {
         /// What is wrong.
         message: String,
