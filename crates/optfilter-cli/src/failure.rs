@@ -10,6 +10,7 @@
 //! | 4 | divergence: the filter left the finite numbers |
 //! | 130 | interrupted: asked to end by Ctrl-C or SIGTERM |
 
+use optfilter::checkpoint::CheckpointError;
 use optfilter::filter::FilterError;
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter_model::table::TableError;
@@ -80,6 +81,20 @@ impl Failure {
             TableError::Unsupported { .. } => Self::usage(format!("{name}: {error}")),
             other => Self::other(format!("cannot write {name}: {other}")),
         }
+    }
+
+    /// A checkpoint that cannot be gone on from; `family` is what the kinds of such checkpoints begin with, whichever program wrote them.
+    pub fn checkpoint(name: &str, family: &str, error: &CheckpointError) -> Self {
+        let fresh = "remove it to start afresh";
+        Self::other(match error {
+            CheckpointError::Kind { found, .. } if found.starts_with(family) => format!(
+                "{name} was made by another version of optfilter, whose checkpoints this one cannot read; go on with that version, or {fresh}"
+            ),
+            CheckpointError::Kind { found, .. } => {
+                format!("{name} is a checkpoint of something else ({found}); name another file")
+            }
+            error => format!("{name}: {error}; {fresh}"),
+        })
     }
 
     /// A panic, which has been reported.

@@ -93,6 +93,9 @@ pub struct Feed {
     style: TimeStyle,
     reader: Reader,
     at: usize,
+    /// Whether a row within which the last table ends is given by itself, and such a row that waits.
+    apart: bool,
+    waiting: Option<Rows>,
 }
 
 /// How tables are read: one after the other, or side by side.
@@ -132,15 +135,30 @@ impl Feed {
         };
         let labels = named.then(|| labels(tables));
         let style = spec.time_style.clone();
-        Ok(Self { tables: tables.to_vec(), labels, format, wanted, style, reader, at: 0 })
+        let (tables, apart, waiting) = (tables.to_vec(), false, None);
+        Ok(Self { tables, labels, format, wanted, style, reader, at: 0, apart, waiting })
+    }
+
+    /// From now on a row within which the last table ends is given by itself, marked as torn; and if it cannot be read, as the table may still be
+    /// written, it is left.
+    pub fn keep_apart(&mut self) {
+        self.apart = true;
     }
 
     /// A table that is open already.
     #[cfg(test)]
     pub fn of(reader: TableReader, path: &Path) -> Self {
-        let tables = vec![path.to_owned()];
-        let (style, reader) = (TimeStyle::default(), Reader::One(Box::new(reader)));
-        Self { tables, labels: None, format: None, wanted: Vec::new(), style, reader, at: 0 }
+        Self {
+            tables: vec![path.to_owned()],
+            labels: None,
+            format: None,
+            wanted: Vec::new(),
+            style: TimeStyle::default(),
+            reader: Reader::One(Box::new(reader)),
+            at: 0,
+            apart: false,
+            waiting: None,
+        }
     }
 
     /// The name of the table that is being read, for messages.
@@ -155,6 +173,10 @@ impl Feed {
 
     /// Appends up to `max_rows` rows of one table to rows of the same one, or to none; false at the end of the last table.
     pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, Failure> {
+        if let Some(last) = self.waiting.take() {
+            *rows = last;
+            return Ok(true);
+        }
         rows.table = self.at;
         let before = rows.rows;
         let reader = match &mut self.reader {
@@ -162,11 +184,28 @@ impl Feed {
             Reader::Joined(join) => return join.read(rows, max_rows),
         };
         let read = reader.read(rows, max_rows);
+        let torn = self.apart && self.at + 1 == self.tables.len() && reader.is_torn();
         if let Some(label) = self.labels.as_ref().and_then(|labels| labels.get(self.at)) {
             rows.label_from(before, self.wanted.len(), label);
         }
-        if read.map_err(|e| Failure::table(&self.name(), &e))? {
+        if torn && rows.torn && rows.rows > before {
+            let columns = self.wanted.len() + usize::from(self.labels.is_some());
+            self.waiting = Some(rows.split_last(columns));
             return Ok(true);
+        }
+        match read {
+            Err(e) if torn => {
+                files::remark(&format!(
+                    "note: {} ends within a row that cannot be read ({e}); it is left for the run that goes on",
+                    self.name()
+                ));
+                return Ok(false);
+            }
+            read => {
+                if read.map_err(|e| Failure::table(&self.name(), &e))? {
+                    return Ok(true);
+                }
+            }
         }
         let Some(next) = self.tables.get(self.at + 1) else { return Ok(false) };
         self.reader =

@@ -1,15 +1,16 @@
 //! Opening things: model files, tables, `-`.
 
 use crate::failure::Failure;
+use crate::lock::Lock;
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::table::{
-    Begun, Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, foreign,
+    Begun, Format, OutputColumn, Source, TableReader, TableWriter, TimeStyle, Wanted, cut, foreign,
     format_time, is_gzip,
 };
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -91,18 +92,39 @@ pub fn display(path: &Path) -> String {
     if is_standard(path) { "standard input".into() } else { path.display().to_string() }
 }
 
+/// Bytes of a model file: more than any model has, tables of a few thousand numbers a side included.
+const MOST_MODEL: u64 = 1 << 26;
+
+/// As much of a text as a model may have, and a byte.
+fn bounded(input: impl Read) -> impl Read {
+    input.take(MOST_MODEL + 1)
+}
+
+fn check_length(name: &str, text: String) -> Result<String, Failure> {
+    match text.len() as u64 > MOST_MODEL {
+        false => Ok(text),
+        true => Err(Failure::usage(format!(
+            "{name}: the model file is longer than {} MiB; is it a model?",
+            MOST_MODEL >> 20
+        ))),
+    }
+}
+
 /// The text of a model file, or the text that selects a built-in system of that name.
 pub fn model_text(path: &Path) -> Result<String, Failure> {
     if is_standard(path) {
         let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map_err(|e| {
+        bounded(io::stdin()).read_to_string(&mut text).map_err(|e| {
             Failure::usage(format!("cannot read the model from standard input: {e}"))
         })?;
-        return Ok(text);
+        return check_length("standard input", text);
     }
-    match std::fs::read(path) {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| bounded(file).read_to_end(&mut bytes));
+    match read.map(|_| bytes) {
         Ok(bytes) => String::from_utf8(bytes)
-            .map_err(|_| Failure::usage(format!("{}: the model file is not text", path.display()))),
+            .map_err(|_| Failure::usage(format!("{}: the model file is not text", path.display())))
+            .and_then(|text| check_length(&path.display().to_string(), text)),
         Err(e) => {
             let name = path.to_string_lossy();
             if ModelSpec::built_ins().any(|(known, _)| known == name) {
@@ -226,27 +248,31 @@ pub fn table_writer(
 }
 
 /// A file that takes the place of an older one only when it has something to show: until [`keep`](Fresh::keep) it lies
-/// beside it under another name, and it goes away if that never comes.
+/// beside it under another name, and it goes away if that never comes. Nobody else writes it as long as this is there.
 pub struct Fresh {
     temporary: Mutex<Option<PathBuf>>,
-    target: PathBuf,
+    lock: Lock,
 }
 
 impl Fresh {
     /// Creates the file. Where there is nothing to lose, or no room beside it, it has its name from the start.
-    pub fn create(path: &Path) -> io::Result<(File, Self)> {
-        // A link stays a link.
-        let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let fresh = |temporary| Self { temporary: Mutex::new(temporary), target: target.clone() };
-        if let Some(old) = std::fs::metadata(&target).ok().filter(|m| m.is_file()) {
-            File::options().write(true).open(&target)?; // what may not be written may not be replaced
-            let temporary = beside(&target);
-            if let Ok(file) = File::create(&temporary) {
-                let _ = file.set_permissions(old.permissions());
-                return Ok((file, fresh(Some(temporary))));
+    pub fn create(path: &Path) -> Result<(File, Self), Failure> {
+        let lock = Lock::take("--out", path)?;
+        let temporary = lock.temporary();
+        let opened = (|| {
+            if let Some(old) = std::fs::metadata(lock.target()).ok().filter(|m| m.is_file()) {
+                // What may not be written may not be replaced.
+                File::options().write(true).open(lock.target())?;
+                if let Ok(file) = File::create(&temporary) {
+                    let _ = file.set_permissions(old.permissions());
+                    return Ok((file, Some(temporary)));
+                }
             }
-        }
-        Ok((File::create(&target)?, fresh(None)))
+            Ok((File::create(lock.target())?, None))
+        })();
+        let (file, temporary) =
+            opened.map_err(|e| Failure::write(&path.display().to_string(), &e))?;
+        Ok((file, Self { temporary: Mutex::new(temporary), lock }))
     }
 
     /// Whether it has its name.
@@ -257,7 +283,7 @@ impl Fresh {
     /// Gives the file its name.
     pub fn keep(&self) -> io::Result<()> {
         let temporary = self.temporary.lock().ok().and_then(|mut t| t.take());
-        temporary.map_or(Ok(()), |temporary| std::fs::rename(temporary, &self.target))
+        temporary.map_or(Ok(()), |temporary| std::fs::rename(temporary, self.lock.target()))
     }
 }
 
@@ -267,13 +293,6 @@ impl Drop for Fresh {
             let _ = std::fs::remove_file(temporary);
         }
     }
-}
-
-/// A name beside a file that nothing else has.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(name)
 }
 
 /// Opens a table for reading these columns.
@@ -365,9 +384,9 @@ pub fn backwards(
     })
 }
 
-/// Says something on standard error; that nobody listens is no failure.
+/// Says something on standard error, to a person, whatever it quotes; that nobody listens is no failure.
 pub fn remark(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", cut(text, 4000));
 }
 
 /// Writes a whole file (or standard output).
@@ -406,19 +425,26 @@ pub fn check_save(path: &Path, model: &Path, instead: &str) -> Result<(), Failur
     Ok(())
 }
 
-/// Replaces a file by new bytes so that at every moment either the old or the new ones are there.
-pub fn replace_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = beside(path);
-    let written = (|| {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+/// Saves a model in a file, as a whole or not at all.
+pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    Lock::take("--save", path)?.replace(text.as_bytes())
+}
+
+/// FNV-1a.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The sum of the last bytes of results that are so long, by which they are known again.
+pub fn tail(path: &Path, len: u64) -> io::Result<u64> {
+    const BYTES: u64 = 4096;
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(len.saturating_sub(BYTES)))?;
+    let mut end = Vec::new();
+    file.take(len.min(BYTES)).read_to_end(&mut end)?;
+    Ok(checksum(&end))
 }
 
 /// An error where a row could not be answered before the next one is there.

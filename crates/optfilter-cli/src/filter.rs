@@ -223,6 +223,9 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         out.push_str(&format!("{} series, ", outcome.series));
     }
     out.push_str(&format!("{rows} rows in {seconds:.2} s ({rate:.0} rows/s)"));
+    if outcome.resumed_at > 0 {
+        out.push_str(&format!("; of all {} rows so far", tally.rows));
+    }
     for (count, what) in [
         (tally.missing, "missing"),
         (tally.partial, "partly missing"),

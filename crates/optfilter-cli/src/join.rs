@@ -8,7 +8,7 @@
 
 use crate::failure::Failure;
 use crate::files::{self, FormatName};
-use optfilter_model::table::{ColumnKind, Rows, TableReader, TimeStyle, Wanted};
+use optfilter_model::table::{ColumnKind, Rows, TableReader, TimeStyle, Wanted, short};
 use optfilter_model::{InputRule, Missing};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -189,20 +189,34 @@ pub fn is_joined(
         return Ok(false);
     }
     let mut found = vec![false; wanted.len()];
+    let mut timeless = None;
     for path in tables {
         let columns = files::columns(path, format)?;
         let here: Vec<bool> = wanted.iter().map(|w| columns.contains(&w.column)).collect();
-        if here.iter().all(|v| *v) || here.first() != Some(&true) {
+        if here.iter().all(|v| *v) {
             return Ok(false);
+        }
+        if here.first() != Some(&true) {
+            timeless.get_or_insert(path);
         }
         found.iter_mut().zip(&here).for_each(|(f, h)| *f |= h);
     }
-    let missing = wanted.iter().zip(&found).find(|(_, found)| !**found);
-    missing.map_or(Ok(true), |(w, _)| {
+    if let Some((w, _)) = wanted.iter().zip(&found).find(|(_, found)| !**found) {
         let names: Vec<String> = tables.iter().map(|path| files::display(path)).collect();
-        let column = &w.column;
-        Err(Failure::data(format!("there is no column {column:?} in any of {}", names.join(", "))))
-    })
+        let column = short(&w.column);
+        return Err(Failure::data(format!(
+            "there is no column {column:?} in any of {}",
+            names.join(", ")
+        )));
+    }
+    match (timeless, wanted.first()) {
+        (Some(path), Some(time)) => Err(Failure::data(format!(
+            "{} has no column {:?}; tables that are joined to one series need the time in each",
+            files::display(path),
+            short(&time.column)
+        ))),
+        _ => Ok(true),
+    }
 }
 
 #[cfg(test)]

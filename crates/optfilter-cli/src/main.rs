@@ -20,6 +20,7 @@ mod fit;
 mod forecast;
 mod interrupt;
 mod join;
+mod lock;
 mod matrix;
 mod model;
 mod pipeline;

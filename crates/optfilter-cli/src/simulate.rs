@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (out, fresh): (Box<dyn Write + Send>, _) = if files::is_standard(&args.out) {
         (Box::new(std::io::stdout()), None)
     } else {
-        let (file, fresh) = files::Fresh::create(&args.out).map_err(|e| fail(e.into()))?;
+        let (file, fresh) = files::Fresh::create(&args.out)?;
         (Box::new(file), Some(fresh))
     };
     let mut writer = files::table_writer(out, &args.out, format, columns, false)?;

@@ -61,6 +61,7 @@ impl TableFlags {
             ));
         }
         if self.plot.path.is_some() && tables.len() > 1 {
+            self.readable(&tables)?;
             return Err(Failure::usage("--plot is for one series; draw one table at a time"));
         }
         let mut seen = HashSet::new();
@@ -108,11 +109,17 @@ impl TableFlags {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
         }
         if many && self.plot.path.is_some() {
+            self.readable(&tables)?;
             return Err(Failure::usage(
                 "--plot is for one series; it goes neither with --by nor with several tables",
             ));
         }
         Ok(Asked { spec, filter, format, out_format, tables, many })
+    }
+
+    /// What cannot be read is said before what cannot be done with it.
+    fn readable(&self, tables: &[PathBuf]) -> Result<(), Failure> {
+        tables.iter().try_for_each(|path| files::columns(path, self.format()).map(drop))
     }
 
     /// The format of the data, as told.

@@ -47,7 +47,7 @@ pub struct Args {
     /// How to search
     #[arg(long, value_name = "HOW", default_value = "halving", value_parser = ["grid", "random", "halving"])]
     strategy: String,
-    /// Use at most this many rows from the start of the table; of several series as many whole ones as fit, evenly spread
+    /// Use at most this many rows from the start of the table, and read no more; of several series as many whole ones as fit, evenly spread
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_rows: usize,
     /// Seed of the random draws
@@ -77,9 +77,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let tables = feed::expand(&args.series.data)?;
     let source =
         Source { truth: &truth, ..args.series.source(&tables, spec.filter.predict_first()) };
-    let series: Vec<Dataset> = source.read(&spec)?.into_iter().map(|whole| whole.data).collect();
-    let all_rows = series.iter().map(Dataset::len).sum();
-    let mut data = Dataset::merged(some_of(series, all_rows, args.max_rows));
+    let (series, all_rows) = source.read_some(&spec, args.max_rows)?;
+    let mut data = Dataset::merged(series.into_iter().map(|whole| whole.data).collect());
     data.truncate(args.max_rows);
     if data.len() < 30 {
         return Err(Failure::data(format!(
@@ -119,8 +118,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 e.message
             )));
         }
-        files::replace_atomically(path, after.as_bytes())
-            .map_err(|e| Failure::write(&path.display().to_string(), &e))?;
+        files::save(path, &after)?;
     }
     if args.json {
         let mut value = serde_json::to_value(&tuned).map_err(Failure::other)?;
@@ -132,15 +130,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     warn_of_unmoved(&unmoved, &best.filter);
     files::print(&report(&spec, &data, all_rows, &tuned, metric, args.save.as_deref()))
-}
-
-/// As many whole series as have about so many rows together, evenly spread over all; at least one.
-fn some_of(series: Vec<Dataset>, rows: usize, most: usize) -> Vec<Dataset> {
-    let all = series.len();
-    let count = (all * most.min(rows) / rows.max(1)).max(1);
-    // The place of each among those kept changes where it is kept.
-    let kept = |i: usize| (i + 1) * count / all > i * count / all;
-    series.into_iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, data)| data).collect()
 }
 
 /// STATE or STATE=COLUMN as pairs.
@@ -178,7 +167,7 @@ fn methods(spec: &ModelSpec, given: &[String]) -> Vec<Method> {
 fn report(
     spec: &ModelSpec,
     data: &Dataset,
-    all_rows: usize,
+    all_rows: Option<usize>,
     tuned: &Tuned,
     metric: Metric,
     saved: Option<&std::path::Path>,
@@ -191,7 +180,11 @@ fn report(
         spec.name,
         tuned.tried,
         data.len(),
-        if all_rows > data.len() { format!(" (of {all_rows})") } else { String::new() },
+        match all_rows {
+            None => " (the first of the table; --max-rows takes more)".to_owned(),
+            Some(all) if all > data.len() => format!(" (of {all}; --max-rows takes more)"),
+            Some(_) => String::new(),
+        },
         if data.series_count() > 1 {
             format!(" of {} series", data.series_count())
         } else {

@@ -59,17 +59,30 @@ impl Origins {
 impl Source<'_> {
     /// Reads tables to their end. There is a measurement in at least one series.
     pub fn read(&self, spec: &ModelSpec) -> Result<Vec<Whole>, Failure> {
+        self.read_some(spec, usize::MAX).map(|(series, _)| series)
+    }
+
+    /// Reads no more than the first `most` rows of one series; of several as many whole ones, evenly spread, as have no more together. Also
+    /// says how many rows there are in all, unless the table was left before its end.
+    pub fn read_some(
+        &self,
+        spec: &ModelSpec,
+        most: usize,
+    ) -> Result<(Vec<Whole>, Option<usize>), Failure> {
         let layout = feed::layout(spec, self.time, self.by, (self.tables, self.format))?;
         let wanted =
             |column: &String| Wanted { column: column.clone(), kind: ColumnKind::Measurement };
         let more: Vec<Wanted> = self.truth.iter().map(|(_, column)| wanted(column)).collect();
         let by = self.by.is_some();
         let mut feed = Feed::open(self.tables, self.format, spec, &layout, by, &more, 0.0)?;
-        let (mut split, mut known, mut tables) = (Split::default(), Vec::new(), Vec::new());
+        let (mut split, mut known, mut tables) = (Split::within(most), Vec::new(), Vec::new());
         let (mut all, mut more_rows) = (0, true);
-        while more_rows {
+        // A row more than is wanted says that there are more.
+        let enough = if layout.by.is_none() { most } else { usize::MAX };
+        while more_rows && all <= enough {
             let mut batch = Rows::default();
-            more_rows = feed.read(&mut batch, 1 << 16)?;
+            let rows = enough.saturating_sub(all).saturating_add(1).min(1 << 16);
+            more_rows = feed.read(&mut batch, rows)?;
             known.extend(self.take_truth(spec, &layout, &mut batch));
             split.add(&layout, &batch).map_err(|row| {
                 let line = batch.lines.get(row).copied().unwrap_or(0);
@@ -99,7 +112,7 @@ impl Source<'_> {
             |(key, part)| Whole::new(&clocked, &layout, key, part, (&known, self.by), &tables);
         let series: Vec<Whole> = split.series().map(one).collect::<Result<_, _>>()?;
         check_measured(&name, spec, all, series.iter().any(Whole::is_measured))?;
-        Ok(series)
+        Ok((series, (all <= enough).then_some(all)))
     }
 
     /// Takes the columns of true states out of the way of the layout: for each row all states, NaN for those not known.
@@ -233,7 +246,7 @@ impl Results {
         let (out, fresh): (Box<dyn io::Write + Send>, _) = if standard {
             (Box::new(io::stdout()), None)
         } else {
-            let (file, fresh) = Fresh::create(path).map_err(|e| Failure::write(&name, &e))?;
+            let (file, fresh) = Fresh::create(path)?;
             (Box::new(file), Some(fresh))
         };
         let writer = files::table_writer(out, path, format, columns, false)?;

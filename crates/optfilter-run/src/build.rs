@@ -2,7 +2,7 @@
 
 use crate::begin::Begin;
 use crate::engine::{Engine, Shared};
-use crate::error::SpecError;
+use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
 use crate::method::Method;
@@ -157,6 +157,16 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 "{name} keeps matrices of {size} x {size} ({gigabytes:.1} GB each); imap, with a window or without, vkf, etkf and letkf keep none"
             );
             return Err(SpecError::of("method", message));
+        }
+        match method {
+            // States, weights and their logarithms, and as many again while they are resampled.
+            Method::Pf => check_room("particles", spec.particles() as usize, 3 * n + 6)?,
+            // Members before and after, what they predict, and a matrix of pairs of members or of measurements.
+            Method::Etkf | Method::Letkf => {
+                let members = spec.members() as usize;
+                check_room("members", members, 3 * (n + m) + members.min(m))?;
+            }
+            _ => {}
         }
         if method == Method::Kf {
             if !problem.model.is_linear() {

@@ -87,3 +87,19 @@ impl std::fmt::Display for RunError {
 }
 
 impl std::error::Error for RunError {}
+
+/// Refuses what would not fit in memory: so many numbers for each of a count. The system is asked for them for a moment, and they are not touched.
+pub(crate) fn check_room(key: &'static str, count: usize, numbers: usize) -> Result<(), SpecError> {
+    let bytes = count.checked_mul(numbers).and_then(|all| all.checked_mul(size_of::<f64>()));
+    let mut room = Vec::<u8>::new();
+    let had = bytes.is_some_and(|bytes| room.try_reserve_exact(bytes).is_ok());
+    std::hint::black_box(&room); // else the compiler may leave it out, and take it to have been had
+    if had {
+        return Ok(());
+    }
+    let gigabytes = count as f64 * numbers as f64 * size_of::<f64>() as f64 / 1e9;
+    let message = format!(
+        "{count} would take about {gigabytes:.1} GB, which this process cannot have; take fewer"
+    );
+    Err(SpecError::of(key, message))
+}

@@ -15,7 +15,7 @@ use optfilter::model::{DiagonalNoise, GaussianNoise, Noise, NoiseError, Step};
 use optfilter::optim::Bounds;
 
 /// A covariance, no larger than it must be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub enum Covariance {
     /// One variance for all components.
     Scalar(f64),
@@ -87,7 +87,7 @@ impl Covariance {
 }
 
 /// Process noise.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ProcessNoise {
     /// Covariance per step, or per unit of time.
     pub cov: Covariance,

@@ -27,14 +27,14 @@
 //! References: Rauch, Tung and Striebel 1965; Godsill, Doucet and West 2004; Douc, Garivier, Moulines and Olsson 2011 (drawing
 //! by rejection).
 
-use crate::error::{RunError, SpecError};
+use crate::error::{RunError, SpecError, check_room};
 use crate::method::Method;
 use crate::model::RunModel;
 use crate::outlook::Outlook;
 use crate::problem::Problem;
 use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
 use crate::spec::{CG, Constraint, FilterSpec};
-use nalgebra::{DMatrix, DVector, Dyn};
+use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{Belief, FilterError, GaussianBelief};
 use optfilter::linalg::psd_factor;
@@ -80,6 +80,11 @@ impl FilterSpec {
                 let message =
                     format!("{name} cannot be smoothed; use kf, ekf, iekf, ukf, pf or imap");
                 return Err(SpecError::of("method", message));
+            }
+            // All particles of every row are kept.
+            Method::Pf => {
+                let each = rows.saturating_mul(problem.model.state_dim().value() + 1);
+                check_room("particles", spec.particles() as usize, each)?;
             }
             Method::Imap if spec.window.is_none() => {
                 spec.window = Some(u32::try_from(rows.saturating_sub(1)).unwrap_or(u32::MAX));

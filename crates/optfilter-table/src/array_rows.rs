@@ -1,8 +1,8 @@
 //! The rows of one of NumPy's arrays, some at a time: what is held does not grow with the array.
 //!
 //! An array that is stored is read where it lies in its file, one that is deflated by an inflater of its own. Before a row is read it is
-//! known that the array says it has as many bytes as its rows take; that they are there turns out as they are read, and what is
-//! found to be damaged on the way is an error at its row.
+//! known that the array has as many bytes as its rows take, and the checksum of an archive; of a file that changes afterwards, what is found to be
+//! damaged on the way is an error at its row.
 
 use crate::elements::{Content, Elements};
 use crate::error::TableError;

@@ -14,7 +14,7 @@ use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted, label};
 use crate::elements::Content;
 use crate::error::TableError;
 use crate::npz::{HEADER, Header, write_npy, write_npz};
-use crate::source::{Source, size};
+use crate::source::{MOST_COLUMNS, Source, size};
 use crate::store::Store;
 use crate::zip::Directory;
 use std::collections::HashMap;
@@ -70,16 +70,19 @@ impl File {
             None => reason,
         })?;
         let width = header.shape.iter().skip(1).fold(1usize, |a, b| a.saturating_mul(*b));
-        // A directory says how long an array is when it is unpacked. For few columns its word will do until they are asked for.
-        let held = header.least() <= self.unpacked_size(name)
-            && match &self.directory {
-                Some(directory) => width <= WIDE || directory.is_whole(&self.store, name),
-                None => true,
-            };
-        match held {
-            true => Ok(header),
-            false => Err(format!("array {name:?} is shorter than its shape says")),
+        if header.least() > self.unpacked_size(name) {
+            return Err(format!("array {name:?} is shorter than its shape says"));
         }
+        // A directory says how long an array is when it is unpacked. For few columns its word will do until they are asked for.
+        if width > WIDE {
+            self.check(name)?;
+        }
+        Ok(header)
+    }
+
+    /// Whether all bytes of an array are there and are what they were when it was written, as far as its file says.
+    fn check(&self, name: &str) -> Result<(), String> {
+        self.directory.as_ref().map_or(Ok(()), |directory| directory.check(&self.store, name))
     }
 
     /// Bytes of an array when it is unpacked.
@@ -91,8 +94,6 @@ impl File {
     }
 }
 
-/// More columns than any table has (a field of a million numbers, and what is measured of it): what says so is no table.
-const MOST_COLUMNS: usize = 1 << 21;
 /// Bytes of all their names; the name of an array is in that of each of its columns.
 const MOST_NAMES: usize = 1 << 28;
 /// Columns of an array that are named only after all of it has been found to be there.
@@ -226,6 +227,8 @@ impl ArrayReader {
                         ),
                     })?;
                 }
+                // Before the first row: of a damaged array none is answered.
+                self.file.check(&field.name).map_err(damaged)?;
                 let input = self.file.open(&field.name).map_err(damaged)?;
                 field.rows = Some(ArrayRows::new(&field.name, header, full, input)?);
                 self.used.push(at);
@@ -302,6 +305,11 @@ fn cell(content: &Content, at: usize, kind: ColumnKind) -> (Cell, String) {
                     (Cell::Number(value), String::new())
                 }
                 ColumnKind::Input if value.is_finite() => (Cell::Number(value), String::new()),
+                // Numbers of arrays are read as doubles, which hold no longer names.
+                ColumnKind::Label if value.abs() > 9_007_199_254_740_992.0 => (
+                    Cell::Wrong("a label of at most 2^53; save labels with dtype=str"),
+                    value.to_string(),
+                ),
                 _ => {
                     let text = value.to_string();
                     let cell = if is_time && value.is_finite() {

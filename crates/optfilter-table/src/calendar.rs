@@ -48,7 +48,7 @@ fn seconds(text: &str) -> Option<f64> {
 }
 
 /// How the times of a table are written, where not as numbers of the model's unit or by ISO 8601.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct TimeStyle {
     /// A pattern in the manner of strftime, as in `%d.%m.%Y %H:%M`; without an offset in it, UTC is meant.
     pub pattern: Option<String>,

@@ -3,6 +3,7 @@
 use crate::calendar::{TimeStyle, parse_time};
 use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
+use crate::names::short;
 
 /// What a cell turned out to be.
 pub(crate) enum Cell {
@@ -26,17 +27,18 @@ fn is_missing(text: &[u8]) -> bool {
 /// Reads a cell of a column of this kind.
 #[inline]
 pub(crate) fn parse(text: &[u8], kind: ColumnKind) -> Cell {
-    let text = text.trim_ascii();
     if kind == ColumnKind::Category {
         return Cell::Label;
     }
     if kind == ColumnKind::Label {
-        return if text.is_empty() {
-            Cell::Wrong("a label, which may not be missing")
-        } else {
-            Cell::Label
+        return match std::str::from_utf8(text) {
+            Ok("") => Cell::Wrong("a label, which may not be missing"),
+            Ok(_) => Cell::Label,
+            // What replaces a letter that nobody can read would be the same letter in all names.
+            Err(_) => Cell::Wrong("a label in UTF-8"),
         };
     }
+    let text = text.trim_ascii();
     // The common case first: a number in plain text.
     let number = std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok());
     match (number, kind) {
@@ -153,7 +155,13 @@ impl Cells {
             (Cell::Number(_), Some(true)) if is_time => "a calendar time, as those before it are",
             (Cell::Calendar(_), Some(false)) => "a plain number, as the times before it are",
             (Cell::Label, _) => {
-                let number = rows.number_of(text().as_ref().trim_ascii());
+                // A label is a text, whose blanks count; of a category they do not.
+                let text = text();
+                let name = match wanted.kind {
+                    ColumnKind::Category => text.as_ref().trim_ascii(),
+                    _ => text.as_ref(),
+                };
+                let number = rows.number_of(name);
                 rows.values.push(number);
                 return Ok(());
             }
@@ -170,7 +178,7 @@ impl Cells {
         Err(TableError::Cell {
             line,
             column: wanted.column.clone(),
-            text: String::from_utf8_lossy(text().as_ref()).chars().take(60).collect(),
+            text: short(&String::from_utf8_lossy(text().as_ref())).into_owned(),
             expected,
         })
     }

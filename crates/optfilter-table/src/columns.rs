@@ -93,7 +93,11 @@ pub struct Rows {
     pub labels: Vec<String>,
     /// Which table they are of, where several are read one after the other.
     pub table: usize,
-    /// The same of each row, where rows of several tables are read side by side; else empty.
+    /// Whether their text ended within the last of them, before the end of its line: more of it may be to come.
+    pub torn: bool,
+    /// What each row was as it was read ([`Trail`](crate::Trail)), where cells have been filled in since; else empty.
+    pub prints: Vec<u64>,
+    /// The table of each row, where rows of several are read side by side; else empty.
     tables: Vec<usize>,
     numbers: HashMap<String, usize>,
 }
@@ -107,6 +111,32 @@ impl Rows {
         self.time_text.clear();
         self.time_ends.clear();
         self.tables.clear();
+        self.prints.clear();
+        self.torn = false;
+    }
+
+    /// Takes away the last of rows of so many columns.
+    pub fn split_last(&mut self, columns: usize) -> Self {
+        let kept = self.rows.saturating_sub(1);
+        let time = kept.checked_sub(1).and_then(|row| self.time_ends.get(row)).copied();
+        let time_text = self.time_text.split_off(time.unwrap_or(0).min(self.time_text.len()));
+        let last = Self {
+            values: self.values.split_off((kept * columns).min(self.values.len())),
+            rows: self.rows - kept,
+            time_ends: self.time_ends.iter().skip(kept).map(|_| time_text.len()).collect(),
+            time_text,
+            lines: self.lines.split_off(kept.min(self.lines.len())),
+            calendar: self.calendar,
+            labels: self.labels.clone(),
+            table: self.table,
+            torn: std::mem::take(&mut self.torn),
+            prints: self.prints.split_off(kept.min(self.prints.len())),
+            tables: self.tables.split_off(kept.min(self.tables.len())),
+            numbers: self.numbers.clone(),
+        };
+        self.rows = kept;
+        self.time_ends.truncate(kept);
+        last
     }
 
     /// Which table a row is of.

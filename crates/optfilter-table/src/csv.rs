@@ -7,7 +7,7 @@ use crate::calendar::TimeStyle;
 use crate::cell::Cells;
 use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
-use crate::source::{Source, Text, first_line};
+use crate::source::{MOST_COLUMNS, MOST_LINE, Source, Text, first_line};
 use csv_core::ReadRecordResult;
 use std::io::BufRead;
 
@@ -25,6 +25,8 @@ pub(crate) struct CsvReader {
     /// The line of the next byte, and whether the byte before it was a carriage return.
     line: u64,
     after_return: bool,
+    /// Whether the text ended within the last record.
+    torn: bool,
 }
 
 /// What comes next.
@@ -55,6 +57,7 @@ impl CsvReader {
             count: 0,
             line: 1,
             after_return: false,
+            torn: false,
         };
         loop {
             match reader.next()? {
@@ -74,6 +77,10 @@ impl CsvReader {
 
     pub(crate) fn set_style(&mut self, style: TimeStyle) {
         self.cells.style = style;
+    }
+
+    pub(crate) fn is_torn(&self) -> bool {
+        self.torn
     }
 
     pub(crate) fn choose(&mut self, wanted: Vec<(usize, Wanted)>) {
@@ -120,6 +127,7 @@ impl CsvReader {
                     self.input.consume(1);
                     self.after_return = first == b'\r';
                     self.line += 1;
+                    self.torn = false;
                     return Ok(Next::Blank(self.line - 1));
                 }
                 b'#' => {
@@ -134,6 +142,7 @@ impl CsvReader {
         self.count = 0;
         loop {
             let input = self.input.fill_buf()?;
+            let at_end = input.is_empty();
             let text = self.text.get_mut(filled..).unwrap_or_default();
             let ends = self.ends.get_mut(self.count..).unwrap_or_default();
             let (result, read, written, cells) = self.core.read_record(input, text, ends);
@@ -143,11 +152,19 @@ impl CsvReader {
             self.input.consume(read);
             filled += written;
             self.count += cells;
+            let most = |what: String| TableError::Syntax { line, message: what };
             match result {
                 ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull if self.text.len() >= MOST_LINE => {
+                    return Err(most(format!("it is longer than {} MiB", MOST_LINE >> 20)));
+                }
+                ReadRecordResult::OutputEndsFull if self.ends.len() >= MOST_COLUMNS => {
+                    return Err(most(format!("it has more than {MOST_COLUMNS} cells")));
+                }
                 ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len(), 0),
                 ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
                 ReadRecordResult::Record => {
+                    self.torn = at_end;
                     self.line += u64::from(self.after_return);
                     return Ok(Next::Record(line));
                 }

@@ -1,7 +1,7 @@
 //! What can be wrong with a table.
 
 use crate::foreign::advice;
-use crate::names::closest;
+use crate::names::{closest, cut, short};
 
 /// What can be wrong with a table, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum TableError {
     #[error("the table is empty: a first line with column names is expected")]
     Empty,
     /// A column is not there.
-    #[error("there is no column {column:?}; {}", others(column, available))]
+    #[error("there is no column {:?}; {}", short(column), others(column, available))]
     MissingColumn {
         /// The column.
         column: String,
@@ -22,13 +22,13 @@ pub enum TableError {
         available: Vec<String>,
     },
     /// A column is there twice.
-    #[error("column {column:?} appears twice")]
+    #[error("column {:?} appears twice", short(column))]
     DoubleColumn {
         /// The column.
         column: String,
     },
     /// A cell is not a number.
-    #[error("line {line}, column {column:?}: {text:?} is not {expected}")]
+    #[error("line {line}, column {:?}: {:?} is not {expected}", short(column), short(text))]
     Cell {
         /// The line, from 1.
         line: u64,
@@ -50,7 +50,7 @@ pub enum TableError {
         expected: usize,
     },
     /// A line is not valid for the format.
-    #[error("line {line}: {message}")]
+    #[error("line {line}: {}", cut(message, 400))]
     Syntax {
         /// The line, from 1.
         line: u64,
@@ -64,7 +64,7 @@ pub enum TableError {
         kind: &'static str,
     },
     /// NumPy's arrays that are no table.
-    #[error("not a readable NumPy file: {message}")]
+    #[error("not a readable NumPy file: {}", cut(message, 400))]
     Array {
         /// What is wrong.
         message: String,
@@ -82,6 +82,6 @@ fn others(column: &str, available: &[String]) -> String {
     if let Some(near) = closest(column, available.iter().map(String::as_str)) {
         return format!("did you mean {near:?}?");
     }
-    let shown: Vec<&str> = available.iter().take(12).map(String::as_str).collect();
+    let shown: Vec<_> = available.iter().take(12).map(|name| short(name)).collect();
     format!("there are {}{}", shown.join(", "), if available.len() > 12 { ", ..." } else { "" })
 }

@@ -5,7 +5,7 @@
 //! held in memory. What is none of these is named in the error.
 //!
 //! A reader is told which columns it should give and in what order; it hands out batches of plain
-//! numbers, so that what follows never sees text. An empty cell, `NaN`, `NA` or `null` is a missing
+//! numbers, so that what follows never sees text. Nothing is made room for that has not come, and a row has at most 64 MiB of text. An empty cell, `NaN`, `NA` or `null` is a missing
 //! number (NaN). A time column may also hold calendar times (`2026-11-15T13:00:00Z`).
 //!
 //! csv-core splits records, jiff reads calendar times; numbers are parsed by the standard library and written by zmij, the
@@ -32,6 +32,7 @@ mod parquet;
 mod read;
 mod source;
 mod store;
+mod trail;
 mod write;
 mod zip;
 
@@ -42,4 +43,5 @@ pub use foreign::foreign;
 pub use names::{closest, cut, short};
 pub use read::{Begun, TableReader};
 pub use source::{Source, TextBounds};
+pub use trail::Trail;
 pub use write::TableWriter;

@@ -4,6 +4,7 @@
 //! the file, so that a damaged file is an error and not a crash.
 
 use crate::elements::{Content, Elements};
+use crate::names::{cut, short};
 use crate::store::Store;
 use crate::zip::{Directory, number};
 use std::io::Write;
@@ -22,7 +23,7 @@ pub enum NpzError {
         source: std::io::Error,
     },
     /// Not an npz file, or a damaged one.
-    #[error("{path}: not a readable npz file: {reason}")]
+    #[error("{path}: not a readable npz file: {}", cut(reason, 400))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -30,7 +31,7 @@ pub enum NpzError {
         reason: String,
     },
     /// An array that is not there.
-    #[error("{path} has no array {name:?}; it has: {found}")]
+    #[error("{path} has no array {:?}; it has: {}", short(name), cut(found, 400))]
     Missing {
         /// The file.
         path: PathBuf,

@@ -129,6 +129,16 @@ impl TableReader {
         }
     }
 
+    /// Whether the text ended within the row that was read last, before the end of its line: if it is a file that is being written, more of
+    /// that row may be to come.
+    pub fn is_torn(&self) -> bool {
+        match &self.kind {
+            ReaderKind::Csv(reader) => reader.is_torn(),
+            ReaderKind::Json(reader) => reader.is_torn(),
+            _ => false,
+        }
+    }
+
     /// Appends up to `max_rows` rows; false at the end of the table. The rows before a bad one are there.
     pub fn read(&mut self, rows: &mut Rows, max_rows: usize) -> Result<bool, TableError> {
         let read = match &mut self.kind {
@@ -141,6 +151,7 @@ impl TableReader {
         if read.is_err() {
             rows.trim(self.width);
         }
+        rows.torn = read.is_ok() && self.is_torn();
         read
     }
 }

@@ -24,6 +24,10 @@ pub struct TextBounds {
     pub line: u64,
 }
 
+/// Bytes of a row of text, and cells of it: more than any table has (a field of a million numbers, and what is measured of it).
+pub(crate) const MOST_LINE: usize = 1 << 26;
+pub(crate) const MOST_COLUMNS: usize = 1 << 21;
+
 /// Bytes of text.
 pub(crate) type Text = Box<dyn BufRead + Send>;
 

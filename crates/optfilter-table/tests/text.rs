@@ -332,3 +332,138 @@ fn names_that_look_like_numbers_stay_apart_in_json() {
     ];
     assert_eq!(found, expected);
 }
+
+#[test]
+fn blanks_are_parts_of_a_name() {
+    let label = [("y", ColumnKind::Measurement), ("s", ColumnKind::Label)];
+    for (text, format) in [
+        ("y,s\n1,a\n2,\"a \"\n3, a\n4,a \n", Format::Csv),
+        ("y\ts\n1\ta\n2\ta \n3\t a\n4\t\"a \"\n", Format::Tsv),
+        (
+            "{\"y\":1,\"s\":\"a\"}\n{\"y\":2,\"s\":\"a \"}\n{\"y\":3,\"s\":\" a\"}\n{\"y\":4,\"s\":\"a \"}\n",
+            Format::JsonLines,
+        ),
+    ] {
+        let (rows, error) = read(text.as_bytes(), format, &label);
+        assert_eq!((error, &rows.labels[..]), (None, &["a", "a ", " a"].map(str::to_owned)[..]));
+        assert_eq!(rows.values, [1.0, 0.0, 2.0, 1.0, 3.0, 2.0, 4.0, 1.0]);
+    }
+    // Those of classes are not, and numbers have none.
+    let class = [("y", ColumnKind::Measurement), ("s", ColumnKind::Category)];
+    let (rows, _) = read(b"y,s\n 1 ,a\n2,\"a \"\n", Format::Csv, &class);
+    assert_eq!((rows.values, rows.labels.len()), (vec![1.0, 0.0, 2.0, 0.0], 1));
+    // A truth is no number, and letters that nobody can read are not all the same.
+    let (rows, _) = read(b"{\"y\":1,\"s\":true}\n{\"y\":1,\"s\":1}\n", Format::JsonLines, &label);
+    assert_eq!(rows.labels, ["true", "1"]);
+    for (text, format) in [
+        (&b"y,s\n1,\xff\n"[..], Format::Csv),
+        (b"y,s\n1,\n", Format::Csv),
+        (b"{\"y\":1,\"s\":\"\"}\n", Format::JsonLines),
+        (b"{\"y\":1,\"s\":null}\n", Format::JsonLines),
+        (b"{\"y\":1,\"s\":[1]}\n", Format::JsonLines),
+    ] {
+        assert!(read(text, format, &label).1.unwrap().contains("is not a label"));
+    }
+}
+
+#[test]
+fn a_key_that_is_read_is_there_once() {
+    let error =
+        |text: &str| read(text.as_bytes(), Format::JsonLines, &[("y", ColumnKind::Measurement)]).1;
+    assert_eq!(error("{\"y\":1,\"z\":1,\"z\":2}\n"), None);
+    for text in ["{\"y\":1,\"y\":7}\n", "{\"y\":NaN,\"y\":7}\n", "{\"y\":1,\"\\u0079\":1}\n"] {
+        assert_eq!(error(text).unwrap(), "line 1: the key \"y\" appears twice");
+    }
+    assert!(error("{\"y\":1}\n{\"y\":1,\"y\":1}\n").unwrap().starts_with("line 2"));
+    assert!(error("{\"y\":[1,2]}\n").unwrap().contains("\"[...]\" is not a finite number"));
+}
+
+/// Whatever the file is, what a writer was about to finish is told from what it has finished.
+#[test]
+fn the_last_row_may_lack_its_end() {
+    let torn = |text: &str, format, at_once| {
+        let wanted =
+            |_: &[String]| vec![Wanted { column: "y".into(), kind: ColumnKind::Measurement }];
+        let source = Source::Stream(Box::new(Cursor::new(text.as_bytes().to_vec())));
+        let mut reader = TableReader::open(source, format, wanted).unwrap();
+        let (mut rows, mut torn) = (Rows::default(), Vec::new());
+        loop {
+            rows.clear();
+            let more = reader.read(&mut rows, at_once);
+            torn.extend((0..rows.rows).map(|row| rows.torn && row + 1 == rows.rows));
+            match more {
+                Ok(true) => {}
+                Ok(false) => return (torn, reader.is_torn()),
+                Err(_) => return (torn, reader.is_torn()),
+            }
+        }
+    };
+    for at_once in [1, 2, 10] {
+        for (text, format, rows, end) in [
+            ("y\n1\n2\n", Format::Csv, vec![false, false], false),
+            ("y\n1\n2", Format::Csv, vec![false, true], true),
+            ("y\n1\n2\r", Format::Csv, vec![false, false], false),
+            ("y\n1\n\"2\n", Format::Csv, vec![false], true),
+            ("y,z\n1,1\n2,1", Format::Csv, vec![false, true], true),
+            ("y,z\n1,1\n2", Format::Csv, vec![false], true),
+            ("y\tz\n1\t1\n2e", Format::Tsv, vec![false], true),
+            ("y\n1\n2\n#", Format::Csv, vec![false, false], false),
+            ("{\"y\":1}\n{\"y\":2}\n", Format::JsonLines, vec![false, false], false),
+            ("{\"y\":1}\n{\"y\":2}", Format::JsonLines, vec![false, true], true),
+            ("{\"y\":1}\n{\"y\":2", Format::JsonLines, vec![false], true),
+            ("{\"y\":1}", Format::JsonLines, vec![true], true),
+        ] {
+            assert_eq!(torn(text, format, at_once), (rows, end), "{text:?}");
+        }
+    }
+    // It is taken away with its time.
+    let (mut rows, _) =
+        read(b"t,y\n2026-01-01,1\n2026-01-02,2", Format::Csv, &[("t", SECONDS), ("y", SECONDS)]);
+    assert_eq!((rows.rows, rows.torn), (0, false), "{rows:?}");
+    let columns = [("t", SECONDS), ("y", ColumnKind::Measurement)];
+    (rows, _) = read(b"t,y\n2026-01-01,1\n2026-01-02,2", Format::Csv, &columns);
+    let last = rows.split_last(2);
+    assert_eq!((rows.rows, rows.torn, rows.time_text(0)), (1, false, Some(&b"2026-01-01"[..])));
+    assert_eq!((last.rows, last.torn, last.time_text(0)), (1, true, Some(&b"2026-01-02"[..])));
+    assert_eq!((rows.values.len(), last.values[1], &last.lines[..]), (2, 2.0, &[3][..]));
+}
+
+/// Bytes without an end.
+struct Endless(u8);
+
+impl Read for Endless {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        bytes.fill(self.0);
+        Ok(bytes.len())
+    }
+}
+
+#[test]
+fn no_line_is_longer_than_any_table_has() {
+    let long = |start: &str, byte, format| {
+        let input = Cursor::new(start.as_bytes().to_vec()).chain(Endless(byte));
+        read_from(Box::new(input), format, &[]).1.unwrap()
+    };
+    assert!(long("", b'y', Format::Csv).contains("line 1: it is longer than 64 MiB"));
+    assert!(long("y\n", b'1', Format::Tsv).contains("line 2: it is longer than 64 MiB"));
+    assert!(long("y", b',', Format::Csv).contains("line 1: it has more than 2097152 cells"));
+    assert!(long("{\"", b'y', Format::JsonLines).contains("line 1: it is longer than 64 MiB"));
+}
+
+#[test]
+fn messages_are_for_people_whatever_they_quote() {
+    let name = "n".repeat(5 << 20);
+    for (text, format) in [
+        (format!("{name}\n1\n"), Format::Csv),
+        (format!("{name},b\n1,2\n"), Format::Csv),
+        (format!("{{\"{name}\":1}}\n"), Format::JsonLines),
+        (format!("y\n{name}\n"), Format::Csv),
+        (format!("{{\"y\":\"{name}\"}}\n"), Format::JsonLines),
+    ] {
+        let columns = [("y", ColumnKind::Measurement)];
+        let error = read(text.as_bytes(), format, &columns).1.unwrap();
+        assert!(error.len() < 400, "{} bytes", error.len());
+    }
+    let error = read(b"y\n1\n", Format::Csv, &[(&name, ColumnKind::Measurement)]).1.unwrap();
+    assert!(error.len() < 400, "{} bytes", error.len());
+}

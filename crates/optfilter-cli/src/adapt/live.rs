@@ -5,9 +5,12 @@ use super::scores::Scores;
 use super::show::{self, Run};
 use super::{Args, Task};
 use crate::failure::Failure;
+use crate::lock::Lock;
 use crate::{files, interrupt};
-use optfilter_model::table::{Format, Source};
+use optfilter::checkpoint::{self, CheckpointError};
+use optfilter_model::table::{Format, Source, Trail};
 use optfilter_nn::adapt::{AdaptError, CsvOptions, Live, Saved, Setup, Step, TableSteps};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -38,15 +41,34 @@ pub fn possible(args: &Args) -> bool {
     alone(args) && std::fs::metadata(&args.data).is_ok_and(|m| m.is_file())
 }
 
-/// A checkpoint: how long the file of scores was, and the follower.
-fn read_checkpoint(path: &Path) -> Result<Option<(u64, Vec<u8>)>, Failure> {
+/// Under which checkpoints are saved, and what all such kinds begin with.
+const KIND: &str = "command line/adapt/1";
+const FAMILY: &str = "command line/adapt";
+
+/// A checkpoint: how long the file of scores was and the sum of its end, the rows so far, and the follower.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    scores: (u64, u64),
+    trail: Trail,
+    live: Vec<u8>,
+}
+
+fn read_checkpoint(path: &Path) -> Result<Option<Kept>, Failure> {
+    let name = path.display().to_string();
     match std::fs::read(path) {
-        Ok(bytes) => match bytes.split_first_chunk::<8>() {
-            Some((length, rest)) => Ok(Some((u64::from_le_bytes(*length), rest.to_vec()))),
-            None => Err(Failure::data(format!("{}: no checkpoint of adapt", path.display()))),
+        Ok(bytes) => match checkpoint::load(KIND, &bytes) {
+            Ok(kept) => Ok(Some(kept)),
+            // The first had a length before the follower.
+            Err(e @ CheckpointError::NotACheckpoint) => {
+                let old = bytes.get(8..).is_some_and(|rest| rest.starts_with(b"OPTFILT\n"));
+                let (expected, found) = (KIND.to_owned(), FAMILY.to_owned());
+                let e = if old { CheckpointError::Kind { expected, found } } else { e };
+                Err(Failure::checkpoint(&name, FAMILY, &e))
+            }
+            Err(e) => Err(Failure::checkpoint(&name, FAMILY, &e)),
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Failure::data(format!("{}: {e}", path.display()))),
+        Err(e) => Err(Failure::data(format!("{name}: {e}"))),
     }
 }
 
@@ -66,6 +88,8 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
         return Err(Failure::usage("--csv of a stream needs a file, not standard output"));
     }
     let stop = interrupt::flag();
+    let lock = |path: &Path| Lock::take("--checkpoint", path);
+    let lock = args.checkpoint.as_deref().map(lock).transpose()?;
     let kept = args.checkpoint.as_deref().map(read_checkpoint).transpose()?.flatten();
     let of_checkpoint = |e: AdaptError| {
         let name = args.checkpoint.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
@@ -83,7 +107,7 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
     };
     let known = saved.and_then(|s| s.classes.as_deref()).unwrap_or_default();
     // What goes on predicts what it did, and weights what they were made for; the next rows may look otherwise.
-    let before = kept.as_ref().map(|(_, bytes)| Live::predicts_numbers(bytes)).transpose();
+    let before = kept.as_ref().map(|kept| Live::predicts_numbers(&kept.live)).transpose();
     let before = before.map_err(of_checkpoint)?;
     let options = CsvOptions {
         label: args.label.clone(),
@@ -116,20 +140,17 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
     let mut live = Live::new(steps.shape(), steps.regress(), setup, weights, &names, delay)?;
     live.bind(steps.layout());
     let mut resumed = None;
-    if let Some((length, bytes)) = kept {
-        live.load(&bytes).map_err(of_checkpoint)?;
+    if let Some(kept) = kept {
+        live.load(&kept.live).map_err(of_checkpoint)?;
         let known = live.names().to_vec();
         steps.know(&known);
         if standard && !args.skip {
-            steps.after(live.rows());
-        } else if !steps.skip(live.rows())? {
-            return Err(Failure::data(format!(
-                "{name} has fewer rows than the {} that the checkpoint has seen",
-                live.rows()
-            )));
+            steps.after(&kept.trail);
+        } else {
+            steps.skip(&kept.trail)?;
         }
         files::remark(&format!("going on after {} rows", live.rows()));
-        resumed = Some(length);
+        resumed = Some(kept.scores);
     }
     let score = if steps.regress() { "rmse" } else { "accuracy" };
     let head = format!("method,time,n,{score},loss");
@@ -138,24 +159,37 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
     let mut progress = ScoreLine::new(args.json);
     let mut last = live.rows();
     let mut step = Step::default();
+    // Whether what was answered last may not be all of its time step.
+    let mut open = false;
     loop {
         let more = match steps.next(&mut step) {
+            Err(e) if lock.is_some() && steps.is_torn() => {
+                files::remark(&format!(
+                    "note: the table ends within a row that cannot be read ({e}); it is left for the run that goes on"
+                ));
+                false
+            }
             Ok(more) if !stop.load(Ordering::Relaxed) => more,
             // Asked to end: what was predicted so far is kept.
             Ok(_) => {
-                checkpoint(args, &live, &mut scores)?;
+                put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
                 return Err(asked(live.rows()));
             }
             Err(e) => {
                 let failure = asked_or(&stop, e, live.rows());
                 if stop.load(Ordering::Relaxed) {
-                    checkpoint(args, &live, &mut scores)?;
+                    put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
                 }
                 return Err(failure);
             }
         };
         if !more {
             break;
+        }
+        // Of what comes once only, the rest of a time step does not come again.
+        open = steps.is_torn() || !standard && steps.is_open();
+        if open {
+            put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
         }
         if let Some(s) = live.step(&step, steps.names())?
             && scores.wanted()
@@ -166,14 +200,17 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
             };
             scores.line(&format!("\"{label}\",{},{},{value},{}", s.time, s.n, s.loss))?;
         }
-        if live.rows() - last >= args.checkpoint_every {
+        if !open && live.rows() - last >= args.checkpoint_every {
             last = live.rows();
-            checkpoint(args, &live, &mut scores)?;
+            put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
         }
         progress.show(&live, !steps.regress());
     }
     progress.end();
-    checkpoint(args, &live, &mut scores)?;
+    if !open {
+        put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
+    }
+    scores.sync()?;
     if live.tally().steps == 0 {
         let why = match live.tally().unlabelled < live.rows() {
             true => "all labels are the same: there is nothing to learn",
@@ -210,12 +247,15 @@ fn asked_or(stop: &AtomicBool, error: AdaptError, rows: u64) -> Failure {
 }
 
 /// Scores on disk first, then the checkpoint, at once: killed at any moment, a run goes on from a whole one.
-fn checkpoint(args: &Args, live: &Live, scores: &mut Scores) -> Result<(), Failure> {
+fn put_aside(
+    lock: Option<&Lock>,
+    (live, steps): (&Live, &TableSteps),
+    scores: &mut Scores,
+) -> Result<(), Failure> {
     scores.sync()?;
-    let Some(path) = &args.checkpoint else { return Ok(()) };
-    let bytes = [&scores.written().to_le_bytes()[..], &live.save()?].concat();
-    files::replace_atomically(path, &bytes)
-        .map_err(|e| Failure::write(&path.display().to_string(), &e))
+    let Some(lock) = lock else { return Ok(()) };
+    let kept = Kept { scores: scores.end()?, trail: steps.trail(live.rows()), live: live.save()? };
+    lock.replace(&checkpoint::save(KIND, &kept).map_err(Failure::other)?)
 }
 
 /// Rows and how well they are predicted, in a line on the terminal.

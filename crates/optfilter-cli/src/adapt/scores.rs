@@ -1,6 +1,8 @@
 //! The file of scores of a stream, which goes on where a checkpoint left it.
 
 use crate::failure::Failure;
+use crate::files;
+use crate::lock::Lock;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -13,6 +15,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub struct Scores {
     file: Option<BufWriter<File>>,
     path: String,
+    /// Nobody else writes it.
+    lock: Option<Lock>,
     /// Its length.
     written: u64,
     /// Whether every line is written at once: the next may be long in coming.
@@ -24,20 +28,22 @@ impl Scores {
     /// Begins a file with its head, or goes on with one that had so many bytes when the checkpoint was made.
     pub fn open(
         path: Option<&Path>,
-        resumed: Option<u64>,
+        resumed: Option<(u64, u64)>,
         head: &str,
         at_once: bool,
     ) -> Result<Self, Failure> {
+        let (flushed, path_of_none) = (Instant::now(), String::new());
         let mut scores =
-            Self { file: None, path: String::new(), written: 0, at_once, flushed: Instant::now() };
+            Self { file: None, path: path_of_none, lock: None, written: 0, at_once, flushed };
         let Some(path) = path else { return Ok(scores) };
+        scores.lock = Some(Lock::take("--csv", path)?);
         scores.path = path.display().to_string();
         let failed = |e: std::io::Error| Failure::write(&path.display().to_string(), &e);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(resumed.is_none());
-        let length = resumed.unwrap_or(0);
-        if resumed.is_some() {
-            check(path, length, head)?;
+        let length = resumed.map_or(0, |(length, _)| length);
+        if let Some(known) = resumed {
+            check(path, known, head)?;
         }
         let mut file = options.open(path).map_err(failed)?;
         if resumed.is_some() {
@@ -58,9 +64,14 @@ impl Scores {
         self.file.is_some()
     }
 
-    /// How long the file is.
-    pub fn written(&self) -> u64 {
-        self.written
+    /// How long the file is, and the sum of its end, once all is [on disk](Self::sync).
+    pub fn end(&self) -> Result<(u64, u64), Failure> {
+        match &self.lock {
+            None => Ok((0, 0)),
+            Some(lock) => files::tail(lock.target(), self.written)
+                .map(|sum| (self.written, sum))
+                .map_err(|e| Failure::write(&self.path, &e)),
+        }
     }
 
     /// Writes a line.
@@ -86,7 +97,7 @@ impl Scores {
 }
 
 /// Whether a file is the one that a checkpoint speaks of: nothing of anybody else is cut, and nothing is missing.
-fn check(path: &Path, length: u64, head: &str) -> Result<(), Failure> {
+fn check(path: &Path, (length, sum): (u64, u64), head: &str) -> Result<(), Failure> {
     let refused = |what: String| {
         Err(Failure::usage(format!(
             "--csv: {} {what}; name the file of the run that goes on, or leave out --csv",
@@ -113,6 +124,9 @@ fn check(path: &Path, length: u64, head: &str) -> Result<(), Failure> {
     let read = File::open(path).and_then(|file| BufReader::new(file).read_line(&mut first));
     if length > 0 && (read.is_err() || first.trim_end() != head) {
         return refused(format!("holds no scores of this run (its first line is not {head:?})"));
+    }
+    if length > 0 && files::tail(path, length).ok() != Some(sum) {
+        return refused("holds other scores than when the checkpoint was made".into());
     }
     Ok(())
 }

@@ -133,8 +133,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     .map_err(|e| failure(e, &series, (&spec, &filter)))?;
     let saved = save.map_or(Ok(()), |path| {
         let after = with_estimates(&text, &spec, &found).map_err(Failure::usage)?;
-        files::replace_atomically(path, after.as_bytes())
-            .map_err(|e| Failure::write(&path.display().to_string(), &e))
+        files::save(path, &after)
     });
     // What was found is shown even if it could not be saved.
     let out = match (args.json, save) {

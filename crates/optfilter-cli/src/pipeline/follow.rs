@@ -29,17 +29,29 @@ pub(super) fn run(
     // Not joined: it may be waiting for input that never comes.
     let mut reading = Some(spawn(move || read_all(reader, 1, None, &rows_to, &spare_from)));
     let mut pace = Pace::new(job.checkpoint_every, worker.tally.rows);
-    let mut results = Vec::new();
+    let (mut results, mut torn) = (Vec::new(), false);
     sink.flush()?; // the header goes out before the first row arrives
     let end = loop {
         let end = match rows_from.recv_timeout(GLANCE) {
+            Ok(Ok(batch)) if batch.torn && sink.checkpoint.is_some() && !job.can_rewind() => {
+                job.leave(&worker.place(&batch), None).err().map(Err)
+            }
             Ok(Ok(batch)) => {
+                if batch.torn && sink.checkpoint.is_some() {
+                    // Saved before it: it is done again when all of it is there.
+                    torn = true;
+                    sink.mark(worker.save()?)?;
+                }
                 results.clear();
                 let taken = worker.take(&batch, &mut results);
                 sink.rows(&batch, &results)?;
                 sink.flush()?;
+                let failed = taken.err().map(|failure| match torn {
+                    true => job.leave(&worker.place(&batch), Some(failure)),
+                    false => Err(failure),
+                });
                 let _ = spare_to.try_send(batch);
-                taken.err().map(Err)
+                failed
             }
             Ok(Err(failure)) => Some(Err(failure)),
             Err(RecvTimeoutError::Disconnected) => Some(ended(reading.take())),
@@ -48,7 +60,7 @@ pub(super) fn run(
         let asked = worker.stop.load(Ordering::Relaxed);
         let end = end.or_else(|| asked.then(|| Err(Failure::interrupted(""))));
         let due = pace.is_due(worker.tally.rows, Some(FRESH));
-        if sink.checkpoint.is_some() && (end.is_some() || due) {
+        if !torn && sink.checkpoint.is_some() && (end.is_some() || due) {
             let begun = Instant::now();
             let saved = worker.save()?;
             pace.gathered(worker.tally.rows, begun);

@@ -3,16 +3,19 @@
 use super::lagged::Waiting;
 use super::tally::Tally;
 use crate::failure::Failure;
+use crate::files::checksum;
 use crate::{feed, files};
+use optfilter::checkpoint::CheckpointError;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Layout;
-use optfilter_model::table::Format;
+use optfilter_model::table::{Format, Trail};
 use optfilter_run::FilterSpec;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Under which checkpoints are saved.
-pub(super) const KIND: &str = "command line/filter";
+/// Under which checkpoints are saved, and what all such kinds have begun with.
+pub(super) const KIND: &str = "command line/filter/2";
+pub(super) const FAMILY: &str = "command line/filter";
 
 /// Rows per batch, and batches on the way.
 pub const BATCH: usize = 4096;
@@ -21,9 +24,14 @@ pub const IN_FLIGHT: usize = 4;
 /// What a checkpoint holds.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Saved {
-    pub(super) fingerprint: u64,
+    /// What must be the same in a run that goes on: names, and sums of their values.
+    pub(super) settings: Vec<(String, u64)>,
     pub(super) tally: Tally,
+    /// The rows so far.
+    pub(super) trail: Trail,
+    /// The length of the results, and the sum of their end.
     pub(super) output_len: u64,
+    pub(super) tail: u64,
     /// The sizes of the tables in bytes when the run began, where their rows are put in order together.
     pub(super) sizes: Vec<u64>,
     /// Rows that wait for what comes after them.
@@ -103,24 +111,57 @@ impl Job<'_> {
         }
     }
 
+    /// Whether what was written after a checkpoint can be taken back.
+    pub(super) fn can_rewind(&self) -> bool {
+        !files::is_standard(self.out) && std::fs::metadata(self.out).is_ok_and(|m| m.is_file())
+    }
+
+    /// Says that a row within which a table ends is neither answered nor in the checkpoint: its answer could not be taken back, or there is
+    /// none as far as the row goes.
+    pub(super) fn leave(&self, place: &str, failure: Option<Failure>) -> Result<(), Failure> {
+        let why = match failure {
+            None => "its answer could not be taken back".to_owned(),
+            Some(Failure { code: 3 | 4, message }) => message,
+            Some(other) => return Err(other),
+        };
+        files::remark(&format!("note: {place}, which is left for the run that goes on ({why})"));
+        Ok(())
+    }
+
     /// The first table, which is the only one of a stream.
     pub(super) fn first(&self) -> &Path {
         self.tables.first().map_or(Path::new("-"), PathBuf::as_path)
     }
 }
 
-/// Everything that must be the same for a checkpoint to make sense, as one number.
-pub(super) fn fingerprint(job: &Job<'_>) -> u64 {
-    let mut text =
-        format!("{:?}{:?}{:?}{}{}", job.spec, job.filter, job.layout, job.full, job.lagged);
+/// Everything that must be the same for a checkpoint to make sense: what it is called, and the sum of its value.
+pub(super) fn settings(job: &Job<'_>) -> Result<Vec<(String, u64)>, Failure> {
+    let values = |value: &dyn Fn() -> Result<Vec<u8>, CheckpointError>| {
+        value().map(|bytes| checksum(&bytes)).map_err(Failure::other)
+    };
+    let model = values(&|| optfilter::checkpoint::save("", job.spec))?;
+    let columns = values(&|| optfilter::checkpoint::save("", &job.layout))?;
+    // Of settings some are left out, so that their names are needed.
+    let filter = serde_json::to_vec(job.filter).map_err(Failure::other)?;
+    let mut all = vec![
+        ("the model", model),
+        ("the filter", checksum(&filter)),
+        ("--time, --by or --horizon", columns),
+        ("--full", job.full.into()),
+        ("--lagged or --follow", u64::from(job.lagged) * (1 + u64::from(job.follow))),
+        ("--late", job.late.to_bits()),
+        ("--out-format", job.out_format as u64),
+        ("--out", files::is_standard(job.out).into()),
+    ];
     // Rows are counted over all tables, so that these must be the same in the same order.
     if job.tables.len() > 1 {
-        text.push_str(&format!("{:?}", feed::labels(job.tables)));
+        all.push(("the tables", checksum(feed::labels(job.tables).join("\0").as_bytes())));
     }
-    if job.late > 0.0 {
-        text.push_str(&format!("late {}", job.late));
-    }
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    Ok(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// The names of settings that differ.
+pub(super) fn differences(then: &[(String, u64)], now: &[(String, u64)]) -> Vec<String> {
+    let new = now.iter().filter(|(name, _)| then.iter().all(|(n, _)| n != name));
+    then.iter().filter(|s| !now.contains(s)).chain(new).map(|(name, _)| name.clone()).collect()
 }

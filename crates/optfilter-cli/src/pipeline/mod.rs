@@ -6,7 +6,8 @@
 //!
 //! Batches go round in a circle of a few buffers. A checkpoint travels with the results: the writer
 //! first makes the rows before it durable and only then replaces the checkpoint file, so that a run
-//! killed at any moment can go on without a lost or doubled row. With `--follow` a batch is one row, and
+//! killed at any moment can go on without a lost or doubled row. A row that ends with the table, before the end of its line, is answered
+//! and in no checkpoint: if more of it comes, it is done again. With `--follow` a batch is one row, and
 //! its result is out before the next one is looked at.
 
 mod follow;
@@ -28,11 +29,13 @@ pub use tally::Tally;
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;
+use crate::lock::Lock;
 use crate::plot::StripChart;
-use job::{KIND, Saved};
+use job::{FAMILY, KIND, Saved, differences};
 use optfilter_model::run::Interpolation;
-use optfilter_model::table::Rows;
+use optfilter_model::table::{Rows, Trail};
 use sink::Sink;
+use std::cmp::Ordering;
 use std::io;
 use worker::Worker;
 
@@ -47,17 +50,24 @@ pub struct Outcome {
 
 /// Runs a job to the end of its data.
 pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
+    let lock =
+        job.checkpoint.as_deref().map(|path| Lock::take("--checkpoint", path)).transpose()?;
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
     let mut reader =
         Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[], job.late)?;
+    if job.checkpoint.is_some() {
+        reader.keep_apart();
+    }
     let resumed_at = worker.tally.rows;
     let mut lines = Interpolation::new(job.spec, &job.layout);
-    if job.skip_done || !files::is_standard(job.first()) {
-        skip(&mut reader, &mut lines, resumed_at)?;
+    if let Some(saved) = resumed.as_ref()
+        && (job.skip_done || !files::is_standard(job.first()))
+    {
+        skip(job, &mut reader, &mut lines, &saved.trail)?;
     }
     // Only now, so that a run that cannot begin leaves older results alone.
-    let (sink, fresh) = Sink::open(job, resumed.as_ref())?;
+    let (sink, fresh) = Sink::open(job, resumed.as_ref(), lock)?;
     if job.follow {
         follow::run(job, &mut worker, reader, sink)?;
     } else {
@@ -81,12 +91,14 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(Failure::other(format!("cannot read {}: {e}", path.display()))),
     };
-    let name = path.display();
+    let name = path.display().to_string();
     let saved: Saved = optfilter::checkpoint::load(KIND, &bytes)
-        .map_err(|e| Failure::other(format!("{name}: {e}")))?;
-    if saved.fingerprint != worker.fingerprint {
+        .map_err(|e| Failure::checkpoint(&name, FAMILY, &e))?;
+    let others = differences(&saved.settings, &worker.settings);
+    if !others.is_empty() {
         return Err(Failure::usage(format!(
-            "{name} was made with another model or other flags; remove it to start afresh"
+            "{name} was made with another model or other flags: {} differs; go on as before, or remove it to start afresh",
+            others.join(", ")
         )));
     }
     job.check_sizes(&saved.sizes, &job.sizes()?)?;
@@ -94,25 +106,58 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
     Ok(Some(saved))
 }
 
-/// Passes over rows that are done, but for what their inputs say of those after them.
-fn skip(reader: &mut Feed, lines: &mut Option<Interpolation>, rows: u64) -> Result<(), Failure> {
-    let mut left = rows as usize;
-    let mut scratch = Rows::default();
-    while left > 0 {
+/// Passes over the rows that are done, if they are still what they were, but for what their inputs say of those after them.
+fn skip(
+    job: &Job<'_>,
+    reader: &mut Feed,
+    inputs: &mut Option<Interpolation>,
+    done: &Trail,
+) -> Result<(), Failure> {
+    let (mut now, mut scratch) = (Trail::default(), Rows::default());
+    let (width, label) = (job.layout.width(), job.layout.label());
+    let mut lines = (0, 0);
+    while now.rows() < done.rows() {
+        let left = usize::try_from(done.rows() - now.rows()).unwrap_or(usize::MAX);
         scratch.clear();
+        scratch.forget_labels();
         let more = reader.read(&mut scratch, left.min(BATCH))?;
+        for row in 0..scratch.rows {
+            lines.1 = scratch.lines.get(row).copied().unwrap_or(0);
+            if done.begins_block(&now) {
+                lines.0 = lines.1;
+            }
+            now.add(&scratch, row, width, label);
+            if done.parted(&now).is_some() {
+                let name = reader.name_of(scratch.table_of(row));
+                return Err(changed(job, &name, lines));
+            }
+        }
         if scratch.rows == 0 && !more {
-            let name = reader.name();
+            let (name, rows) = (reader.name(), done.rows());
             return Err(Failure::data(format!(
-                "{name} has fewer rows than the {rows} that the checkpoint has filtered"
+                "{name} has fewer rows than the {rows} that the checkpoint has filtered; bring them back, or remove the checkpoint to \
+                 start afresh"
             )));
         }
-        left -= scratch.rows;
-        if let Some(lines) = lines {
-            lines.pass(std::mem::take(&mut scratch));
+        if let Some(inputs) = inputs {
+            inputs.pass(std::mem::take(&mut scratch));
         }
     }
     Ok(())
+}
+
+/// A table that does not begin with the rows that were filtered.
+fn changed(job: &Job<'_>, name: &str, (first, last): (u64, u64)) -> Failure {
+    let place = match first.cmp(&last) {
+        Ordering::Equal => format!("line {last} is"),
+        Ordering::Less => format!("lines {first} to {last} are"),
+        Ordering::Greater => format!("the lines up to {last} are"), // from the end of the table before
+    };
+    let checkpoint = job.checkpoint.as_deref().map(files::display).unwrap_or_default();
+    Failure::data(format!(
+        "{name}: {place} not what was filtered before the checkpoint {checkpoint} was made: a row was changed, left out or added; \
+         bring the rows back as they were, or remove the checkpoint to start afresh"
+    ))
 }
 
 #[cfg(test)]
@@ -171,7 +216,7 @@ mod tests {
             let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
             let reader = Feed::of(reader, &tables[0]);
             let mut worker = Worker::new(&job).unwrap();
-            let (sink, _) = Sink::open(&job, None).unwrap();
+            let (sink, _) = Sink::open(&job, None, None).unwrap();
             let run = match follow {
                 true => follow::run(&job, &mut worker, reader, sink),
                 false => stream::run(&job, &mut worker, (reader, None), sink),

@@ -3,7 +3,8 @@
 use super::job::{Job, KIND, Saved};
 use super::lagged::Lagged;
 use crate::failure::Failure;
-use crate::files::{self, Fresh};
+use crate::files::{self, Fresh, tail};
+use crate::lock::Lock;
 use optfilter_model::table::{Rows, TableWriter};
 use std::fs::File;
 use std::io::{self, Seek};
@@ -27,7 +28,10 @@ pub(super) struct Sink {
     has_rows: bool,
     /// Whether what is there before the end is of any use.
     whole: bool,
-    pub(super) checkpoint: Option<PathBuf>,
+    /// The file of the checkpoint, and that of results which go on.
+    pub(super) checkpoint: Option<Lock>,
+    going_on: Option<Lock>,
+    out: PathBuf,
 }
 
 impl Sink {
@@ -36,6 +40,7 @@ impl Sink {
     pub(super) fn open(
         job: &Job<'_>,
         resumed: Option<&Saved>,
+        checkpoint: Option<Lock>,
     ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
         let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
         let width = columns.len();
@@ -48,6 +53,10 @@ impl Sink {
         if let (Some(lagged), Some(saved)) = (&mut lagged, resumed) {
             lagged.restore(&saved.waiting);
         }
+        let going_on = match resumed {
+            Some(_) => Some(Lock::take("--out", job.out)?),
+            None => None,
+        };
         let start = |out, name: &str, file, start_len, fresh: Option<Arc<Fresh>>| {
             let continues = resumed.is_some();
             let writer = files::table_writer(out, job.out, job.out_format, columns, continues)?;
@@ -62,7 +71,9 @@ impl Sink {
                 fresh: fresh.clone(),
                 has_rows: false,
                 whole: !job.out_format.is_text(),
-                checkpoint: job.checkpoint.clone(),
+                checkpoint,
+                going_on,
+                out: job.out.to_owned(),
             };
             Ok((sink, fresh))
         };
@@ -73,7 +84,7 @@ impl Sink {
         let fail = |e: io::Error| Failure::write(&name, &e);
         let (file, start_len, fresh) = match resumed {
             None => {
-                let (file, fresh) = Fresh::create(job.out).map_err(fail)?;
+                let (file, fresh) = Fresh::create(job.out)?;
                 (file, 0, Some(Arc::new(fresh)))
             }
             Some(saved) => {
@@ -91,6 +102,13 @@ impl Sink {
                     )));
                 }
                 if known.is_file() {
+                    // Nothing of anybody else is cut.
+                    if tail(job.out, saved.output_len).map_err(fail)? != saved.tail {
+                        return Err(Failure::other(format!(
+                            "{name} does not hold the results that the checkpoint goes on with; name the file of that run, or remove the \
+                             checkpoint to start afresh"
+                        )));
+                    }
                     // Rows written after the checkpoint will be written again.
                     file.set_len(saved.output_len).map_err(fail)?;
                     file.seek(io::SeekFrom::End(0)).map_err(fail)?;
@@ -160,24 +178,26 @@ impl Sink {
 
     /// Makes the rows so far durable, then replaces the checkpoint.
     pub(super) fn mark(&mut self, mut saved: Saved) -> Result<(), Failure> {
-        let Some(path) = self.checkpoint.clone() else { return Ok(()) };
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
         if self.fresh.as_ref().is_some_and(|fresh| !fresh.is_kept()) {
             return Ok(()); // nothing yet: the file of that name is an older one
         }
-        saved.output_len = self.start_len + self.flush()?;
+        let written = self.writer.flush().map_err(|e| Failure::write_table(&self.name, &e))?;
+        saved.output_len = self.start_len + written;
         saved.waiting = self.lagged.as_ref().map(Lagged::save).unwrap_or_default();
         if let Some(file) = &self.file {
-            file.sync_data().map_err(|e| Failure::write(&self.name, &e))?;
+            let end = file.sync_data().and_then(|()| tail(&self.out, saved.output_len));
+            saved.tail = end.map_err(|e| Failure::write(&self.name, &e))?;
         }
         let bytes = optfilter::checkpoint::save(KIND, &saved).map_err(Failure::other)?;
-        files::replace_atomically(&path, &bytes)
-            .map_err(|e| Failure::write(&path.display().to_string(), &e))
+        checkpoint.replace(&bytes)
     }
 
     /// Ends the table.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let (name, fresh) = (self.name, self.fresh.filter(|_| self.has_rows));
         self.writer.finish().map_err(|e| Failure::write_table(&name, &e))?;
+        drop(self.going_on); // not before the last row is out
         fresh.map_or(Ok(()), |fresh| fresh.keep()).map_err(|e| Failure::write(&name, &e))
     }
 }

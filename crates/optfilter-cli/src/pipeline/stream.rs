@@ -133,7 +133,7 @@ fn filter_all(
     spare: &Receiver<(Rows, Vec<f64>)>,
 ) -> Result<(), Failure> {
     let stopped = || Failure::other("the writer stopped");
-    let mut end = Ok(());
+    let (mut end, mut torn) = (Ok(()), None);
     let mut progress = job.progress.then(RateLine::new);
     loop {
         let batch = match batches.recv_timeout(GLANCE) {
@@ -157,24 +157,37 @@ fn filter_all(
             Err(_) => Vec::new(),
         };
         results.clear();
+        if batch.torn && job.checkpoint.is_some() {
+            // Saved before it: it is done again when all of it is there.
+            torn = Some(worker.place(&batch));
+            let saved = Box::new(worker.save()?);
+            results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
+            if !job.can_rewind() {
+                job.leave(&worker.place(&batch), None)?;
+                continue;
+            }
+        }
         let taken = worker.take(&batch, &mut results);
         let both = Box::new((batch, results));
         results_to.send(Message::Rows(both)).map_err(|_| stopped())?;
         if let Err(failure) = taken {
-            end = Err(failure);
+            end = match torn {
+                Some(ref place) => job.leave(place, Some(failure)),
+                None => Err(failure),
+            };
             break;
         }
         if let Some(progress) = &mut progress {
             progress.rows(worker.tally.rows);
         }
-        if job.checkpoint.is_some() && pace.is_due(worker.tally.rows, None) {
+        if torn.is_none() && job.checkpoint.is_some() && pace.is_due(worker.tally.rows, None) {
             let begun = Instant::now();
             let saved = Box::new(worker.save()?);
             pace.gathered(worker.tally.rows, begun);
             results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
         }
     }
-    if job.checkpoint.is_some() {
+    if torn.is_none() && job.checkpoint.is_some() {
         let saved = Box::new(worker.save()?);
         results_to.send(Message::Mark(saved)).map_err(|_| stopped())?;
     }

@@ -1,6 +1,6 @@
 //! The filter between the reader and the writer.
 
-use super::job::{Job, Saved, SavedTrack, fingerprint};
+use super::job::{Job, Saved, SavedTrack, settings};
 use super::tally::Tally;
 use crate::failure::Failure;
 use crate::plane::Plane;
@@ -9,7 +9,7 @@ use crate::refused::Refused;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Held, Keys, Layout};
-use optfilter_model::table::Rows;
+use optfilter_model::table::{Rows, Trail};
 use optfilter_run::{FilterSpec, Flag, Horizon, Runner, Session, SessionError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,9 @@ pub(super) struct Worker<'a> {
     pub(super) plot: Option<StripChart>,
     /// The names of the tables, for messages.
     table_names: Vec<String>,
-    pub(super) fingerprint: u64,
+    pub(super) settings: Vec<(String, u64)>,
+    /// The rows so far, if there is a checkpoint to remember them.
+    trail: Option<Trail>,
     /// Of the tables, as a checkpoint keeps them.
     sizes: Vec<u64>,
     /// Whether the run should end.
@@ -70,7 +72,8 @@ impl<'a> Worker<'a> {
             by: job.layout.by.clone().filter(|_| job.by),
             plot: chart(job)?,
             table_names: job.tables.iter().map(|path| files::display(path)).collect(),
-            fingerprint: fingerprint(job),
+            settings: settings(job)?,
+            trail: job.checkpoint.is_some().then(Trail::default),
             sizes: job.sizes()?,
             stop: interrupt::flag(),
             row: Vec::new(),
@@ -97,6 +100,13 @@ impl<'a> Worker<'a> {
         Ok(place)
     }
 
+    /// The table of the last row of a batch, and its line.
+    pub(super) fn place(&self, batch: &Rows) -> String {
+        let table = self.table_names.get(batch.table_of(batch.rows.saturating_sub(1)));
+        let line = batch.lines.last().copied().unwrap_or(0);
+        format!("{} ends within line {line}", table.map_or("", String::as_str))
+    }
+
     /// How many series there are.
     pub(super) fn series(&self) -> usize {
         self.tracks.len()
@@ -118,6 +128,7 @@ impl<'a> Worker<'a> {
             track.held.restore(held);
         }
         self.tally = saved.tally.clone();
+        self.trail = Some(saved.trail.clone());
         Ok(())
     }
 
@@ -142,6 +153,9 @@ impl<'a> Worker<'a> {
                     return Err(self.failure(batch, row, place, &u, error));
                 }
             };
+            if let Some(trail) = &mut self.trail {
+                trail.add(batch, row, self.layout.width(), self.layout.label());
+            }
             if step.index == 1 {
                 track.first_time = time.unwrap_or(f64::NEG_INFINITY);
             }
@@ -203,9 +217,11 @@ impl<'a> Worker<'a> {
     /// What a checkpoint at this row holds; the writer adds how much has been written.
     pub(super) fn save(&self) -> Result<Saved, Failure> {
         Ok(Saved {
-            fingerprint: self.fingerprint,
+            settings: self.settings.clone(),
             tally: self.tally.clone(),
+            trail: self.trail.clone().unwrap_or_default(),
             output_len: 0,
+            tail: 0,
             sizes: self.sizes.clone(),
             waiting: Vec::new(),
             tracks: self.saved_tracks()?,

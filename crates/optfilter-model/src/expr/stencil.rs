@@ -18,7 +18,7 @@ use optfilter::scalar::Scalar;
 use std::ops::Range;
 
 /// What lies beyond the edges of a field.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub enum Edges {
     /// Nothing: no index may leave the field.
     Closed,
@@ -29,7 +29,7 @@ pub enum Edges {
 }
 
 /// States under one name with none, one or two indices, counted from 0.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Field {
     /// Its name.
     pub name: String,

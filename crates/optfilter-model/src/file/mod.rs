@@ -48,14 +48,16 @@ pub use optfilter::model::Integrator;
 use optfilter::model::Step;
 use optfilter_run::{Covariance, FilterSpec, ProcessNoise};
 use optfilter_table::{TimeStyle, short};
+use serde::Serialize;
 use std::collections::HashSet;
 
 /// One equation: its text and its tree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Equation {
     /// As written.
     pub text: String,
     /// As parsed.
+    #[serde(skip)]
     pub ast: Ast,
     /// The names of the indices it is over and how many values each has; empty for a single number. The size is 0
     /// in a definition, which is over as many as the equation that uses it.
@@ -63,7 +65,7 @@ pub struct Equation {
 }
 
 /// How widely one component scatters in a row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NoiseLaw {
     /// Which component.
     pub place: usize,
@@ -74,7 +76,7 @@ pub struct NoiseLaw {
 }
 
 /// How the dynamics are given.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Time {
     /// As the next state.
     Discrete,
@@ -89,7 +91,7 @@ pub enum Time {
 }
 
 /// How a measurement scatters about its equation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum LikelihoodKind {
     /// Normal, with the measurement noise of the file.
     Gaussian,
@@ -123,7 +125,7 @@ impl LikelihoodKind {
 }
 
 /// What to make of an input that is missing in a row, and which of its values acts on the step to a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Missing {
     /// An error; a row's value acts on the step to it.
     #[default]
@@ -155,7 +157,7 @@ impl Missing {
 }
 
 /// What holds of an input where its column does not say it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct InputRule {
     /// Between rows that state it.
     pub missing: Missing,
@@ -163,10 +165,12 @@ pub struct InputRule {
     pub default: Option<f64>,
 }
 
-/// A model file that has passed every check.
-#[derive(Clone, Debug, PartialEq)]
+/// A model file that has passed every check. As serialised, it is what shapes a filter's answers: without title, and without what a fit or
+/// a filter would be unless told otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSpec {
     /// A title, or the file's name.
+    #[serde(skip)]
     pub name: String,
     /// States, in order; those of a field are `x[0]`, `x[1]` and so on.
     pub states: Vec<String>,
@@ -225,8 +229,10 @@ pub struct ModelSpec {
     /// Columns of inputs and observations whose name differs from theirs.
     pub columns: Vec<(String, String)>,
     /// Which filter to use unless told otherwise.
+    #[serde(skip)]
     pub filter: FilterSpec,
     /// What a fit estimates unless told otherwise.
+    #[serde(skip)]
     pub fit: FitTable,
 }
 

@@ -9,7 +9,7 @@
 
 use super::{Held, Layout};
 use crate::file::{Missing, ModelSpec};
-use crate::table::Rows;
+use crate::table::{Rows, Trail};
 use std::collections::{HashMap, VecDeque};
 
 /// Rows on their way, some of which wait for the inputs of later ones.
@@ -73,9 +73,11 @@ impl Interpolation {
     }
 
     /// Takes a batch and lets go of those that wait for nothing any more, in order.
-    pub fn push(&mut self, batch: Rows) -> Vec<Rows> {
+    pub fn push(&mut self, mut batch: Rows) -> Vec<Rows> {
         let (number, width) = (self.first + self.queue.len(), self.layout.width());
         let rows = batch.rows;
+        let print = |row| Trail::print(&batch, row, width, self.layout.label());
+        batch.prints = (0..rows).map(print).collect();
         self.queue.push_back((batch, 0));
         for row in 0..rows {
             let Some((batch, _)) = self.queue.back() else { break };

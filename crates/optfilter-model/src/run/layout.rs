@@ -4,10 +4,11 @@ use crate::file::{Missing, ModelSpec};
 use crate::table::{ColumnKind, OutputColumn, Rows, Wanted};
 use optfilter_run::forecast::LEVEL_NAMES;
 use optfilter_run::{Estimate, Forecast};
+use serde::Serialize;
 
 /// The columns of the input, in this order: the time if there is one, inputs, observations, the name of the series if rows
 /// belong to several.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Layout {
     /// The time column, if there is one.
     pub time: Option<String>,
@@ -72,6 +73,11 @@ impl Layout {
             + self.inputs
             + self.outputs
             + usize::from(self.by.is_some())
+    }
+
+    /// The place of the name of a row's series among its numbers, if there are several.
+    pub fn label(&self) -> Option<usize> {
+        self.by.as_ref().map(|_| self.width() - 1)
     }
 
     /// Time, inputs and observations of a row.

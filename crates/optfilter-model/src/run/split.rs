@@ -48,14 +48,40 @@ pub struct Part {
 }
 
 /// Whole series, collected from batches of their common table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Split {
     keys: Keys,
     parts: Vec<Part>,
     rows: usize,
+    /// How many rows are kept at most, how many are, and of how many series one is kept.
+    most: usize,
+    kept: usize,
+    of: usize,
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        Self::within(usize::MAX)
+    }
 }
 
 impl Split {
+    /// Of series that have more rows than so many together, some whole ones, evenly spread, are kept; of a single one its first rows.
+    pub fn within(most: usize) -> Self {
+        Self { keys: Keys::default(), parts: Vec::new(), rows: 0, most, kept: 0, of: 1 }
+    }
+
+    /// Gives up every other series until what is left is no more than may be kept.
+    fn thin(&mut self) {
+        while self.kept > self.most && self.of < self.parts.len() {
+            self.of *= 2;
+            for (_, part) in self.parts.iter_mut().enumerate().filter(|(i, _)| i % self.of != 0) {
+                self.kept -= part.rows.rows;
+                *part = Part::default();
+            }
+        }
+    }
+
     /// Adds the rows of a batch to their series; without a column of names all belong to one, called "".
     ///
     /// The error is the first row of a series whose times are of the calendar where those before were not, or the other
@@ -68,7 +94,11 @@ impl Split {
             if new {
                 self.parts.push(Part::default());
             }
+            self.rows += 1;
             let Part { rows, places } = &mut self.parts[number];
+            if number % self.of != 0 || rows.rows >= self.most {
+                continue;
+            }
             if rows.rows > 0 && rows.calendar != batch.calendar {
                 return Err(row);
             }
@@ -80,15 +110,16 @@ impl Split {
                 rows.time_ends.push(rows.time_text.len());
             }
             rows.rows += 1;
-            places.push(self.rows);
-            self.rows += 1;
+            places.push(self.rows - 1);
+            self.kept += 1;
+            self.thin();
         }
         Ok(())
     }
 
     /// The names of the series and their rows, in the order in which they were met.
     pub fn series(self) -> impl Iterator<Item = (String, Part)> {
-        self.keys.names.into_iter().zip(self.parts)
+        self.keys.names.into_iter().zip(self.parts).filter(|(_, part)| part.rows.rows > 0)
     }
 }
 

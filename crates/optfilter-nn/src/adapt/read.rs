@@ -366,10 +366,16 @@ mod tests {
         let (mut file, mut directory) = (Vec::new(), Vec::new());
         for (name, data) in &arrays {
             let (at, size) = (file.len() as u32, (data.len() as u32).to_le_bytes());
-            // Version, flags, method, time, date, checksum (which nobody checks), sizes, lengths of names.
+            // The checksum CRC-32, bit by bit.
+            let mut crc = u32::MAX;
+            for byte in data {
+                crc ^= u32::from(*byte);
+                (0..8).for_each(|_| crc = crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 });
+            }
+            let crc = (!crc).to_le_bytes();
+            // Version, flags, method, time, date, checksum, sizes, lengths of names.
             let sizes =
-                [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &size[..], &size, &[5, 0, 0, 0]]
-                    .concat();
+                [&[20, 0, 0, 0, 0, 0, 0, 0, 0, 0], &crc[..], &size, &size, &[5, 0, 0, 0]].concat();
             file.extend([b"PK\x03\x04", &sizes[..], name.as_bytes(), data].concat());
             directory.extend(
                 [b"PK\x01\x02\x14\0", &sizes[..], &[0; 10], &at.to_le_bytes(), name.as_bytes()]

@@ -8,7 +8,7 @@ use super::AdaptError;
 use super::read::{CsvOptions, Look, MOST_CLASSES, MOST_NAMES, class_name, columns, is_missing};
 use super::samples::{OF_A_BYTE, is_of_x, shape_of_columns};
 use crate::layer::Shape;
-use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Wanted};
+use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Trail, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -59,6 +59,11 @@ pub struct TableSteps {
     /// Whether a class may be new: not before one was met that came with the weights.
     joined: bool,
     last: f64,
+    /// What the rows of the time steps so far were, and of how many the last one is.
+    trail: Trail,
+    before_step: Trail,
+    /// Whether the table ended before the last time step had to.
+    open: bool,
 }
 
 /// Whether labels are numbers to be predicted; nothing, where they may still be either. The error is the number of a text that does not belong
@@ -168,6 +173,9 @@ impl TableSteps {
             look: options.regress.is_none().then(Look::default),
             joined: true,
             last: f64::NEG_INFINITY,
+            trail: Trail::default(),
+            before_step: Trail::default(),
+            open: false,
         })
     }
 
@@ -221,21 +229,61 @@ impl TableSteps {
         all
     }
 
-    /// The table goes on where others of so many rows have ended: without a time column, time does.
-    pub fn after(&mut self, rows: u64) {
-        self.earlier = rows;
+    /// What the first rows of the table were: all of the time steps given so far, or all but those of the last one.
+    pub fn trail(&self, rows: u64) -> Trail {
+        let all = rows == self.trail.rows();
+        if all { self.trail.clone() } else { self.before_step.clone() }
     }
 
-    /// Passes over rows that were seen before; false if there are not as many.
-    pub fn skip(&mut self, rows: u64) -> Result<bool, AdaptError> {
-        while self.before + (self.at as u64) < rows {
+    /// Whether the table ended within the row that was read last, before the end of its line, and all rows before it were given.
+    pub fn is_torn(&self) -> bool {
+        self.at >= self.rows.rows && self.reader.is_torn()
+    }
+
+    /// Whether the table ended before the last time step had to: more of it may be to come.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The table goes on where others of these rows have ended: without a time column, time does.
+    pub fn after(&mut self, done: &Trail) {
+        self.earlier = done.rows();
+        self.trail = done.clone();
+    }
+
+    /// Passes over rows that were seen before, if they are still what they were.
+    pub fn skip(&mut self, done: &Trail) -> Result<(), AdaptError> {
+        let bad = |name: &str, reason: String| AdaptError::File { path: name.into(), reason };
+        let mut first = 0;
+        while self.trail.rows() < done.rows() {
             if self.at >= self.rows.rows && !self.refill()? {
-                return Ok(false);
+                let rows = done.rows();
+                let reason =
+                    format!("it has fewer rows than the {rows} that the checkpoint has seen");
+                return Err(bad(&self.name, reason));
             }
-            let left = rows - self.before - self.at as u64;
-            self.at += (self.rows.rows - self.at).min(usize::try_from(left).unwrap_or(usize::MAX));
+            let line = self.rows.lines.get(self.at).copied().unwrap_or(0);
+            if done.begins_block(&self.trail) {
+                first = line;
+            }
+            self.take_row();
+            if done.parted(&self.trail).is_some() {
+                return Err(bad(
+                    &self.name,
+                    format!(
+                        "lines {first} to {line} are not what they were when the checkpoint was made; bring them back as they were, or remove \
+                         the checkpoint to start afresh"
+                    ),
+                ));
+            }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Passes over a row.
+    fn take_row(&mut self) {
+        self.trail.add(&self.rows, self.at, self.wanted.len(), Some(self.features));
+        self.at += 1;
     }
 
     fn refill(&mut self) -> Result<bool, AdaptError> {
@@ -314,10 +362,13 @@ impl TableSteps {
     pub fn next(&mut self, step: &mut Step) -> Result<bool, AdaptError> {
         step.x.clear();
         step.labels.clear();
+        self.before_step = self.trail.clone();
+        self.open = false;
         let width = self.features + 1 + usize::from(self.timed);
         loop {
             if self.at >= self.rows.rows && !self.refill()? {
-                return Ok(!step.labels.is_empty());
+                self.open = !step.labels.is_empty();
+                return Ok(self.open);
             }
             let row = self.at * width..(self.at + 1) * width;
             let number = self.before + self.at as u64;
@@ -350,7 +401,7 @@ impl TableSteps {
                 factor => step.x.extend(x.iter().map(|v| v * factor)),
             }
             step.labels.push(label);
-            self.at += 1;
+            self.take_row();
             let every = self.every.unwrap_or(1).max(1) as u64;
             if !self.timed && (self.earlier + number + 1).is_multiple_of(every) {
                 return Ok(true); // whatever comes next

@@ -51,6 +51,7 @@ pub struct Entry {
     pub deflated: bool,
     pub packed: Option<u32>,
     pub full: Option<u32>,
+    pub crc: Option<u32>,
     pub place: Option<u32>,
 }
 
@@ -73,8 +74,11 @@ pub fn archive(entries: &[Entry]) -> Vec<u8> {
         };
         let place = entry.place.unwrap_or(bytes.len() as u32);
         let name = format!("{}.npy", entry.name);
+        let mut crc = flate2::Crc::new();
+        crc.update(&entry.data);
         let mut common =
-            [20, 0, if entry.deflated { 8 } else { 0 }, 0, 0, 0, 0].map(u16::to_le_bytes).concat();
+            [20, 0, if entry.deflated { 8 } else { 0 }, 0, 0].map(u16::to_le_bytes).concat();
+        common.extend(entry.crc.unwrap_or(crc.sum()).to_le_bytes());
         common.extend(entry.packed.unwrap_or(data.len() as u32).to_le_bytes());
         common.extend(entry.full.unwrap_or(entry.data.len() as u32).to_le_bytes());
         common.extend([name.len() as u16, 0].map(u16::to_le_bytes).concat());
