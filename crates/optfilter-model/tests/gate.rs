@@ -198,7 +198,7 @@ fn a_lost_track_is_said_and_found_again() {
     assert!(found.iter().all(|(x, _)| x[0].abs() < 1.0));
     // Noise of a broken sensor is none either, but it is said.
     for (k, y) in rows.chunks_mut(2).enumerate().skip(10) {
-        y[0] = 100.0 * ((7 * k) as f64).sin();
+        y[0] = if k % 2 == 0 { 60.0 + 3.0 * k as f64 } else { -60.0 - 5.0 * k as f64 };
     }
     let found = stream(&walk(0.0), &of("kf", Some(0.999), None), &rows);
     assert!(lost(&found).len() > 20 && lost(&found)[0] == 15, "{:?}", lost(&found));
