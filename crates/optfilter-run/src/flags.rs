@@ -43,8 +43,9 @@ pub enum Flag {
 
 /// That a gate lost the track: in how many rows, and which was the first, from 1.
 pub fn lost_track(rows: u64, first: u64) -> String {
+    let rows = if rows == 1 { "one row is".into() } else { format!("{rows} rows are") };
     format!(
-        "the gate lost the track: {rows} rows are flagged lost, the first is row {first}; a wider gate, more process noise or a robust \
+        "the gate lost the track: {rows} flagged lost, the first is row {first}; a wider gate, more process noise or a robust \
          likelihood loses it less"
     )
 }
