@@ -23,8 +23,8 @@ pub(crate) struct Summit {
 const WOLFE: (f64, f64) = (1e-4, 0.9);
 /// The longest move of one component in a step; the lines of a search are in logarithms or in sizes.
 const LONGEST: f64 = 3.0;
-/// A rise that is not worth a step.
-const NEGLIGIBLE: f64 = 1e-9;
+/// A rise that is not worth a step: Newton's steps end the search of the best climb.
+const NEGLIGIBLE: f64 = 1e-8;
 const MOST_STEPS: usize = 300;
 
 /// What rounding may make of a log-likelihood of that size.
@@ -61,6 +61,9 @@ pub(crate) fn climb(z: Vec<f64>, f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>) 
             d *= LONGEST / longest;
         }
         let slope = g.dot(&d);
+        if !fresh && 0.5 * slope < NEGLIGIBLE {
+            break;
+        }
         let Some((t, next)) = search(&z, &d, value, slope, f) else {
             // Nothing higher along d: the end, unless d came from a matrix that is out of date.
             if fresh {
