@@ -187,7 +187,7 @@ where
     ) -> Option<Learnt<S, N, M>> {
         let (size, outputs) = (ahead.shape_generic().0, r.shape_generic().0);
         let (n, m) = (size.value(), outputs.value());
-        let h = || self.h.iter().copied().filter(|(i, _, _)| observed.has(*i));
+        let h = || self.h.iter().copied().filter(move |(i, _, _)| observed.has(*i));
         let zeros = || OMatrix::from_element_generic(outputs, size, S::ZERO);
         let mut hp = zeros();
         for (i, k, v) in h() {
