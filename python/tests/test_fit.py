@@ -47,6 +47,27 @@ def test_the_result_has_what_it_promises():
     assert again.log_likelihood == pytest.approx(found.log_likelihood, abs=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e-4, 1e6, 1e12])
+def test_units_do_not_matter(unit):
+    model, ys = optfilter.Model.from_toml(LEVEL), series()
+    one, found = model.fit(ys), model.fit(ys * unit)
+    # One of 197 numbers is spent on the unknown start.
+    assert found.log_likelihood == pytest.approx(one.log_likelihood - 196 * np.log(unit), abs=1e-5)
+    assert found.converged and not found.warnings
+    for name, value in one.params.items():
+        assert found.params[name] == pytest.approx(value * unit**2, rel=1e-3)
+        assert found.std_errors[name] == pytest.approx(one.std_errors[name] * unit**2, rel=1e-3)
+
+
+def test_the_first_rows_are_enough_for_a_start():
+    model, ys = optfilter.Model.from_toml(LEVEL), series()
+    with pytest.warns(UserWarning, match="only the first 80 of 200 rows"):
+        found = model.fit(ys, max_rows=80)
+    assert found.log_likelihood == model.fit(ys[:80]).log_likelihood
+    with pytest.raises(ValueError, match="max_rows"):
+        model.fit(ys, max_rows=0)
+
+
 def test_frames_lists_and_batches_are_series():
     pandas = pytest.importorskip("pandas")
     model = optfilter.Model.from_toml(LEVEL)

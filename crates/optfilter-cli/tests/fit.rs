@@ -204,3 +204,49 @@ fn a_criterion_that_does_not_suit_is_named() {
         assert!(message.contains(part), "{message}");
     }
 }
+
+/// The Nile in units of a ten-thousandth, from variances of 1: as Durbin and Koopman's, 99 numbers less likely by ln 10^4 each.
+#[test]
+fn a_file_of_ones_will_do_for_rows_in_any_unit() {
+    let folder = Folder::new();
+    let ones = LEVEL.replace("var = 5000", "var = 1").replace("std = 50", "std = 1");
+    let ones = ones.replace("mean = 1000", "mean = 0").replace("std = 300", "std = 1");
+    let model = folder.write("m.toml", &ones);
+    let nile = std::fs::read_to_string(example("nile.csv")).unwrap();
+    let large = nile.lines().enumerate().map(|(k, line)| match line.split_once(',') {
+        Some((year, flow)) if k > 0 => format!("{year},{flow}0000\n"),
+        _ => format!("{line}\n"),
+    });
+    let data = folder.write("large.csv", &large.collect::<String>());
+    let found = |more: &[&str]| -> Value {
+        let args = [&["fit", &model, &data, "--json"][..], more].concat();
+        serde_json::from_str(&ok(&args)).unwrap()
+    };
+    let all = found(&[]);
+    assert!((all["log_likelihood"].as_f64().unwrap() + 1545.2883).abs() < 1e-3, "{all}");
+    assert_eq!((&all["converged"], &all["warnings"]), (&true.into(), &Value::Array(vec![])));
+    let few = found(&["--max-rows", "60"]);
+    assert_eq!(few["rows"], 60, "{few}");
+    assert_eq!(few["warnings"][0], "only the first 60 of 100 rows were fitted");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_long_fit_ends_within_a_second_of_ctrl_c() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", "system = \"pendulum\"\n");
+    let data = folder.name("swing.csv");
+    ok(&["simulate", "pendulum", "--steps", "100000", "--seed", "1", "--out", &data]);
+    let mut child = program(&["fit", &model, &data, "--free", "g,process_noise,measurement_noise"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let id = child.id().to_string();
+    let begun = std::time::Instant::now();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let code = child.wait().unwrap().code();
+    assert!(begun.elapsed().as_secs_f64() < 1.5, "{:?}", begun.elapsed());
+    assert_eq!(code, Some(130));
+}

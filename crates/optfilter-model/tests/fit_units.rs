@@ -147,6 +147,49 @@ fn an_inner_maximum_gives_way_to_a_higher_bound() {
     );
 }
 
+/// Series drawn from models of many ratios of variances, some of them zero, each in a unit of its own, known starts among them: the
+/// optimum is the one that is found where variances are about 1.
+#[test]
+fn random_models_in_random_units_have_the_same_optimum() {
+    let model = |kind: u64, [q, p, r]: [f64; 3], c: f64| {
+        let (states, output) = match kind {
+            0 => ("states = [\"x\"]\n[dynamics]\nx = \"x\"\n".to_owned(), "x"),
+            1 => ("states = [\"x\", \"v\"]\n[dynamics]\nx = \"x + v\"\nv = \"v\"\n".to_owned(), "x"),
+            2 => ("states = [\"x\", \"v\"]\n[parameters]\na = 0.5\n[dynamics]\nx = \"x\"\nv = \"a*v\"\n".to_owned(), "x + v"),
+            _ => ("states = [\"x\", \"v\"]\n[dynamics]\nx = \"0.8*x\"\nv = \"x\"\n".to_owned(), "x + v/2"),
+        };
+        let noise =
+            if kind == 0 { format!("{{ x = {q} }}") } else { format!("{{ x = {q}, v = {p} }}") };
+        format!(
+            "{states}[observation]\ny = \"{output}\"\n[process_noise]\nvar = {noise}\n[measurement_noise]\nvar = {r}\n\
+             [initial]\nmean = 0\nstd = {c}\ndiffuse = {}\n[fit]\nfree = [\"process_noise\", \"measurement_noise\"{}]\n",
+            kind < 2,
+            if kind == 2 { ", \"a\"" } else { "" }
+        )
+    };
+    for seed in 0..24_u64 {
+        let kind = seed % 4;
+        let of = |k: u64| 10_f64.powi((((seed * 7 + k * 5) % 9) as i32 - 4) / 2);
+        let truth = ModelSpec::parse("m.toml", &model(kind, [of(0), of(1), of(2)], 1.0)).unwrap();
+        let mut rows = Vec::new();
+        let visit = |_: &_, _: &[f64], y: &[f64]| {
+            rows.push(y.to_vec());
+            true
+        };
+        truth.simulate(120, (seed, 0), false, &[], visit).unwrap();
+        let c = 10_f64.powi((seed * 11 % 25) as i32 - 12);
+        let wide = model(kind, [1.0; 3], c);
+        let one = fitted(&model(kind, [1.0; 3], 1.0), &rows, &[1.0], &Options::default());
+        let found = fitted(&wide, &rows, &[c], &Options::default());
+        let diffuse = if kind < 2 { 1 + kind as usize } else { 0 };
+        let value = found.log_likelihood + shift(&rows, &[c], &[diffuse]);
+        assert!((value - one.log_likelihood).abs() < 1e-5, "{seed} times {c}: {found:?} {one:?}");
+        assert!(found.converged && one.converged, "{seed} times {c}: {found:?} {one:?}");
+        let bounds = |fit: &Fit| fit.estimates.iter().map(|e| e.at_bound).collect::<Vec<_>>();
+        assert_eq!(bounds(&found), bounds(&one), "{seed} times {c}");
+    }
+}
+
 /// Durbin and Koopman's Nile in units of a ten-thousandth, from variances of 1.
 #[test]
 fn the_nile_is_found_in_small_units() {
@@ -191,8 +234,16 @@ fn units_of_time_do_not_matter() {
         let found = at(second, c);
         let value = found.log_likelihood + numbers * f64::ln(c);
         assert!((value - one.log_likelihood).abs() < 1e-5, "{second} {c}: {found:?} {one:?}");
-        let per_time = found.estimates[0].value / one.estimates[0].value * second / (c * c);
-        assert!((per_time - 1.0).abs() < 1e-2, "{second} {c}: {found:?} {one:?}");
+        for (e, one) in found.estimates.iter().zip(&one.estimates) {
+            assert_eq!(e.at_bound, one.at_bound, "{second} {c}: {found:?}");
+            let unit = match e.name.as_str() {
+                "process_noise.x" => c * c / second,
+                "process_noise.v" => c * c / second.powi(3),
+                _ => c * c,
+            };
+            let near = (e.value / unit - one.value).abs() <= 1e-2 * one.value;
+            assert!(near, "{second} {c}: {found:?} {one:?}");
+        }
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct Summit {
 const WOLFE: (f64, f64) = (1e-4, 0.9);
 /// The longest move of one component in a step; the lines of a search are in logarithms or in sizes.
 const LONGEST: f64 = 3.0;
-/// A rise that is not worth a step.
-const NEGLIGIBLE: f64 = 1e-9;
+/// A rise that is not worth a step: Newton's steps end the search of the best climb.
+const NEGLIGIBLE: f64 = 1e-8;
 const MOST_STEPS: usize = 300;
 
 /// What rounding may make of a log-likelihood of that size.
@@ -47,7 +47,7 @@ pub(crate) fn climb(z: Vec<f64>, f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>) 
     let mut g = DVector::from_vec(gradient);
     let mut h = DMatrix::identity(p, p) / g.amax().max(1.0);
     let (mut fresh, mut idle) = (true, 0);
-    for _ in 0..MOST_STEPS {
+    for taken in 0..MOST_STEPS {
         let mut d = &h * &g;
         if g.dot(&d) <= 0.0 {
             (h, fresh) = (DMatrix::identity(p, p) / g.amax().max(1.0), true);
@@ -61,6 +61,13 @@ pub(crate) fn climb(z: Vec<f64>, f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>) 
             d *= LONGEST / longest;
         }
         let slope = g.dot(&d);
+        if !fresh && 0.5 * slope < NEGLIGIBLE {
+            break;
+        }
+        // Eight times what the matrix promises.
+        if !fresh && taken >= 3 && value + 4.0 * slope < floor {
+            return None;
+        }
         let Some((t, next)) = search(&z, &d, value, slope, f) else {
             // Nothing higher along d: the end, unless d came from a matrix that is out of date.
             if fresh {
@@ -141,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_curved_valley_is_followed_to_its_end_past_places_without_a_value() {
-        let top = climb(vec![-1.2, 1.0], &valley).unwrap();
+        let top = climb(vec![-1.2, 1.0], f64::NEG_INFINITY, &valley).unwrap();
         // The curvature there is 0.5 in the flattest direction: 1e-9 in value is 5e-5 in place.
         assert!((top.z[0] - 1.0).abs() < 5e-5 && (top.z[1] - 1.0).abs() < 1e-4, "{top:?}");
-        assert!(climb(vec![2.0, 0.0], &valley).is_none());
+        assert!(climb(vec![2.0, 0.0], f64::NEG_INFINITY, &valley).is_none());
     }
 }

@@ -327,7 +327,8 @@ pub fn fit_watched(
                 true => *z,
                 false => z + q.reach() * random.normal(),
             };
-            climb::climb(place.iter().zip(quantities).map(moved).collect(), &value)
+            let begin = place.iter().zip(quantities).map(moved).collect();
+            climb::climb(begin, f64::NEG_INFINITY, &value)
         })
         .collect();
     let ends: Vec<Option<f64>> = climbs.iter().map(|c| c.as_ref().map(|c| c.value)).collect();

@@ -14,7 +14,7 @@ const STEP: f64 = 1e-4;
 /// The same in standard errors, at most.
 const STEP_OF_ERROR: f64 = 0.1;
 /// How far a bound may lie below before the others are asked to climb from there.
-const REACH: f64 = 20.0;
+const REACH: f64 = 10.0;
 /// A log-likelihood that is no lower than this is as good.
 const AS_GOOD: f64 = 1e-6;
 /// Information below which a quantity is known to no factor of e^30.
@@ -64,40 +64,41 @@ fn information(z: &[f64], kept: &[usize], f: Value<'_>) -> Option<DMatrix<f64>> 
     symmetric.iter().all(|v| v.is_finite()).then_some(symmetric)
 }
 
-/// Whether a value is as good as another.
-fn is_as_good(value: f64, other: f64) -> bool {
-    value >= other - AS_GOOD - rounding(other)
+/// What is as good as a value.
+fn floor(value: f64) -> f64 {
+    value - AS_GOOD - rounding(value)
 }
 
-/// The summit once every bound has been tried. Each round ends at another set of bounds, as high as before or higher.
+/// The summit once every bound has been tried, and those that are not as good as what is inside of them have been left.
 pub(crate) fn settle(mut best: Summit, quantities: &[Quantity], f: Value<'_>) -> Summit {
-    for _ in 0..=2 * quantities.len() {
-        let next = bounded(&best, quantities, f).or_else(|| released(&best, quantities, f));
-        let Some(next) = next else { break };
-        best = next;
+    for _ in 0..=quantities.len() {
+        for (i, q) in quantities.iter().enumerate() {
+            let next = q.ends().find_map(|end| bounded(&best, (i, end), q, f));
+            best = next.unwrap_or(best);
+        }
+        match released(&best, quantities, f) {
+            Some(next) => best = next,
+            None => break,
+        }
     }
     best
 }
 
 /// The summit with one more estimate at a bound, if that is as good.
-fn bounded(best: &Summit, quantities: &[Quantity], f: Value<'_>) -> Option<Summit> {
-    let free = quantities.iter().enumerate().filter(|(i, _)| best.z[*i].is_finite());
-    free.flat_map(|(i, q)| q.ends().map(move |end| (i, end))).find_map(|(i, end)| {
-        let mut z = best.z.clone();
-        z[i] = end;
-        f(&z).filter(|(value, _)| *value >= best.value - REACH)?;
-        let there = climb(z, f).filter(|there| is_as_good(there.value, best.value))?;
-        // Where it is as good a unit further in, and at the other end, it is flat and no bound.
-        let q = &quantities[i];
-        let away = q
-            .ends()
-            .find(|other| *other != end)
-            .unwrap_or_else(|| q.place(q.value(end).0 - end.signum() * q.scale));
-        let mut z = best.z.clone();
-        z[i] = away;
-        let is_flat = f(&z).is_some_and(|(value, _)| is_as_good(value, there.value));
-        (!is_flat).then_some(there)
-    })
+fn bounded(best: &Summit, (i, end): (usize, f64), q: &Quantity, f: Value<'_>) -> Option<Summit> {
+    if best.z[i].is_infinite() {
+        return None;
+    }
+    let mut z = best.z.clone();
+    z[i] = end;
+    f(&z).filter(|(value, _)| *value >= best.value - REACH)?;
+    let there = climb(z, floor(best.value), f).filter(|there| there.value >= floor(best.value))?;
+    // Where it is as good a unit further in, or at the other end, it is flat and no bound.
+    let inside = || q.place(q.value(end).0 - end.signum() * q.scale);
+    let mut z = best.z.clone();
+    z[i] = q.ends().find(|other| *other != end).unwrap_or_else(inside);
+    let is_flat = f(&z).is_some_and(|(value, _)| value >= floor(there.value));
+    (!is_flat).then_some(there)
 }
 
 /// The summit with one estimate fewer at a bound, if that is higher.
@@ -112,7 +113,7 @@ fn released(best: &Summit, quantities: &[Quantity], f: Value<'_>) -> Option<Summ
             z[i] = q.place(q.value(z[i]).0 + inwards);
             f(&z).filter(|(v, _)| *v > value).map(|_| z)
         })?;
-        climb(inside, f).filter(|there| !is_as_good(best.value, there.value))
+        climb(inside, best.value, f).filter(|there| best.value < floor(there.value))
     })
 }
 
@@ -134,7 +135,7 @@ pub(crate) fn examine(summit: &mut Summit, quantities: &[Quantity], f: Value<'_>
         let Some(factor) = found.clone().and_then(Cholesky::new) else { break };
         let g = DVector::from_iterator(kept.len(), kept.iter().map(|&i| summit.gradient[i]));
         let step = factor.solve(&g);
-        if g.dot(&step) < 1e-12 + rounding(summit.value) || step.amax() > 1.0 {
+        if g.dot(&step) < 1e-10 + rounding(summit.value) || step.amax() > 1.0 {
             break;
         }
         let mut z = summit.z.clone();

@@ -11,23 +11,26 @@
 //! costs. Nothing is approximated: the recursion would have given the same bits. A row with gaps or with another step
 //! leaves the cycle, and the recursion goes on until it is back.
 //!
+//! F and H are mostly zeros in models of trends and seasons, and only what is not is multiplied. With K = (I - G H) P-, the
+//! Joseph form is K - (K H') G' + G R G', of n^2 m multiplications.
+//!
 //! Reference: Anderson and Moore 1979, chapter 4; Brent 1980.
 
 use super::{Belief, Family, Flow, Row, Setting, jacobian};
 use crate::Shapes;
 use crate::error::FilterError;
-use crate::filter::gaussian::{
-    GaussianMeasurement, condition, ln_turns, not_positive_definite, propagated,
-};
-use crate::linalg::{Solver, product, symmetric_product};
-use crate::model::likelihood::Observed;
+use crate::filter::gaussian::{ln_turns, log_density, not_positive_definite};
+use crate::linalg::{Solver, product};
+use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::Scalar;
-use crate::scratch;
 use alloc::vec;
 use alloc::vec::Vec;
 use nalgebra::{
     Const, DMatrix, DVector, DefaultAllocator, Dim, Dyn, Matrix, OMatrix, OVector, RawStorage, U1,
 };
+
+/// The entries of a matrix that are not zero, with row and column.
+type Terms<S> = Vec<(usize, usize, S)>;
 
 /// Lengths of steps whose coefficients are kept.
 const STRIDES: usize = 8;
@@ -75,12 +78,10 @@ where
     DefaultAllocator: Shapes<N, M>,
 {
     dt: f64,
-    f: OMatrix<S, N, N>,
     q: OMatrix<S, N, N>,
-    h: OMatrix<S, M, N>,
     /// What of F and H is not zero, row by row.
-    f_terms: Vec<(usize, usize, S)>,
-    h_terms: Vec<(usize, usize, S)>,
+    f: Terms<S>,
+    h: Terms<S>,
     /// b and c where there are no inputs.
     push: OVector<S, N>,
     offset: OVector<S, M>,
@@ -137,12 +138,117 @@ where
     OMatrix::from_iterator_generic(rows, columns, a.iter().copied())
 }
 
-fn terms<S: Scalar, R: Dim, C: Dim>(a: &OMatrix<S, R, C>) -> Vec<(usize, usize, S)>
-where
-    DefaultAllocator: nalgebra::allocator::Allocator<R, C>,
-{
+fn terms<S: Scalar>(a: &DMatrix<S>) -> Terms<S> {
     let places = (0..a.nrows()).flat_map(|i| (0..a.ncols()).map(move |j| (i, j)));
     places.map(|(i, j)| (i, j, a[(i, j)])).filter(|(_, _, v)| *v != S::ZERO).collect()
+}
+
+/// What a row makes of a covariance.
+struct Learnt<S: Scalar, N: Dim, M: Dim>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    gain: OMatrix<S, N, M>,
+    solver: Solver<S, M>,
+    cov: OMatrix<S, N, N>,
+}
+
+impl<S: Scalar, N: Dim, M: Dim> Stride<S, N, M>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    /// F P F' + Q.
+    #[inline(always)]
+    fn ahead(&self, cov: &OMatrix<S, N, N>) -> OMatrix<S, N, N> {
+        let size = cov.shape_generic().0;
+        let n = size.value();
+        let mut fp = OMatrix::from_element_generic(size, size, S::ZERO);
+        for &(i, k, v) in &self.f {
+            for j in 0..n {
+                fp[(i, j)] += v * cov[(k, j)];
+            }
+        }
+        let mut out = self.q.clone();
+        for &(j, k, v) in &self.f {
+            for i in j..n {
+                out[(i, j)] += fp[(i, k)] * v;
+            }
+        }
+        mirrored(out)
+    }
+
+    /// The update of P-; `None` if S is not positive definite. What is missing is a row of zeros in H.
+    #[inline(always)]
+    fn learn(
+        &self,
+        ahead: &OMatrix<S, N, N>,
+        r: &OMatrix<S, M, M>,
+        observed: Observed<'_>,
+    ) -> Option<Learnt<S, N, M>> {
+        let (size, outputs) = (ahead.shape_generic().0, r.shape_generic().0);
+        let (n, m) = (size.value(), outputs.value());
+        let h = || self.h.iter().copied().filter(move |(i, _, _)| observed.has(*i));
+        let zeros = || OMatrix::from_element_generic(outputs, size, S::ZERO);
+        let mut hp = zeros();
+        for (i, k, v) in h() {
+            for j in 0..n {
+                hp[(i, j)] += v * ahead[(k, j)];
+            }
+        }
+        let mut s = r.clone();
+        for (j, k, v) in h() {
+            for i in j..m {
+                s[(i, j)] += hp[(i, k)] * v;
+            }
+        }
+        let solver = Solver::new(&mirrored(s))?;
+        let solved = solver.solve(&hp); // G', m x n
+        let mut kept = ahead.clone();
+        for k in 0..m {
+            for j in 0..n {
+                for i in 0..n {
+                    kept[(i, j)] -= solved[(k, i)] * hp[(k, j)];
+                }
+            }
+        }
+        // R G' - H K', m x n: what is left to be multiplied by G.
+        let mut rest = zeros();
+        for k in 0..m {
+            for l in 0..m {
+                for j in 0..n {
+                    rest[(k, j)] += r[(k, l)] * solved[(l, j)];
+                }
+            }
+        }
+        for (i, k, v) in h() {
+            for j in 0..n {
+                rest[(i, j)] -= v * kept[(j, k)];
+            }
+        }
+        for k in 0..m {
+            for j in 0..n {
+                for i in j..n {
+                    kept[(i, j)] += rest[(k, i)] * solved[(k, j)];
+                }
+            }
+        }
+        let gain = OMatrix::from_fn_generic(size, outputs, |i, k| solved[(k, i)]);
+        Some(Learnt { gain, solver, cov: mirrored(kept) })
+    }
+}
+
+/// A matrix whose lower triangle is mirrored.
+#[inline(always)]
+fn mirrored<S: Scalar, N: Dim>(mut a: OMatrix<S, N, N>) -> OMatrix<S, N, N>
+where
+    DefaultAllocator: nalgebra::allocator::Allocator<N, N>,
+{
+    for j in 0..a.ncols() {
+        for i in j + 1..a.nrows() {
+            a[(j, i)] = a[(i, j)];
+        }
+    }
+    a
 }
 
 impl<'f, F: Family, S: Scalar, N: Dim, M: Dim> Walk<'f, F, S, N, M>
@@ -191,13 +297,10 @@ where
             family.observe(theta, x, u, step, out);
         });
         let (push, f, q) = self.moved(row);
-        let (f, h) = (resized((n, n), &f), resized((m, n), &h));
         self.strides.push(Stride {
             dt: step.dt,
-            f_terms: terms(&f),
-            h_terms: terms(&h),
-            f,
-            h,
+            f: terms(&f),
+            h: terms(&h),
             q: resized((n, n), &q),
             push: resized((n, U1), &push),
             offset: resized((m, U1), &offset),
@@ -255,8 +358,7 @@ where
                 None => {
                     self.leave();
                     if moves {
-                        let Stride { f, q, .. } = &self.strides[at];
-                        self.cov = propagated(&self.cov, f, q.clone());
+                        self.cov = self.strides[at].ahead(&self.cov);
                     }
                     if missing == row.y.len() {
                         self.mark = None;
@@ -267,7 +369,8 @@ where
                     more
                 }
             };
-            if !(sum.is_finite() && self.mean.iter().all(|v| v.is_finite())) {
+            // A mean that is not finite makes the next row so.
+            if !sum.is_finite() {
                 let (index, quantity) = (row.step.index, "log-likelihood");
                 return Err(FilterError::Diverged { index, quantity, last_good: Vec::new() });
             }
@@ -281,7 +384,7 @@ where
         let given = (!row.u.is_empty()).then(|| self.pushed(row));
         let stride = &self.strides[at];
         let mut mean = OVector::from_element_generic(self.sizes.0, U1, S::ZERO);
-        for &(i, j, v) in &stride.f_terms {
+        for &(i, j, v) in &stride.f {
             mean[i] += v * self.mean[j];
         }
         mean += given.as_ref().unwrap_or(&stride.push);
@@ -300,7 +403,7 @@ where
                 OVector::from_iterator_generic(m, U1, out)
             }
         };
-        for &(i, j, h) in &stride.h_terms {
+        for &(i, j, h) in &stride.h {
             v[i] += h * self.mean[j];
         }
         for (v, y) in v.iter_mut().zip(row.y) {
@@ -352,16 +455,15 @@ where
                 Observed::Some(&mask)
             }
         };
-        let mut measurement = GaussianMeasurement {
-            residual,
-            h: stride.h.clone(),
-            r: self.r.clone(),
-            is_direct: false,
-        };
-        let done = condition(&self.mean, &self.cov, &mut measurement, observed)
-            .ok_or_else(|| not_positive_definite("innovation covariance", row.step.index))?;
-        (self.mean, self.cov) = (done.mean, done.cov);
-        Ok(done.log_likelihood)
+        let masked = gaps.then(|| masked_cov(&self.r, observed));
+        let learnt = stride.learn(&self.cov, masked.as_ref().unwrap_or(&self.r), observed);
+        let Learnt { gain, solver, cov } =
+            learnt.ok_or_else(|| not_positive_definite("innovation covariance", row.step.index))?;
+        let turns = ln_turns(observed.count(residual.nrows()));
+        let log_likelihood = log_density(solver.quadratic_form(&residual), &solver, turns);
+        self.mean += product(&gain, &residual);
+        self.cov = cov;
+        Ok(log_likelihood)
     }
 
     /// Looks whether the covariance has been here before.
@@ -396,26 +498,16 @@ where
 
     /// The cycle of so many rows that ends at the covariance.
     fn around(&self, at: usize, length: usize) -> Option<Cycle<S, N, M>> {
-        let (stride, (n, m)) = (&self.strides[at], self.sizes);
+        let (stride, m) = (&self.strides[at], self.sizes.1);
         let mut phases: Vec<Phase<S, N, M>> = Vec::with_capacity(length);
         let mut cov = self.cov.clone();
         for _ in 0..length {
-            let ahead = propagated(&cov, &stride.f, stride.q.clone());
-            let hp = product(&stride.h, &ahead);
-            let s = symmetric_product(&hp, &stride.h) + &self.r;
-            let solver = Solver::new(&s)?;
-            let gain = scratch::transposed(&solver.solve(&hp));
+            let learnt = stride.learn(&stride.ahead(&cov), &self.r, Observed::All)?;
+            let Learnt { gain, solver, cov: next } = learnt;
             let unit = |i, j| if i == j { S::ONE } else { S::ZERO };
             let precision = solver.solve(&OMatrix::from_fn_generic(m, m, unit));
             let constant = solver.ln_det() + ln_turns(m.value());
-            let mut measurement = GaussianMeasurement {
-                residual: OVector::from_element_generic(m, U1, S::ZERO),
-                h: stride.h.clone(),
-                r: self.r.clone(),
-                is_direct: false,
-            };
-            let mean = OVector::from_element_generic(n, U1, S::ZERO);
-            cov = condition(&mean, &ahead, &mut measurement, Observed::All)?.cov;
+            cov = next;
             phases.push(Phase { gain, precision, constant, cov: cov.clone() });
         }
         (cov == self.cov).then(|| Cycle { dt: stride.dt, phases })
