@@ -6,11 +6,11 @@ use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix, 
 use crate::errors::{bad, take_pending};
 use crate::product::Product;
 use nalgebra::{DVector, Dyn};
+use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter::model::{
     Dynamics, Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Observation, RandomWalk,
     Step, linearize_observation, linearize_transition,
 };
-use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter_model::run::{Held, acting_inputs};
 use optfilter_model::{InputRule, LikelihoodKind, ModelSpec};
 use optfilter_run::RunModel;
