@@ -45,8 +45,6 @@ pub struct Diagnostic {
     pub column: usize,
     /// The line that holds the place, or what of a long one is around it.
     pub line_text: String,
-    /// How many characters of that stand before the place.
-    pub indent: usize,
     /// The number of characters to underline.
     pub width: usize,
     /// What to do about it.
@@ -77,7 +75,6 @@ impl Diagnostic {
             line,
             column,
             line_text,
-            indent,
             width: width.max(1),
             help: None,
         }
@@ -115,7 +112,7 @@ impl fmt::Display for Diagnostic {
         writeln!(f, "{margin}--> {}:{}:{}", self.file, self.line, self.column)?;
         writeln!(f, "{margin} |")?;
         writeln!(f, "{number} | {shown}")?;
-        let indent = " ".repeat(self.indent);
+        let indent = " ".repeat((self.column - 1).min(AROUND));
         write!(f, "{margin} | {indent}{}", "^".repeat(self.width))?;
         match &self.help {
             Some(help) => write!(f, " {help}"),
