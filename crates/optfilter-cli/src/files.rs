@@ -440,6 +440,9 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 /// The sum of the last bytes of results that are so long, by which they are known again.
 pub fn tail(path: &Path, len: u64) -> io::Result<u64> {
     const BYTES: u64 = 4096;
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(0);
+    }
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(len.saturating_sub(BYTES)))?;
     let mut end = Vec::new();

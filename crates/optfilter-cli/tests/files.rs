@@ -243,7 +243,7 @@ fn results_are_one_runs_until_it_ends() {
         first.kill().unwrap(); // SIGKILL
         first.wait().unwrap();
         ok(&second);
-        assert_eq!(left(&folder), Vec::<String>::new());
+        assert!(left(&folder).iter().all(|name| !name.contains("out.csv")));
     }
 }
 

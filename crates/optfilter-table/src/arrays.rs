@@ -13,6 +13,7 @@ use crate::cell::{Cell, Cells, parse};
 use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted, label};
 use crate::elements::Content;
 use crate::error::TableError;
+use crate::names::short;
 use crate::npz::{HEADER, Header, write_npy, write_npz};
 use crate::source::{MOST_COLUMNS, Source, size};
 use crate::store::Store;
@@ -150,6 +151,7 @@ impl ArrayReader {
             let longest = |width: &usize| width.saturating_mul(longest_name(&name, &axes));
             letters = letters.saturating_add(width.as_ref().map_or(0, longest));
             let Some(width) = width.filter(|_| letters <= MOST_NAMES) else {
+                let name = short(&name);
                 let message = format!("array {name:?} has more columns than a table can");
                 return Err(TableError::Array { message });
             };

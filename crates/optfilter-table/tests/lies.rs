@@ -181,14 +181,14 @@ fn a_damaged_file_says_what_damaged_bytes_say() {
     }
 }
 
-/// What is packed is longer or shorter than its directory says: an error at the row where that turns out.
+/// What is packed is longer or shorter than its directory says: an error before any row is given.
 #[test]
-fn an_array_that_ends_early_or_late_is_found_out_on_the_way() {
+fn an_array_that_ends_early_or_late_gives_no_row() {
     // More than a block of rows, and too few columns for all of them to be unpacked beforehand.
     let bytes: Vec<u8> =
         (0..30_000u32).flat_map(|i| f64::from(i * i % 8191).to_le_bytes()).collect();
     let told = npy("<f8", "30000,", &bytes);
-    for (less, expected) in [(8, "array \"y\" has"), (0, "array \"y\" has more bytes than")] {
+    for less in [8, 0] {
         let shape = if less > 0 { "30000," } else { "29999," };
         let mut data = npy("<f8", shape, &bytes);
         let full = data.len() - if less > 0 { 0 } else { 8 };
@@ -196,9 +196,8 @@ fn an_array_that_ends_early_or_late_is_found_out_on_the_way() {
         let mut entry = Entry::new("y", data, true);
         entry.full = Some(full as u32);
         let (values, error) = all(Kept::new(&archive(&[entry])).source());
-        assert!(error.contains(expected), "{error}");
-        // The blocks before the last one were sound.
-        assert!(values.len() > 8_000 && values.len() < 29_999, "{}", values.len());
+        assert!(error.contains("array \"y\" has") && error.contains("bytes instead of"), "{error}");
+        assert_eq!(values.len(), 0);
     }
     let (values, error) = all(Kept::new(&archive(&[Entry::new("y", told, true)])).source());
     assert_eq!((values.len(), error.as_str()), (30_000, ""));
@@ -252,6 +251,6 @@ fn directories_of_large_archives_are_found() {
         let mut bytes = bytes.clone();
         bytes[place] = value;
         let error = columns(bytes).unwrap_err();
-        assert!(error.contains("no zip directory"), "{error}");
+        assert!(error.contains("directory"), "{error}");
     }
 }

@@ -241,7 +241,7 @@ fn labels_are_numbered_as_they_come() {
     let text = b"kind,y\nup,1\n\" down\",2\nup,3\n";
     let (rows, error) = read(text, Format::Csv, &columns);
     assert_eq!((rows.values, error), (vec![0.0, 1.0, 1.0, 2.0, 0.0, 3.0], None));
-    assert_eq!(rows.labels, ["up", "down"]);
+    assert_eq!(rows.labels, ["up", " down"]);
     let (_, error) = read(b"kind,y\nup,1\n,2\n", Format::Csv, &columns);
     assert!(error.unwrap().contains("line 3, column \"kind\": \"\" is not a label"));
 }
@@ -403,7 +403,7 @@ fn the_last_row_may_lack_its_end() {
             ("y\n1\n2\n", Format::Csv, vec![false, false], false),
             ("y\n1\n2", Format::Csv, vec![false, true], true),
             ("y\n1\n2\r", Format::Csv, vec![false, false], false),
-            ("y\n1\n\"2\n", Format::Csv, vec![false], true),
+            ("y\n1\n\"2\n", Format::Csv, vec![false, true], true),
             ("y,z\n1,1\n2,1", Format::Csv, vec![false, true], true),
             ("y,z\n1,1\n2", Format::Csv, vec![false], true),
             ("y\tz\n1\t1\n2e", Format::Tsv, vec![false], true),
