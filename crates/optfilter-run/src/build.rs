@@ -289,6 +289,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let stop = Arc::new(AtomicBool::new(false));
                 let filter = Iterated::new(model, noise, self.spec.steps())
                     .map_err(wrong)?
+                    .damped()
                     .stopping_at(stop.clone());
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if with_lanes {

@@ -60,7 +60,8 @@ pub(crate) fn together<T: RunModel>(
     };
     Ok(Some(match spec.method() {
         Method::Iekf => {
-            let filter = Iterated::new(model, noise, spec.steps())?.stopping_at(stop.clone());
+            let filter =
+                Iterated::new(model, noise, spec.steps())?.damped().stopping_at(stop.clone());
             Box::new(Beside { filter, page })
         }
         Method::Ukf => {

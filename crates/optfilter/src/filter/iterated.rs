@@ -5,7 +5,8 @@
 //! m = x_K,  P from the H of the last iteration, in Joseph form
 //! ```
 //!
-//! This is Gauss-Newton on the posterior, with steps that are halved where they would make the state less likely; so on a linear system every K gives the Kalman filter, mean
+//! This is Gauss-Newton on the posterior, [`damped`](Iterated::damped) if asked for: steps are halved where they would make the state less
+//! likely. So on a linear system every K gives the Kalman filter, mean
 //! and covariance. The log-likelihood and the normalised innovation are those of the last
 //! linearisation; the innovation returned is y - h(m-).
 //!
@@ -57,6 +58,7 @@ pub struct Iterated<M, Q> {
     noise: Q,
     iterations: u32,
     stop: Option<Arc<AtomicBool>>,
+    damped: bool,
 }
 
 impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
@@ -68,7 +70,14 @@ where
         if iterations == 0 {
             return Err(FilterError::Zero { argument: "iterations" });
         }
-        Ok(Self { model, noise, iterations, stop: None })
+        Ok(Self { model, noise, iterations, stop: None, damped: false })
+    }
+
+    /// With steps that are halved where they would make the state less likely.
+    #[must_use]
+    pub fn damped(mut self) -> Self {
+        self.damped = true;
+        self
     }
 
     fn is_stopped(&self) -> bool {
@@ -171,7 +180,7 @@ where
                 for i in observed.indices(v.nrows()) {
                     v[i] -= shift[i];
                 }
-            } else if self.iterations > 1 {
+            } else if self.damped && self.iterations > 1 {
                 if observed != Observed::All {
                     r = masked_cov(&r, observed);
                 }
@@ -248,7 +257,7 @@ where
             if innovation.is_some() {
                 v -= product(&h, &(&belief.mean - &x));
                 measured.mask(&mut v);
-            } else if self.iterations > 1 {
+            } else if self.damped && self.iterations > 1 {
                 let size = |i: usize| measured.size(i);
                 damped = Some(Cost::new(&belief.mean, &r, size)?.and_start(&v));
             }

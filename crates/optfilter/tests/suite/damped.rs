@@ -52,7 +52,7 @@ fn steps_that_lead_away_are_shortened() {
     let step = Step::even(1, 1.0);
     let update = |iterations| {
         let mut belief = start();
-        let filter = Iterated::new(Bent, noise(), iterations).unwrap();
+        let filter = Iterated::new(Bent, noise(), iterations).unwrap().damped();
         let update = filter.update(&mut belief, &[0.0], &[], &step).unwrap();
         (belief, update)
     };
