@@ -21,9 +21,9 @@ class FilterResult:
     means : (T, n) array
         Estimates after each measurement.
     covariances : (T, n, n) array or None
-        Their error covariances, if the filter has them.
+        Their error covariances, if the filter has them; infinite while a ``diffuse`` state is unknown.
     innovations : (T, m) array
-        Measurements less predictions, NaN where missing.
+        Measurements less predictions, NaN where missing, or where a ``diffuse`` start predicts nothing.
     innovation_covariances : (T, m, m) array or None
     log_likelihoods : (T,) array or None
         Of each measurement given those before; 0 where it is missing.

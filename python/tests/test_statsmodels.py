@@ -110,6 +110,40 @@ def test_trend_and_season():
             assert ours.params[name] == pytest.approx(value, rel=1e-2)
 
 
+def test_an_unknown_start_is_the_exact_diffuse_one():
+    weekly = sm.datasets.co2.load_pandas().data["co2"]
+    ys = weekly.loc["1970":"1980"].resample("QS").mean().to_numpy(float).copy()
+    ys[[0, 7, 20]] = np.nan
+    theirs = sm.tsa.UnobservedComponents(ys, "lltrend", seasonal=4, use_exact_diffuse=True)
+    theirs = theirs.smooth([0.05, 0.05, 0.001, 0.01])
+    model = optfilter.Model.from_toml(SEASON)
+    assert model.diffuse == (0, 1, 2, 3, 4)
+    ours, smoothed = model.filter(ys), model.smooth(ys)
+    assert ours.log_likelihood == pytest.approx(theirs.llf_obs.sum(), rel=1e-10)
+    np.testing.assert_allclose(ours.means, theirs.filtered_state.T, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(smoothed.means, theirs.smoothed_state.T, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(smoothed.covariances, theirs.smoothed_state_cov.transpose(2, 0, 1), rtol=1e-8, atol=1e-8)
+    # The first row is missing, five say what the five states are.
+    assert np.isinf(ours.covariances[:5]).any(axis=(1, 2)).all() and np.isfinite(ours.covariances[5:]).all()
+    assert np.isnan(ours.innovations[:6]).all() and np.isnan(ours.nis[:6]).all()
+    assert ours.log_likelihoods[1] == pytest.approx(-0.5 * np.log(2 * np.pi * 2))  # level and season, of variance one each
+
+
+def test_a_covariance_that_is_given_is_meant():
+    ys = np.array([3.0, 2.0, 4.0])
+    known = optfilter.models.Linear([[1.0]], [[1.0]], Q=0.5, R=1.0, P0=4.0)
+    unknown = known.replace(diffuse=True)
+    assert (known.diffuse, unknown.diffuse, unknown.replace(P0=4.0).diffuse) == ((), (0,), ())
+    first = optfilter.filters.Kalman(unknown).filter(ys)
+    assert first.means[0] == 3 and first.covariances[0] == 1
+    for other in (
+        optfilter.filters.Kalman(unknown.replace(P0=4.0)).filter(ys),
+        optfilter.filters.Kalman(unknown, P0=4.0).filter(ys),
+        optfilter.filters.Kalman(unknown).filter(ys, P0=4.0),
+    ):
+        assert np.array_equal(other.means, optfilter.filters.Kalman(known).filter(ys).means)
+
+
 def arma_rows():
     rng = np.random.default_rng(1)
     shocks = rng.standard_normal(401)

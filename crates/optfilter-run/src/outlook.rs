@@ -114,7 +114,7 @@ impl<T: RunModel> ProblemOutlook<T> {
         self.problem.gaussian_noise(n, m, self.spec.process_scale(), Some(r))
     }
 
-    fn from_anywhere<F: Filter<State = Dyn, Output = Dyn>>(
+    fn open<F: Filter<State = Dyn, Output = Dyn>>(
         &self,
         filter: F,
         linear: Linear<T>,
@@ -126,7 +126,7 @@ impl<T: RunModel> ProblemOutlook<T> {
     fn linear(&self) -> Result<&Open<Linear<T>, T>, SpecError> {
         let made = self.linear.get_or_init(|| {
             let filter = Extended::new(self.model.clone(), self.noise()?);
-            self.from_anywhere(filter.clone(), filter)
+            self.open(filter.clone(), filter)
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -135,7 +135,7 @@ impl<T: RunModel> ProblemOutlook<T> {
         let made = self.points.get_or_init(|| {
             let points = self.spec.sigma_points(self.model.state_dim().value());
             let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
-            self.from_anywhere(filter, Extended::new(self.model.clone(), self.noise()?))
+            self.open(filter, Extended::new(self.model.clone(), self.noise()?))
         });
         made.as_ref().map_err(Clone::clone)
     }

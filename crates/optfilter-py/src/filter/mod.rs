@@ -21,11 +21,12 @@ use optfilter_run::{
     Covariance, Estimate, FilterSpec, Live, Method, Problem, ProcessNoise, Runner,
 };
 use optfilter_run::{Start, UserRule};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use results::Wanted;
 use series::Arrays;
+use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -177,6 +178,10 @@ impl CoreFilter {
         let rule = read_rule(rule)?;
         let runner = build(&spec, &problem, rule.as_ref())?;
         check_read(&spec, &problem, &*runner, given)?;
+        if let Some(word) = runner.word().filter(|_| problem.diffuse.contains(&true)) {
+            let message = CString::new(word)?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
+        }
         let live = begin(py, &spec, &runner)?;
         let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
         let python = is_python(&problem) || matches!(rule, Some(UserRule::Custom(_)));

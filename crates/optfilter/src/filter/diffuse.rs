@@ -38,7 +38,7 @@
 
 use super::extended::Extended;
 use super::gaussian::{GaussianBelief, not_positive_definite};
-use super::limit::{Limit, carried, split};
+use super::limit::{Limit, carried, part_of, split};
 use super::track::{Followed, Track};
 use super::traits::{Belief, Filter, Update, learnt_by};
 use crate::Shapes;
@@ -356,7 +356,7 @@ where
             .ok_or_else(|| not_positive_definite("predicted covariance", step.index))?;
         limit.cov += sandwich(&learnt.gain, &sized(&next.known.cov));
         // What the rows after it leave unknown.
-        let left = carried(&learnt.gain, &next.unknown);
+        let left = part_of(&filtered.unknown, &learnt.gain, &next.unknown);
         let (here, n) = (limit.unknown.ncols(), limit.unknown.nrows());
         limit.unknown = limit.unknown.insert_columns(here, left.ncols(), 0.0);
         limit.unknown.view_mut((0, here), (n, left.ncols())).copy_from(&left);

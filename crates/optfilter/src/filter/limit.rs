@@ -77,6 +77,21 @@ pub(crate) fn carried<S: Scalar>(f: &DMatrix<S>, a: &DMatrix<S>) -> DMatrix<S> {
     out
 }
 
+/// G B as a part of A, which is all that was unknown before: without what rounding leaves of zero.
+pub(crate) fn part_of(a: &DMatrix<f64>, g: &DMatrix<f64>, b: &DMatrix<f64>) -> DMatrix<f64> {
+    let mut out = product(g, b);
+    let squares: Vec<f64> = a.row_iter().map(|row| square(row.iter())).collect();
+    let ratios = (0..out.nrows()).filter(|&i| squares[i] > 0.0);
+    let most = ratios.map(|i| square(out.row(i).iter()) / squares[i]).fold(0.0, f64::max);
+    for i in 0..out.nrows() {
+        match squares[i] > 0.0 {
+            true => drop_rounding(&mut out, i, squares[i] * most),
+            false => out.row_mut(i).fill(0.0),
+        }
+    }
+    out
+}
+
 /// Makes a row zero that is nothing beside what it was computed from, whose square is `size`.
 fn drop_rounding<S: Scalar>(a: &mut DMatrix<S>, row: usize, size: S) {
     if !is_there(square(a.row(row).iter()), size) {
