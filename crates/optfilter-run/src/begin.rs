@@ -4,8 +4,8 @@ use crate::runner::Start;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use optfilter::filter::{
-    Belief, EnsembleBelief, FilterError, GaussianBelief, ParticleBelief, PointBelief,
-    WindowBarsBelief, WindowBelief,
+    Belief, EnsembleBelief, FilterError, GaussianBelief, MixtureBelief, ParticleBelief,
+    PointBelief, WindowBarsBelief, WindowBelief,
 };
 use optfilter::rng::Stream;
 use serde::Serialize;
@@ -26,6 +26,10 @@ where
     }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         None
+    }
+    /// How many particles count; NaN without any.
+    fn effective(&self) -> f64 {
+        f64::NAN
     }
 }
 
@@ -49,6 +53,18 @@ where
     type Settings = ();
     fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?, start.cov.dense(n))
+    }
+}
+
+impl<N: Dim> Begin<N> for MixtureBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Ok(GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?.into())
     }
 }
 
@@ -112,6 +128,11 @@ where
         let n = self.mean().nrows();
         let values = (0..self.count()).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
         Some((values.collect(), self.weights().to_vec()))
+    }
+    fn effective(&self) -> f64 {
+        let add = |(sum, squares), w: &f64| (sum + w, squares + w * w);
+        let (sum, squares) = self.weights().iter().fold((0.0, 0.0), add);
+        sum * sum / squares
     }
 }
 

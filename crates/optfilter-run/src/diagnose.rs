@@ -97,7 +97,7 @@ impl Residuals {
     }
 
     /// What is wrong with the innovations of the measurement of that name, in words.
-    fn remarks(&self, name: &str) -> Vec<String> {
+    fn remarks(&self, name: &str, is_heavy: bool) -> Vec<String> {
         let mut out = Vec::new();
         if self.count < 20 {
             out.push(format!("{name}: {} innovations are too few to say more", self.count));
@@ -134,7 +134,8 @@ impl Residuals {
                 )
             });
         }
-        if self.jarque_bera.1 < RARE {
+        // Under a law with heavy tails, heavy tails are right.
+        if self.jarque_bera.1 < RARE && !is_heavy {
             out.push(if self.kurtosis > 0.5 {
                 format!(
                     "{name}: tails are heavier than a Gaussian's (kurtosis {:.1} beyond it): outliers; likelihood = \"student-t\", or a gate",
@@ -179,6 +180,8 @@ pub struct Diagnosis {
     pub residuals: Vec<Residuals>,
     /// Of a particle filter.
     pub effective: Option<Effective>,
+    /// Which measurements have a law of heavy tails.
+    pub heavy: Vec<bool>,
 }
 
 /// A row of a run, as far as a diagnosis goes.
@@ -199,8 +202,9 @@ pub struct Seen {
 }
 
 impl Diagnosis {
-    /// Of the rows of a run; `particles` is how many the filter has.
-    pub fn new(rows: &[Seen], outputs: usize, particles: usize) -> Self {
+    /// Of the rows of a run; `particles` is how many the filter has. Outliers of the measurements under `heavy`, by number, are
+    /// what their law says: their innovations are not held against a Gaussian.
+    pub fn new(rows: &[Seen], outputs: usize, particles: usize, heavy: &[bool]) -> Self {
         let with_nis: Vec<&Seen> = rows.iter().filter(|row| row.nis.is_finite()).collect();
         let dof: usize = with_nis.iter().map(|row| row.observed).sum();
         let nis = (dof > 0).then(|| {
@@ -233,13 +237,15 @@ impl Diagnosis {
             log_likelihood: (known.clone().count() > 0).then(|| known.sum()),
             residuals: residuals.collect(),
             effective,
+            heavy: (0..outputs).map(|i| heavy.get(i) == Some(&true)).collect(),
         }
     }
 
     /// What is wrong, in words, the gravest first; empty where nothing is.
     pub fn remarks(&self, names: &[String]) -> Vec<String> {
         let mut out = Vec::new();
-        if let Some((mean, (low, high))) = self.nis {
+        // The band of chi-square is none under heavy tails.
+        if let Some((mean, (low, high))) = self.nis.filter(|_| !self.heavy.contains(&true)) {
             if mean > high {
                 out.push(format!(
                     "error bars are too small: innovations are {:.2} times as wide as the filter says; more measurement noise or process noise \
@@ -254,8 +260,8 @@ impl Diagnosis {
                 ));
             }
         }
-        for (residuals, name) in self.residuals.iter().zip(names) {
-            out.extend(residuals.remarks(name));
+        for ((residuals, name), heavy) in self.residuals.iter().zip(names).zip(&self.heavy) {
+            out.extend(residuals.remarks(name, *heavy));
         }
         if let Some(effective) = self.effective.filter(|e| e.least < 0.02 * e.particles as f64) {
             out.push(format!(
@@ -313,8 +319,9 @@ mod tests {
             (0..normal.len()).map(row).collect()
         };
         let names = ["y".to_owned()];
-        let said =
-            |z: &dyn Fn(usize) -> f64| Diagnosis::new(&rows(z), 1, 0).remarks(&names).join("\n");
+        let said = |z: &dyn Fn(usize) -> f64| {
+            Diagnosis::new(&rows(z), 1, 0, &[]).remarks(&names).join("\n")
+        };
         assert_eq!(said(&|k| normal[k]), "");
         assert!(
             said(&|k| 1.5 * normal[k]).starts_with("error bars are too small: innovations are 1.")
@@ -329,5 +336,8 @@ mod tests {
         assert!(said(&seasonal).contains("at lag 4"));
         let outliers = |k: usize| if k % 100 == 7 { 6.0 } else { 0.8 * normal[k] };
         assert!(said(&outliers).contains("heavier than a Gaussian's"));
+        // Whose law says so already is not told to change it.
+        let heavy = Diagnosis::new(&rows(&outliers), 1, 0, &[true]).remarks(&names);
+        assert_eq!(heavy, [""; 0]);
     }
 }

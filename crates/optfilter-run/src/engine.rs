@@ -42,6 +42,7 @@ where
     pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
     pub(crate) gauge: Gauge,
     pub(crate) word: Option<String>,
+    pub(crate) form: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
     pub(crate) together: Option<Box<dyn RunTogether>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -77,6 +78,7 @@ where
         if let Some(cov) = belief.cov() {
             out.cov.extend_from_slice(cov.as_slice());
         }
+        out.effective = belief.effective();
     }
 
     /// The normalised innovation squared, of measurements for which it is chi-square.
@@ -246,6 +248,10 @@ where
 
     fn outlook(&self) -> Box<dyn Outlook> {
         (self.0.outlook)()
+    }
+
+    fn form(&self) -> Option<&str> {
+        self.0.form.as_deref()
     }
 
     fn word(&self) -> Option<&str> {

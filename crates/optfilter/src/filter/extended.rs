@@ -30,8 +30,8 @@
 use super::gaussian::{
     GaussianBelief, GaussianMeasurement, check_process_cov, conditioned, propagated,
 };
-use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::robust::Reweigh;
+use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;

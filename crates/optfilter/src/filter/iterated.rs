@@ -33,8 +33,8 @@
 
 use super::extended::{joint_linearized, propagate_linearized, propagate_linearized_lanes};
 use super::gaussian::{GaussianBelief, GaussianMeasurement, check_process_cov, conditioned};
-use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide};
 use super::robust::Reweigh;
+use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide};
 use super::traits::{Filter, Update, residual};
 use crate::Shapes;
 use crate::error::FilterError;
@@ -168,8 +168,12 @@ where
                 }
             }
             let innovation = &*innovation.get_or_insert_with(|| v.clone());
-            let measurement =
-                GaussianMeasurement { residual: v, h, r: r.clone(), is_direct: self.model.is_identity() };
+            let measurement = GaussianMeasurement {
+                residual: v,
+                h,
+                r: r.clone(),
+                is_direct: self.model.is_identity(),
+            };
             let (next, update) =
                 conditioned(belief, measurement, may_be_exact, observed, step.index)?;
             left -= 1;

@@ -38,9 +38,9 @@
 use super::gaussian::{
     Conditioned, GaussianBelief, check_process_cov, ln_turns, not_positive_definite,
 };
+use super::robust::Reweigh;
 use super::side_by_side::{LaneBelief, LaneMeasurement, LaneUpdate, SideBySide, lifted};
 use super::sigma_points::{SigmaPoints, Spread, Weights, condition_on_points};
-use super::robust::Reweigh;
 use super::traits::{Filter, Update, numbers, residual};
 use crate::Shapes;
 use crate::error::{FilterError, check_square};

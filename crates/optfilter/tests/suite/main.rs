@@ -17,6 +17,7 @@ mod golden;
 mod likelihoods;
 mod particles;
 mod properties;
+mod robust;
 mod side_by_side;
 mod smoother;
 mod window;

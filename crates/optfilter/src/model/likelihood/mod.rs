@@ -40,10 +40,10 @@ mod foreign;
 mod gaussian;
 
 pub use any::AnyLikelihood;
+pub(crate) use component::Site;
 pub use component::{
     Bernoulli, Component, Huber, Independent, LikelihoodError, Link, Normal, Poisson, StudentT,
 };
-pub(crate) use component::Site;
 pub use draw::Scatter;
 pub use foreign::{Foreign, LogDensity};
 pub(crate) use gaussian::masked_cov;
