@@ -42,7 +42,7 @@ for dof, delta, scale, density in laws:
                 variance = integral(lambda x: (x - mean) ** 2, mass * prior) / mass
                 rows.append((dof, delta, scale, prior, v, float(np.log(mass)), float(mean), float(variance)))
 path = pathlib.Path(__file__).parents[2] / "src/model/likelihood/component/site_scipy.rs"
-lines = [f"        ({', '.join(f'{v:.12g}' if isinstance(v, float) and v != int(v) else repr(float(v)) for v in row)})," for row in rows]
+lines = [f"        ({', '.join(repr(float(f'{v:.12g}')) for v in row)})," for row in rows]
 path.write_text(
     f"    /// dof or 0, delta or 0, scale, V, v; ln of the evidence, mean, variance (SciPy {scipy.__version__}).\n"
     f"    const SCIPY: [(f64, f64, f64, f64, f64, f64, f64, f64); {len(rows)}] = [\n" + "\n".join(lines) + "\n    ];\n"
