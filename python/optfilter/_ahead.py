@@ -55,6 +55,10 @@ class SmoothResult:
         Their error covariances, if the smoother has them.
     filtered_means, filtered_covariances : arrays or None
         What the filter had said, by the rows up to each.
+    search : list of (passes, loss, is_global), or None
+        For each series, how the path of the highest posterior density was found, where measurements do not scatter by a
+        Gaussian: passes over the series, minus the log posterior density of the path (less what does not depend on it), and
+        whether it is known to be the best of all paths, or only better than its neighbours.
     ts : (T,) array
         Times of the measurements, as they were given.
     """
@@ -71,6 +75,7 @@ class SmoothResult:
         self.covariances: Optional[Array] = get("covariances")
         self.filtered_means: Array = get("filtered_means")
         self.filtered_covariances: Optional[Array] = get("filtered_covariances")
+        self.search: Optional[list[tuple[int, float, bool]]] = arrays.get("search")
         #: The index of the pandas frame that was smoothed, if it was one.
         self.index = given.index
         ts = given.arrays[1] if given.shown is None else given.shown

@@ -159,7 +159,7 @@ class Filter(_core.CoreFilter):
         """The gain (n, m) of the last update, P H' S^-1 with the belief before it, of filters that linearise; None for
         others. A component that was missing has zeros. It stays until the next update."""
         S, met = self.S, self._met
-        if self.method not in ("kf", "ekf", "iekf") or S is None or met is None:
+        if self.method not in ("kf", "ekf", "iekf") or self.form or S is None or met is None:
             return None
         x, P, u, step = met
         seen = ~np.isnan(np.diagonal(S))
@@ -332,7 +332,9 @@ class Filter(_core.CoreFilter):
 
         Kalman, extended, iterated and unscented filters are smoothed by Rauch, Tung and Striebel; particles by as many
         trajectories drawn backwards; an implicit filter takes the whole series as one window, by conjugate gradients
-        unless it was given an optimizer, and lets the path bend as far as ``Q`` says. The others have no smoother.
+        unless it was given an optimizer, and lets the path bend as far as ``Q`` says. Where measurements do not scatter by a
+        Gaussian, all of them but particles look for the path of the highest posterior density by weighing the measurements over
+        and over (``search`` of the result). The others have no smoother.
 
         Examples
         --------
@@ -435,8 +437,9 @@ class Filter(_core.CoreFilter):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={_short(v)}" for k, v in self._arguments.items())
+        form = f" ({self.form})" if self.form else ""
         state = np.array2string(self.x, precision=4, threshold=6, separator=", ")
-        return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}) at k={self.k}, x={state}"
+        return f"{type(self).__name__}({self.model!r}{', ' if shown else ''}{shown}){form} at k={self.k}, x={state}"
 
 
 def _wanted(only: Any) -> Optional[list[str]]:

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::plot::time_axis;
 use crate::reading::LookFlags;
-use crate::settings::warn_of_unmoved;
+use crate::settings::{warn_of_unmoved, with_form};
 use crate::style;
 use crate::whole::{Whole, asked_to_end};
 use optfilter::filter::Followed;
@@ -39,7 +39,8 @@ pub fn run(Args { look }: Args) -> Result<(), Failure> {
     look.filter.check_discount(&filter)?;
     let series = look.series(&spec, &[], filter.predict_first())?;
     let rows = run_through(&spec, &filter, &series)?;
-    let found = Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize);
+    let found =
+        Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize, &spec.heavy());
     let unmoved = spec.unmoved(&filter);
     let text = describe(&spec, &filter, &found);
     look.plot.write(&text, || figure(&spec, &series, &rows, &found))?;
@@ -70,10 +71,6 @@ fn run_through(
         let (u, y) = (data.input(row), data.output(row));
         live.step(predict, &data.steps[row], u, y, &mut estimate)
             .map_err(|error| series.failure(spec, filter, error.into()))?;
-        let effective = live.particles().map_or(f64::NAN, |(_, weights)| {
-            let (sum, squares) = weights.iter().fold((0.0, 0.0), |(s, q), w| (s + w, q + w * w));
-            sum * sum / squares
-        });
         let outputs = estimate.innovation.len();
         rows.push(Seen {
             innovation: estimate.innovation.clone(),
@@ -81,7 +78,7 @@ fn run_through(
             nis: estimate.nis,
             log_likelihood: estimate.log_likelihood,
             observed: estimate.observed,
-            effective,
+            effective: estimate.effective,
             lost: estimate.followed != Followed::OnTrack,
         });
     }
@@ -89,7 +86,8 @@ fn run_through(
 }
 
 fn describe(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> String {
-    let mut out = format!("{}\n", filter.flags());
+    let form = spec.runner(filter).ok().and_then(|r| r.form().map(str::to_owned));
+    let mut out = format!("{}\n", with_form(&filter.flags(), form.as_deref()));
     let _ = write!(out, "{} rows", found.rows);
     if found.missing > 0 {
         let _ = write!(out, ", {} without a measurement", found.missing);

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::files;
 use crate::pipeline::{self, Job, Outcome};
-use crate::settings::warn_of_unmoved;
+use crate::settings::{warn_of_unmoved, with_form};
 use crate::style;
 use crate::tables::{Asked, SummaryFlags, TableFlags};
 use optfilter_model::ModelSpec;
@@ -214,7 +214,9 @@ fn degrees_note(spec: &ModelSpec, largest: &[f64]) -> String {
 fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f64) -> String {
     let tally = &outcome.tally;
     let rows = tally.rows - outcome.resumed_at;
-    let mut out = format!("{}\n", filter.flags());
+    let runner = spec.runner(filter).ok();
+    let form = runner.as_ref().and_then(|r| r.form());
+    let mut out = format!("{}\n", with_form(&filter.flags(), form));
     if outcome.resumed_at > 0 {
         out.push_str(&format!("resumed after row {}\n", outcome.resumed_at));
     }
@@ -261,7 +263,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         }
     }
     // That they were left out for their cost was said before.
-    let left_out = spec.runner(filter).is_ok_and(|r| r.word().is_some() && !r.has_cov());
+    let left_out = runner.is_some_and(|r| r.word().is_some() && !r.has_cov());
     if let Some(row) = tally.bars_lost.filter(|_| {
         !left_out
             && filter.method() == Method::Imap
@@ -285,6 +287,15 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
             style::short(tally.mean_nis())
         ));
     }
+    if 100 * tally.lonely > tally.rows {
+        out.push_str(&format!(
+            "hardly one of {} particles counts in {} of {} rows: the estimate follows single particles; more --particles, a larger \
+             --process-scale, a narrower start, or ekf or ukf\n",
+            filter.particles(),
+            tally.lonely,
+            tally.rows
+        ));
+    }
     out.push_str(&degrees_note(spec, &tally.largest));
     out
 }
@@ -299,6 +310,7 @@ fn as_json(
     serde_json::json!({
         "model": spec.name,
         "settings": filter.filled(),
+        "form": spec.runner(filter).ok().and_then(|r| r.form().map(str::to_owned)),
         "rows": tally.rows,
         "series": outcome.series,
         "resumed_at": outcome.resumed_at,
@@ -309,6 +321,8 @@ fn as_json(
         "lost": tally.lost,
         "lost_at": tally.lost_at,
         "bars_lost_at": tally.bars_lost,
+        "lonely": tally.lonely,
+        "least_effective": tally.least_effective,
         "prediction_error": tally.prediction_errors(),
         "repeat_error": tally.repeat_errors(),
         "log_likelihood": tally.log_likelihood,

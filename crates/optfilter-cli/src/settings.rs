@@ -151,6 +151,11 @@ fn taken<T: Default + PartialEq>(flag: &mut T) -> bool {
     std::mem::take(flag) != T::default()
 }
 
+/// Flags of a filter, with the form that the problem gives it.
+pub fn with_form(flags: &str, form: Option<&str>) -> String {
+    form.map_or_else(|| flags.to_owned(), |form| format!("{flags} ({form})"))
+}
+
 /// What to say of states that no measurement moves under a filter.
 pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
     let hint = match filter.method() {

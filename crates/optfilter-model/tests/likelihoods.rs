@@ -113,11 +113,12 @@ fn innovations_are_normalised_by_the_likelihoods_own_variance() {
 }
 
 #[test]
-fn a_law_without_a_variance_is_no_noise_of_a_gaussian_filter() {
+fn a_law_without_a_variance_is_filtered_by_its_scale() {
     let spec = level("equation = \"x\"\nlikelihood = \"student-t\"\ndof = 2", NOISE);
-    let error = spec.runner(&of("ekf")).err().unwrap().to_string();
+    let error = spec.runner(&of("etkf")).err().unwrap().to_string();
     assert!(error.contains("student-t has none where dof <= 2"), "{error}");
-    for method in ["imap", "pf"] {
+    assert_eq!(spec.fitted(&FilterSpec::default()).unwrap().method(), optfilter_run::Method::Ekf);
+    for method in ["imap", "pf", "ekf", "iekf", "ukf"] {
         filter_own_data(&spec, &of(method), (50, 0), |_, estimate| {
             assert!(estimate.mean[0].is_finite())
         });

@@ -5,8 +5,8 @@ use crate::runner::Start;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::filter::{
-    Belief, DiffuseBelief, EnsembleBelief, FilterError, GaussianBelief, ParticleBelief,
-    PointBelief, WindowBarsBelief, WindowBelief,
+    Belief, DiffuseBelief, EnsembleBelief, FilterError, GaussianBelief, MixtureBelief,
+    ParticleBelief, PointBelief, WindowBarsBelief, WindowBelief,
 };
 use optfilter::rng::Stream;
 use serde::Serialize;
@@ -31,6 +31,10 @@ where
     /// The belief, while some state is still wholly unknown.
     fn diffuse(&self) -> Option<AnyBelief> {
         None
+    }
+    /// How many particles count; NaN without any.
+    fn effective(&self) -> f64 {
+        f64::NAN
     }
 }
 
@@ -69,6 +73,18 @@ impl Begin<Dyn> for AnyBelief {
     #[inline]
     fn diffuse(&self) -> Option<AnyBelief> {
         (!self.is_proper()).then(|| self.clone())
+    }
+}
+
+impl<N: Dim> Begin<N> for MixtureBelief<N>
+where
+    DefaultAllocator: Allocator<N> + Allocator<N, N>,
+    OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
+    OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
+{
+    type Settings = ();
+    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+        Ok(GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?.into())
     }
 }
 
@@ -132,6 +148,11 @@ where
         let n = self.mean().nrows();
         let values = (0..self.count()).flat_map(|i| (0..n).map(move |j| self.value(i, j)));
         Some((values.collect(), self.weights().to_vec()))
+    }
+    fn effective(&self) -> f64 {
+        let add = |(sum, squares), w: &f64| (sum + w, squares + w * w);
+        let (sum, squares) = self.weights().iter().fold((0.0, 0.0), add);
+        sum * sum / squares
     }
 }
 

@@ -19,8 +19,8 @@ use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
     Bounded, Diffuse, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap,
-    Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Unscented, Variational,
-    Window, WindowBars,
+    Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Robust, Unscented,
+    Variational, Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::{Component, Gaussian};
@@ -67,6 +67,10 @@ pub fn build_with<T: RunModel>(
     if choice.is_diffuse() {
         return choice.diffuse(Flexible(problem.model.clone()));
     }
+    if let Some(laws) = choice.robust {
+        // Several Gaussians are on the heap in any case.
+        return choice.robust(Flexible(problem.model.clone()), laws);
+    }
     let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
     // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
     // kilobytes of machine code each.
@@ -94,6 +98,8 @@ struct Choice<'a, T> {
     method: Method,
     squared: bool,
     error_bars: bool,
+    /// The laws that a Gaussian filter weighs measurements by.
+    robust: Option<&'a [Component]>,
     /// What is to be said before a run.
     word: Option<String>,
 }
@@ -112,7 +118,8 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let has_q = problem.process.is_some();
         // Of a density that somebody else computes, R says nothing.
         let foreign = matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)));
-        let has_r = problem.measurement.is_some() && !foreign;
+        let robust = problem.robust_laws().filter(|_| method.is_gaussian() && method != Method::Kf);
+        let has_r = (problem.measurement.is_some() || robust.is_some()) && !foreign;
         let explicit_prior = spec.prior_var.is_some() || problem.prior.is_some();
         let needs_q = match method {
             Method::Imap => false,
@@ -177,6 +184,11 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let message = "kf is for gaussian measurements; use imap or pf for others";
                 return Err(SpecError::of("method", message));
             }
+        }
+        let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
+        if gates && robust.is_some() {
+            let message = "student-t and huber say already how much an outlier counts; leave the gate out, or write gating = \"flag\"";
+            return Err(SpecError::of("gate", message));
         }
         // Without a word, the likelihood where there is one to speak of, else the squared error.
         let squared = match spec.loss {
@@ -256,17 +268,19 @@ impl<'a, T: RunModel> Choice<'a, T> {
             );
         }
         let reads_start = method != Method::Imap || error_bars || bends;
-        if problem.diffuse.contains(&true) && !(reads_r && problem.is_diffuse()) && reads_start {
-            let why = match reads_r {
-                true => "of a model that is not linear".to_owned(),
-                false => format!("under {name}"),
+        let is_exact = reads_r && problem.is_diffuse() && robust.is_none();
+        if problem.diffuse.contains(&true) && !is_exact && reads_start {
+            let why = match robust {
+                Some(_) => "under a robust likelihood".to_owned(),
+                None if reads_r => "of a model that is not linear".to_owned(),
+                None => format!("under {name}"),
             };
             let said = format!(
                 "a diffuse start is exact under kf, ekf, iekf and ukf on linear models only; {why} the start is what its mean and std say"
             );
             word = Some(word.map_or(said.clone(), |word| format!("{said}; {word}")));
         }
-        Ok(Self { spec, problem, rule, method, squared, error_bars, word })
+        Ok(Self { spec, problem, rule, method, squared, error_bars, robust, word })
     }
 
     /// Any filter.
@@ -352,6 +366,28 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 }
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }
+        }
+    }
+
+    /// A Gaussian filter whose measurements count by how well they fit.
+    fn robust(&self, model: Flexible<T>, laws: &[Component]) -> Result<Arc<dyn Runner>, SpecError> {
+        let noise =
+            self.noise(model.state_dim(), model.output_dim(), Some(&Problem::<T>::scales(laws)))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let laws = laws.to_vec();
+        match self.method {
+            Method::Iekf => {
+                let filter =
+                    Iterated::new(model, noise, self.spec.steps())?.stopping_at(stop.clone());
+                let filter = self.bounded(Robust::new(filter, laws)?)?;
+                Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
+            }
+            Method::Ukf => {
+                let points = self.spec.sigma_points(model.state_dim().value());
+                let filter = Unscented::new(model, noise, points)?;
+                self.runner(self.bounded(Robust::new(filter, laws)?)?, ())
+            }
+            _ => self.runner(self.bounded(Robust::new(Extended::new(model, noise), laws)?)?, ()),
         }
     }
 
@@ -460,7 +496,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
     /// Whether the start is unknown, and the filter one that can begin there.
     fn is_diffuse(&self) -> bool {
         let gaussian = matches!(self.method, Method::Ekf | Method::Iekf | Method::Ukf | Method::Kf);
-        gaussian && self.problem.is_diffuse()
+        gaussian && self.problem.is_diffuse() && self.robust.is_none()
     }
 
     /// A Gaussian filter from a start that is unknown.
@@ -609,11 +645,12 @@ impl<'a, T: RunModel> Choice<'a, T> {
             settings,
             start,
             kind: format!(
-                "{} {n}x{m}{}{}{}",
+                "{} {n}x{m}{}{}{}{}",
                 self.method.name(),
                 if widens || even { " in time" } else { "" },
                 if self.is_diffuse() { " from anywhere" } else { "" },
-                if self.is_gated() { " behind a gate" } else { "" }
+                if self.is_gated() { " behind a gate" } else { "" },
+                if self.robust.is_some() { " robust" } else { "" }
             ),
             widens,
             even,
@@ -623,6 +660,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 .collect(),
             discrete: problem.discrete(m),
             word: self.word.clone(),
+            form: self.robust.map(form_of),
             gauge: Gauge::new(m, self.spec.gate_of(&problem)?, problem.bounds.clone())?,
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             outlook: Box::new(move || {
@@ -725,6 +763,17 @@ impl FilterSpec {
         };
         Ok(Some(gate.by_sensor(correlated)))
     }
+}
+
+/// What is said of a robust filter.
+fn form_of(laws: &[Component]) -> String {
+    let has = |of: fn(&Component) -> bool| laws.iter().any(of);
+    let names = [
+        (has(|law| matches!(law, Component::StudentT(_))), "student-t"),
+        (has(|law| matches!(law, Component::Huber(_))), "huber"),
+    ];
+    let names: Vec<&str> = names.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
+    format!("robust: {}", names.join(" and "))
 }
 
 /// C with C C' = the covariance of `n` states, which is called `key`.

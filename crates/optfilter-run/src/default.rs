@@ -3,7 +3,7 @@
 //! | the problem | its filter |
 //! |---|---|
 //! | Q and R given, linear, Gaussian | kf; imap, as below, where by the model's own account that hardly beats repeating |
-//! | Q and R given | ekf; pf where that loses the state on what the model itself simulates |
+//! | Q and R given | ekf, robust under Student's t and Huber's law; pf where that loses the state on what the model itself simulates |
 //! | otherwise | imap: gradient descent at half of one over the largest curvature of the likelihood |
 //!
 //! A stream has shown nothing yet when its filter is made, so nothing here looks at data. An extended Kalman filter
@@ -42,6 +42,9 @@ const MOST_TRIED: usize = 10;
 /// The share of the error of repeating that a filter has to save on its own simulations to be worth its doubts.
 const LEAST_GAIN: f64 = 0.01;
 
+/// Fewer particles than these that count are one.
+pub const LONELY: f64 = 2.0;
+
 /// Rows that the initial mean is carried through to see where the model goes.
 const ROWS_AHEAD: u64 = 100;
 
@@ -73,7 +76,9 @@ impl FilterSpec {
             return Self { method: Some(self.method()), ..self.clone() };
         }
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
-        let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, problem.measurement.as_ref());
+        let scales = problem.robust_laws().map(Problem::<T>::scales);
+        let r = scales.as_ref().or(problem.measurement.as_ref());
+        let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, r);
         if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood
             && n <= MOST_STATES_WITH_BARS
             && problem.process.is_some()
@@ -195,8 +200,8 @@ fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
 
 /// The states whose estimates depend on no measurement: neither does an update move them, nor do the equations
 /// carry a correction to them. Found by runs on measurements that differ: by a deviation of theirs and, where some states stay as
-/// they were, by as much as the filter itself is unsure of them. (A deviation may be lost in the last place of a number, or between
-/// particles that are far apart.) Empty where these fail, and for more than a hundred states.
+/// they were, by as much as the filter itself is unsure of them, since a deviation may be lost in the last place of a number. Empty
+/// where these fail or leave a particle alone, and for more than a hundred states.
 pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<usize> {
     unmoved_by(&[false, true], runner, problem)
 }
@@ -235,7 +240,8 @@ fn unmoved_by<T: RunModel>(
                     *y = problem.imagined(i, *y, by, spread);
                 }
                 live.step(index > 1, &step, &u, &y, &mut out).ok()?;
-                Some(out.clone())
+                // A particle that is alone stays where it is, whatever is measured.
+                (!(out.effective < LONELY)).then(|| out.clone())
             })
             .collect()
     };

@@ -98,7 +98,7 @@ impl Residuals {
     }
 
     /// What is wrong with the innovations of the measurement of that name, in words.
-    fn remarks(&self, name: &str) -> Vec<String> {
+    fn remarks(&self, name: &str, is_heavy: bool) -> Vec<String> {
         let mut out = Vec::new();
         if self.count < 20 {
             out.push(format!("{name}: {} innovations are too few to say more", self.count));
@@ -135,7 +135,8 @@ impl Residuals {
                 )
             });
         }
-        if self.jarque_bera.1 < RARE {
+        // Under a law with heavy tails, heavy tails are right.
+        if self.jarque_bera.1 < RARE && !is_heavy {
             out.push(if self.kurtosis > 0.5 {
                 format!(
                     "{name}: tails are heavier than a Gaussian's (kurtosis {:.1} beyond it): outliers; likelihood = \"student-t\", or a gate",
@@ -182,6 +183,8 @@ pub struct Diagnosis {
     pub effective: Option<Effective>,
     /// How many rows a gate had lost the track in, and the first of them, from 1.
     pub lost: Option<(usize, usize)>,
+    /// Which measurements have a law of heavy tails.
+    pub heavy: Vec<bool>,
 }
 
 /// A row of a run, as far as a diagnosis goes.
@@ -204,8 +207,9 @@ pub struct Seen {
 }
 
 impl Diagnosis {
-    /// Of the rows of a run; `particles` is how many the filter has.
-    pub fn new(rows: &[Seen], outputs: usize, particles: usize) -> Self {
+    /// Of the rows of a run; `particles` is how many the filter has. Outliers of the measurements under `heavy`, by number, are
+    /// what their law says: their innovations are not held against a Gaussian.
+    pub fn new(rows: &[Seen], outputs: usize, particles: usize, heavy: &[bool]) -> Self {
         let with_nis: Vec<&Seen> = rows.iter().filter(|row| row.nis.is_finite()).collect();
         let dof: usize = with_nis.iter().map(|row| row.observed).sum();
         let nis = (dof > 0).then(|| {
@@ -242,6 +246,7 @@ impl Diagnosis {
                 .iter()
                 .position(|row| row.lost)
                 .map(|first| (rows.iter().filter(|row| row.lost).count(), first + 1)),
+            heavy: (0..outputs).map(|i| heavy.get(i) == Some(&true)).collect(),
         }
     }
 
@@ -251,7 +256,8 @@ impl Diagnosis {
         if let Some((rows, first)) = self.lost {
             out.push(lost_track(rows as u64, first as u64));
         }
-        if let Some((mean, (low, high))) = self.nis {
+        // The band of chi-square is none under heavy tails.
+        if let Some((mean, (low, high))) = self.nis.filter(|_| !self.heavy.contains(&true)) {
             if mean > high {
                 out.push(format!(
                     "error bars are too small: innovations are {:.2} times as wide as the filter says; more measurement noise or process noise \
@@ -266,8 +272,8 @@ impl Diagnosis {
                 ));
             }
         }
-        for (residuals, name) in self.residuals.iter().zip(names) {
-            out.extend(residuals.remarks(name));
+        for ((residuals, name), heavy) in self.residuals.iter().zip(names).zip(&self.heavy) {
+            out.extend(residuals.remarks(name, *heavy));
         }
         if let Some(effective) = self.effective.filter(|e| e.least < 0.02 * e.particles as f64) {
             out.push(format!(
@@ -326,8 +332,9 @@ mod tests {
             (0..normal.len()).map(row).collect()
         };
         let names = ["y".to_owned()];
-        let said =
-            |z: &dyn Fn(usize) -> f64| Diagnosis::new(&rows(z), 1, 0).remarks(&names).join("\n");
+        let said = |z: &dyn Fn(usize) -> f64| {
+            Diagnosis::new(&rows(z), 1, 0, &[]).remarks(&names).join("\n")
+        };
         assert_eq!(said(&|k| normal[k]), "");
         assert!(
             said(&|k| 1.5 * normal[k]).starts_with("error bars are too small: innovations are 1.")
@@ -342,5 +349,8 @@ mod tests {
         assert!(said(&seasonal).contains("at lag 4"));
         let outliers = |k: usize| if k % 100 == 7 { 6.0 } else { 0.8 * normal[k] };
         assert!(said(&outliers).contains("heavier than a Gaussian's"));
+        // Whose law says so already is not told to change it.
+        let heavy = Diagnosis::new(&rows(&outliers), 1, 0, &[true]).remarks(&names);
+        assert_eq!(heavy, [""; 0]);
     }
 }

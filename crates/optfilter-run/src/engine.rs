@@ -44,6 +44,7 @@ where
     pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
     pub(crate) gauge: Gauge,
     pub(crate) word: Option<String>,
+    pub(crate) form: Option<String>,
     pub(crate) lanes: Option<Box<dyn LaneRunner>>,
     pub(crate) together: Option<Box<dyn RunTogether>>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -80,6 +81,7 @@ where
             out.cov.extend_from_slice(cov.as_slice());
         }
         out.diffuse = belief.diffuse().map(Box::new);
+        out.effective = belief.effective();
     }
 
     /// The normalised innovation squared, of measurements for which it is chi-square.
@@ -287,6 +289,10 @@ where
 
     fn outlook(&self) -> Box<dyn Outlook> {
         (self.0.outlook)()
+    }
+
+    fn form(&self) -> Option<&str> {
+        self.0.form.as_deref()
     }
 
     fn word(&self) -> Option<&str> {

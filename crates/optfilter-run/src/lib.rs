@@ -58,7 +58,7 @@ pub mod spec;
 mod together;
 
 pub use build::{build, build_with};
-pub use default::unmoved;
+pub use default::{LONELY, unmoved};
 pub use diagnose::{Diagnosis, Effective, Residuals, Seen, Sequence};
 pub use error::{RunError, SpecError};
 pub use flags::{Flag, lost_track};
@@ -74,5 +74,5 @@ pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Anew, Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
 pub use simulate::{SimulationError, simulate};
-pub use smooth::{Smoothed, smooth, smooth_from};
+pub use smooth::{Search, Smoothed, smooth, smooth_from};
 pub use spec::{Beyond, CG, Constraint, FilterSpec, Gaps, Irregular, Loss};

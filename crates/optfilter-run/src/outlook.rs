@@ -1,10 +1,12 @@
 //! What smoothers and forecasts ask of a problem, behind one small trait, so that each is written once and for all models.
 
+use crate::build::build;
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
 use crate::model::{Flexible, RunModel};
-use crate::problem::{Covariance, Problem};
-use crate::spec::{CG, FilterSpec, Loss};
+use crate::problem::{Covariance, LikelihoodSpec, Problem};
+use crate::runner::{Runner, Start};
+use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS};
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{
@@ -14,8 +16,9 @@ use optfilter::filter::{
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
 use optfilter::model::stretch::process_cov;
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
+use optfilter::most_likely::{BestPath, MostLikely, has_one_hill};
 use optfilter::rng::Stream;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A belief of any size, of which some directions may be wholly unknown.
 pub type AnyBelief = DiffuseBelief<Dyn>;
@@ -31,6 +34,21 @@ pub trait Outlook: Send + Sync {
     /// Whether the path through a window is that of the highest posterior density: it may bend as far as Q says, every row
     /// counts as its likelihood says, and conjugate gradients go to the end.
     fn is_posterior(&self) -> bool;
+    /// Whether the path of the highest posterior density is looked for by weighing measurements over and over: where they do not
+    /// scatter by Gaussians, the noise is known and the states are few.
+    fn has_best_path(&self) -> bool;
+    /// That path, of the better of two: from where every measurement counts as a good one, and from the filter's own estimates (T x n).
+    fn best_path(
+        &self,
+        start: &Start,
+        series: &Series<'_>,
+        filtered: &[f64],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<BestPath<Dyn>, RunError>;
+    /// Whether no other path can be better than one that is better than its neighbours.
+    fn has_one_hill(&self) -> bool;
+    /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
+    fn companion(&self) -> Result<Arc<dyn Runner>, RunError>;
     /// Random numbers of trajectory `run`, for a purpose.
     fn stream(&self, run: u64, purpose: &str) -> Stream;
     /// The length of a whole turn of state `i`, if it is an angle.
@@ -158,6 +176,69 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
         let spec = &self.spec;
         let likelihood = spec.loss != Some(Loss::Squared);
         spec.is_weak() && spec.optimizer() == CG && spec.discount() == 1.0 && likelihood
+    }
+
+    fn has_best_path(&self) -> bool {
+        let spec = &self.spec;
+        let components = matches!(self.problem.likelihood, Some(LikelihoodSpec::Components(_)));
+        let scaled =
+            spec.method().is_gaussian() || spec.method() == Method::Imap && self.is_posterior();
+        let few = self.problem.mean.len() <= MOST_STATES_WITH_BARS;
+        components && !self.problem.is_gaussian() && self.problem.process.is_some() && scaled && few
+    }
+
+    fn best_path(
+        &self,
+        start: &Start,
+        series: &Series<'_>,
+        filtered: &[f64],
+        stop: &dyn Fn() -> bool,
+    ) -> Result<BestPath<Dyn>, RunError> {
+        let canonical = self.problem.canonical();
+        let problem = canonical.as_ref().unwrap_or(&self.problem);
+        let model = Flexible(problem.model.clone());
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let unit = Covariance::Scalar(1.0);
+        let noise = problem.gaussian_noise(n, m, self.spec.process_scale(), Some(&unit))?;
+        let AnyLikelihood::Independent(laws) = problem.likelihood(m, false)? else {
+            return Err(SpecError::of("likelihood", "is not of single components").into());
+        };
+        let search = MostLikely::new(model, noise, laws)?.with_bounds(problem.bounds.clone())?;
+        let mean = DVector::from_column_slice(&start.mean);
+        let start = GaussianBelief { mean, cov: start.cov.dense(n) };
+        let plain = search.path(&start, series, None, stop);
+        let own = match filtered.iter().all(|v| v.is_finite()) {
+            true => search.path(&start, series, Some(filtered), stop),
+            false => return Ok(plain?),
+        };
+        Ok(match (plain, own) {
+            (Ok(mut a), Ok(mut b)) => {
+                let passes = a.passes + b.passes;
+                (a.passes, b.passes) = (passes, passes);
+                if b.loss() < a.loss() { b } else { a }
+            }
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
+            (Err(error), Err(_)) => return Err(error.into()),
+        })
+    }
+
+    fn has_one_hill(&self) -> bool {
+        let linear = self.problem.model.is_linear() && self.problem.bounds.is_none();
+        linear && self.problem.robust_laws().is_some_and(has_one_hill)
+    }
+
+    fn companion(&self) -> Result<Arc<dyn Runner>, RunError> {
+        let spec = match self.problem.robust_laws() {
+            Some(_) => FilterSpec { method: Some(Method::Ekf), ..FilterSpec::default() },
+            None => FilterSpec::default().believing(&self.problem),
+        };
+        let spec = FilterSpec {
+            process_scale: self.spec.process_scale,
+            predict_first: self.spec.predict_first,
+            irregular: self.spec.irregular,
+            ..spec
+        };
+        Ok(build(&spec, &self.problem)?)
     }
 
     fn stream(&self, run: u64, purpose: &str) -> Stream {

@@ -267,6 +267,25 @@ impl<M> Problem<M> {
         }
     }
 
+    /// The laws of the components, where some forgive outliers and all have a scale: what makes a Gaussian filter robust.
+    pub fn robust_laws(&self) -> Option<&[Component]> {
+        match &self.likelihood {
+            Some(LikelihoodSpec::Components(parts))
+                if parts.iter().any(Component::is_robust)
+                    && parts.iter().all(|part| part.scale().is_some()) =>
+            {
+                Some(parts)
+            }
+            _ => None,
+        }
+    }
+
+    /// The noise of measurements under [`robust_laws`](Self::robust_laws): the squares of their scales.
+    pub(crate) fn scales(laws: &[Component]) -> Covariance {
+        let square = |law: &Component| law.scale().map_or(f64::NAN, |s| s * s);
+        Covariance::Diagonal(laws.iter().map(square).collect())
+    }
+
     /// The likelihood of `m` components; squared error where nothing says otherwise.
     pub fn likelihood<D: Dim>(&self, m: D, squared: bool) -> Result<AnyLikelihood<D>, SpecError>
     where

@@ -50,6 +50,8 @@ pub struct Estimate {
     pub diffuse: Option<Box<AnyBelief>>,
     /// Whether a gate has lost the track, or found it again.
     pub followed: Followed,
+    /// How many particles count; NaN for filters without any.
+    pub effective: f64,
 }
 
 impl Estimate {
@@ -201,6 +203,8 @@ pub trait Runner: Send + Sync {
     }
     /// The problem, as smoothers and forecasts see it.
     fn outlook(&self) -> Box<dyn Outlook>;
+    /// What kind of its method it is, where the problem makes it another than the textbook's: "robust: student-t".
+    fn form(&self) -> Option<&str>;
     /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.
     fn word(&self) -> Option<&str>;
     /// What the flags of a series are judged by, before its first row.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | kf, ekf, iekf, ukf | Rauch-Tung-Striebel ([`optfilter::smoother`]) |
 //! | pf | backward simulation: trajectories drawn from the end to the beginning |
-//! | imap | the whole series as one window, by conjugate gradients; the path may bend where Q is known |
+//! | ekf, iekf, ukf and imap where measurements do not scatter by a Gaussian and Q is known | the path of the highest posterior density ([`optfilter::most_likely`]), up to a hundred states |
+//! | imap else | the whole series as one window, by conjugate gradients; the path may bend where Q is known |
 //! | vkf, etkf, letkf | none: they keep no joint distribution of two rows |
 //!
 //! Where a gate lost the track and the filter started anew, the belief that took over stands from the row where it began, and
@@ -58,6 +59,19 @@ pub struct Smoothed {
     pub filtered_means: Vec<f64>,
     /// T x n x n
     pub filtered_covs: Vec<f64>,
+    /// How the path of the highest posterior density was found, where one was looked for.
+    pub search: Option<Search>,
+}
+
+/// The end of a search for the best path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Search {
+    /// Passes over the series, back and forth.
+    pub passes: u32,
+    /// Minus the logarithm of the posterior density, but for what does not depend on the path.
+    pub loss: f64,
+    /// Whether it is known to be the best of all paths; else it is better than its neighbours.
+    pub global: bool,
 }
 
 impl FilterSpec {
@@ -123,6 +137,9 @@ pub fn smooth_from(
     let outlook = runner.outlook();
     let outlook = &*outlook;
     let mut out = match outlook.method() {
+        _ if outlook.has_best_path() && whole_or_none(runner, series) => {
+            best_path(runner, outlook, start, series, watch)?
+        }
         Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf => {
             gaussian(runner, outlook, start, series, watch)?
         }
@@ -203,7 +220,33 @@ fn gaussian(
         let Some(cov) = next.cov() else { continue };
         covs[(k - 1) * n * n..][..n * n].copy_from_slice(cov.as_slice());
     }
-    Ok(Smoothed { means, covs, filtered_means, filtered_covs })
+    Ok(Smoothed { means, covs, filtered_means, filtered_covs, search: None })
+}
+
+/// Whether a filter has no window, or one over the whole series.
+fn whole_or_none(runner: &dyn Runner, series: &Series<'_>) -> bool {
+    runner.lag().is_none_or(|lag| lag + 1 >= series.len())
+}
+
+/// The path of the highest posterior density where measurements do not scatter by Gaussians.
+fn best_path(
+    runner: &dyn Runner,
+    outlook: &dyn Outlook,
+    start: &Start,
+    series: &Series<'_>,
+    watch: &Watch<'_>,
+) -> Result<Smoothed, RunError> {
+    // A window over all rows would be descended anew in every row.
+    let companion = if runner.lag().is_some() { Some(outlook.companion()?) } else { None };
+    let filter = companion.as_deref().unwrap_or(runner);
+    let (filtered_means, filtered_covs) =
+        filtered(filter, start, series, watch, Results::default(), filter.has_cov())?;
+    let found = outlook.best_path(start, series, &filtered_means, watch.stop)?;
+    let search =
+        Search { passes: found.passes, loss: found.loss(), global: outlook.has_one_hill() };
+    let means = found.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
+    let covs = found.beliefs.iter().flat_map(|b| b.cov.iter().copied()).collect();
+    Ok(Smoothed { means, covs, filtered_means, filtered_covs, search: Some(search) })
 }
 
 /// The path through a window. Where it may bend and all noise is Gaussian, its covariances are those of the

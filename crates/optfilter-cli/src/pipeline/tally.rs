@@ -2,7 +2,7 @@
 
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Repeating;
-use optfilter_run::{Estimate, Flag};
+use optfilter_run::{Estimate, Flag, LONELY};
 use serde::{Deserialize, Serialize};
 
 /// What is counted along the way.
@@ -16,6 +16,9 @@ pub struct Tally {
     /// Rows in which a gate had lost the track, and the first of them.
     pub lost: u64,
     pub lost_at: Option<u64>,
+    /// Rows after which hardly one particle counted, and the fewest that ever did.
+    pub lonely: u64,
+    pub least_effective: Option<f64>,
     /// The row at which an implicit filter's error bars were lost.
     pub bars_lost: Option<u64>,
     pub log_likelihood: f64,
@@ -57,6 +60,12 @@ impl Tally {
             self.bars_lost = Some(self.rows);
         }
         self.had_bars = has_bars;
+        if estimate.effective.is_finite() {
+            self.lonely += u64::from(estimate.effective < LONELY);
+            let least =
+                self.least_effective.map_or(estimate.effective, |v| v.min(estimate.effective));
+            self.least_effective = Some(least);
+        }
         if estimate.observed == 0 {
             self.missing += 1;
             return;

@@ -4,6 +4,7 @@ mod lag;
 
 use crate::failure::Failure;
 use crate::plot::time_axis;
+use crate::settings::with_form;
 use crate::style;
 use crate::tables::{SummaryFlags, TableFlags};
 use crate::whole::{self, Row, Whole};
@@ -12,7 +13,7 @@ use optfilter_model::run::Layout;
 use optfilter_model::table::{Format, OutputColumn};
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
-use optfilter_run::{FilterSpec, Runner, Smoothed, Watch, smooth_from};
+use optfilter_run::{FilterSpec, Runner, Search, Smoothed, Watch, smooth_from};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +31,9 @@ The result has the time, each state and each state's standard deviation (NAME_st
 also what the filter had said (NAME_filtered, NAME_filtered_std).
 
 kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the \
-whole table as one window, which may bend as far as the process noise says. The table is held in memory, unless --lag \
+whole table as one window, which may bend as far as the process noise says. Where measurements do not scatter by a Gaussian \
+(student-t, huber, counts), all but pf look for the path of the highest posterior density, in passes that weigh the \
+measurements anew; the summary says whether it is known to be the best of all. The table is held in memory, unless --lag \
 N says that each row waits for N rows of its series only: what they say of it is exact for kf, ekf, iekf and ukf \
 (imap: what its window says, without deviations), and any number of rows fits.")]
 #[derive(Clone)]
@@ -80,7 +83,7 @@ fn one(args: &Args) -> Result<(), Failure> {
     };
     let done: Vec<Done> = series.par_iter().map(smooth).collect::<Result<_, _>>()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let summary = Summary::new(spec, &first, &done, seconds);
+    let summary = Summary::new(spec, &first, runner.form(), &done, seconds);
     if let (Some(_), [only]) = (&tables.plot.path, &done[..]) {
         let figure = figure(spec, &runner, &series[0], &only.smoothed)?;
         tables.plot.write(&summary.text(), || figure)?;
@@ -94,6 +97,7 @@ struct Done {
     rows: Vec<Row>,
     /// Sums of standard deviations, of the smoother and of the filter; empty without any.
     stds: [Vec<f64>; 2],
+    search: Option<Search>,
     /// For a picture; else empty.
     smoothed: Smoothed,
 }
@@ -122,7 +126,8 @@ impl Done {
         };
         let stds = [sums(&smoothed.covs), sums(&smoothed.filtered_covs)];
         let drawn = args.tables.plot.path.is_some();
-        Self { rows, stds, smoothed: if drawn { smoothed } else { Smoothed::default() } }
+        let search = smoothed.search;
+        Self { rows, stds, search, smoothed: if drawn { smoothed } else { Smoothed::default() } }
     }
 }
 
@@ -176,23 +181,53 @@ struct Summary<'a> {
     /// Mean standard deviations, of the smoother and of the filter; NaN without any.
     stds: [Vec<f64>; 2],
     seconds: f64,
+    form: Option<String>,
+    searches: Vec<Search>,
 }
 
 impl<'a> Summary<'a> {
-    fn new(spec: &'a ModelSpec, filter: &'a FilterSpec, done: &[Done], seconds: f64) -> Self {
+    fn new(
+        spec: &'a ModelSpec,
+        filter: &'a FilterSpec,
+        form: Option<&str>,
+        done: &[Done],
+        seconds: f64,
+    ) -> Self {
         let rows = done.iter().map(|done| done.rows.len()).sum::<usize>();
         let mean = |which: usize| {
             let of = |done: &Done, i: usize| done.stds[which].get(i).copied().unwrap_or(f64::NAN);
             let sum = |i: usize| done.iter().map(|done| of(done, i)).sum::<f64>();
             (0..spec.states.len()).map(|i| sum(i) / rows as f64).collect()
         };
-        Self { spec, filter, series: done.len(), rows, stds: [mean(0), mean(1)], seconds }
+        Self {
+            spec,
+            filter,
+            series: done.len(),
+            rows,
+            stds: [mean(0), mean(1)],
+            seconds,
+            form: form.map(str::to_owned),
+            searches: done.iter().filter_map(|done| done.search).collect(),
+        }
+    }
+
+    /// The most passes that a path took, and whether all are the best there are; `None` where no path was looked for.
+    fn search(&self) -> Option<(u32, bool)> {
+        let most = self.searches.iter().map(|search| search.passes).max()?;
+        Some((most, self.searches.iter().all(|search| search.global)))
     }
 
     fn text(&self) -> String {
         let Self { filter, series, rows, stds: [after, before], seconds, .. } = self;
         let several = if *series > 1 { format!("{series} series, ") } else { String::new() };
-        let mut out = format!("{}\n{several}{rows} rows in {seconds:.2} s\n", filter.flags());
+        let flags = with_form(&filter.flags(), self.form.as_deref());
+        let mut out = format!("{flags}\n{several}{rows} rows in {seconds:.2} s\n");
+        if let Some((passes, global)) = self.search() {
+            let kind = if global { "the best of all" } else { "a local optimum" };
+            out.push_str(&format!(
+                "path of the highest posterior density: {kind}, after {passes} passes\n"
+            ));
+        }
         if after.iter().all(|std| std.is_nan()) {
             out.push_str("no standard deviations: this window has none\n");
             return out;
@@ -216,6 +251,10 @@ impl<'a> Summary<'a> {
             "mean_std": self.stds[0],
             "mean_filtered_std": self.stds[1],
             "seconds": self.seconds,
+            "form": self.form,
+            "passes": self.search().map(|(passes, _)| passes),
+            "optimum": self.search().map(|(_, global)| if global { "global" } else { "local" }),
+            "loss": self.searches.iter().map(|search| search.loss).sum::<f64>(),
         })
     }
 }

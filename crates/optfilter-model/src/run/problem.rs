@@ -97,6 +97,14 @@ impl ModelSpec {
         Ok(Some(LikelihoodSpec::Components(components)))
     }
 
+    /// Which observations have a law of heavy tails.
+    pub fn heavy(&self) -> Vec<bool> {
+        let heavy = |l: &LikelihoodKind| {
+            matches!(l, LikelihoodKind::StudentT { .. } | LikelihoodKind::Huber { .. })
+        };
+        self.likelihoods.iter().map(heavy).collect()
+    }
+
     /// The filter that `spec` describes, of this model.
     pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn Runner>, SpecError> {
         build_text(spec, &self.problem()?, None, false)

@@ -57,6 +57,9 @@ impl CoreFilter {
         put("covariances", &|s| &s.covs, true)?;
         put("filtered_means", &|s| &s.filtered_means, false)?;
         put("filtered_covariances", &|s| &s.filtered_covs, true)?;
+        let searches: Option<Vec<_>> =
+            each.iter().map(|s| s.search.map(|s| (s.passes, s.loss, s.global))).collect();
+        out.set_item("search", searches)?;
         Ok(out)
     }
 

@@ -431,6 +431,12 @@ impl CoreFilter {
         self.spec.flags()
     }
 
+    /// What kind of its method it is, where the likelihood makes it another than the textbook's.
+    #[getter]
+    fn form(&self) -> Option<String> {
+        self.runner().form().map(str::to_owned)
+    }
+
     /// Whether the first row of a series is predicted unless a call says otherwise.
     #[getter]
     fn predicts_first(&self) -> bool {

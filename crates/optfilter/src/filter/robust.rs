@@ -1,18 +1,18 @@
 //! Any Gaussian filter made robust: measurements count by how well they fit, as Student's t and Huber's law say.
 //!
 //! ```text
-//! Huber       R_ii = s^2 / w,  w = min(1, delta s / |r|),  r the residual at the result: reweighted until both agree
-//! Student-t   R_ii = s^2 / w,  w from its mixture of Gaussians, integrated over their variances
+//! p(y_i | eta_i) N(eta_i; m, V)  has the mean and the variance of  N(y*_i; eta_i, R*_ii) N(eta_i; m, V)
 //! ```
 //!
-//! Then the filter updates as ever, with that R. A far measurement of Student's law leaves two stories, it was off or the belief
+//! Then the filter updates as ever, by y* and R*: far measurements pull little. Several components are taken one after the other; under
+//! Huber's law each again after all others (expectation propagation). A far measurement of Student's law leaves two stories, it was off or the belief
 //! was, and no single Gaussian tells both: whoever throws out a first outlier's successors has lost the track. So each story goes
 //! on as a Gaussian of its own, weighed by how well it predicts what follows; the likeliest [`STORIES`] are kept, those that agree
 //! are joined. Under Huber's law there is one story always.
 //!
 //! The innovation and its covariance are those of the whole belief, with the variance of the law; where it has none (two degrees of
-//! freedom or less) with the square of its scale. The log-likelihood is exact of one measured component under Student's t, but for the stories that
-//! were left out; under Huber's law it is Laplace's approximation. What the file states as correlated noise counts as independent: the laws are
+//! freedom or less) with the square of its scale. The log-likelihood is that of the measurements as they are, exact of one component but for the stories that
+//! were left out. What the file states as correlated noise counts as independent: the laws are
 //! of single components.
 //!
 //! A level of 0 +- 1, and measurements around 10 with a scale of 1/2. The first may be an outlier; the second settles it:
@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reference: Alspach and Sorenson 1972; Agamennoni, Nieto and Nebot 2012; Karlgaard 2015 (Huber).
+//! Reference: Alspach and Sorenson 1972; Masreliez 1975; Minka 2001; Agamennoni, Nieto and Nebot 2012.
 
 use super::gaussian::{GaussianBelief, not_positive_definite};
 use super::mixture::{MixtureBelief, Part, joined, log_sum};
@@ -46,7 +46,6 @@ use crate::error::{FilterError, check_len};
 use crate::linalg::Solver;
 use crate::model::Step;
 use crate::model::likelihood::{Component, Observed, Site};
-use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
@@ -56,8 +55,9 @@ pub const STORIES: usize = 4;
 /// Stories whose means are all within so many standard deviations of each other are told as one.
 const AGREE: f64 = 0.5;
 
-/// Reweightings of several components under Huber's law.
-const ROUNDS: usize = 30;
+/// How often components under Huber's law are taken again, and how many may be.
+const ROUNDS: usize = 3;
+const MOST_AGAIN: usize = 16;
 
 /// A Gaussian filter whose update can be told the noise of each component.
 pub trait Reweigh: Filter<Belief = GaussianBelief<<Self as Filter>::State>>
@@ -113,10 +113,13 @@ where
 {
     part: usize,
     log_weight: f64,
+    shifts: OVector<f64, M>,
     variances: OVector<f64, M>,
 }
 
-/// What is believed of the components, while one after the other is taken: mean and covariance of their innovations.
+/// What is believed of the components, while one after the other is taken: mean and covariance of their innovations, and the
+/// measurements that stand for theirs.
+#[derive(Clone)]
 struct Branch<M: Dim>
 where
     DefaultAllocator: nalgebra::allocator::Allocator<M> + nalgebra::allocator::Allocator<M, M>,
@@ -124,7 +127,23 @@ where
     log_evidence: f64,
     mean: OVector<f64, M>,
     cov: OMatrix<f64, M, M>,
+    values: OVector<f64, M>,
     variances: OVector<f64, M>,
+}
+
+impl<M: Dim> Branch<M>
+where
+    DefaultAllocator: nalgebra::allocator::Allocator<M> + nalgebra::allocator::Allocator<M, M>,
+{
+    /// Takes component `i` for a Gaussian measurement.
+    fn take(&mut self, i: usize, value: f64, variance: f64) {
+        let column = self.cov.column(i).clone_owned();
+        let total = self.cov[(i, i)].max(0.0) + variance;
+        let off = value - self.mean[i];
+        self.mean.axpy(off / total, &column, 1.0);
+        self.cov.ger(-1.0 / total, &column, &column, 1.0);
+        (self.values[i], self.variances[i]) = (value, variance);
+    }
 }
 
 impl<F: Reweigh> Robust<F>
@@ -139,77 +158,54 @@ where
         squares: &OVector<f64, F::Output>,
         observed: Observed<'_>,
     ) -> Vec<Branch<F::Output>> {
-        let mut branches = Vec::with_capacity(2 * STORIES);
-        branches.push(Branch {
+        let before = Branch {
             log_evidence: 0.0,
             mean: v * 0.0,
             cov: cov.clone(),
+            values: v.clone(),
             variances: squares.clone(),
-        });
+        };
+        let mut branches = Vec::with_capacity(2 * STORIES);
+        branches.push(before.clone());
         for i in observed.indices(v.nrows()) {
             for k in 0..branches.len() {
                 let branch: &mut Branch<F::Output> = &mut branches[k];
-                let (off, prior) = (v[i] - branch.mean[i], branch.cov[(i, i)].max(0.0));
-                let (one, other) = self.laws[i].sites(off, prior, squares[i]);
-                let after = |site: Site, branch: &Branch<F::Output>| {
-                    let column = branch.cov.column(i).clone_owned();
-                    let total = prior + site.variance;
-                    let mut variances = branch.variances.clone();
-                    variances[i] = site.variance;
-                    let mut cov = branch.cov.clone();
-                    cov.ger(-1.0 / total, &column, &column, 1.0);
-                    Branch {
-                        log_evidence: branch.log_evidence + site.log_evidence,
-                        mean: &branch.mean + &column * (off / total),
-                        cov,
-                        variances,
-                    }
+                let (from, prior) = (branch.mean[i], branch.cov[(i, i)].max(0.0));
+                let (one, other) = self.laws[i].sites(v[i] - from, prior, squares[i]);
+                let taken = |branch: &mut Branch<F::Output>, site: Site| {
+                    branch.log_evidence += site.log_evidence;
+                    branch.take(i, from + site.value, site.variance);
                 };
-                let other = other.map(|site| after(site, branch));
-                *branch = after(one, branch);
-                branches.extend(other);
+                let second = other.map(|site| {
+                    let mut branch = branch.clone();
+                    taken(&mut branch, site);
+                    branch
+                });
+                taken(branch, one);
+                branches.extend(second);
             }
             branches.sort_by(|a, b| b.log_evidence.total_cmp(&a.log_evidence));
             branches.truncate(STORIES);
         }
-        let huber =
-            observed.indices(v.nrows()).filter(|i| matches!(self.laws[*i], Component::Huber(_)));
-        if huber.count() > 0 && observed.count(v.nrows()) > 1 {
-            branches.iter_mut().for_each(|branch| self.settle(branch, v, cov, squares, observed));
-        }
-        branches
-    }
-
-    /// Reweights the components under Huber's law until their weights fit what all components together say.
-    fn settle(
-        &self,
-        branch: &mut Branch<F::Output>,
-        v: &OVector<f64, F::Output>,
-        cov: &OMatrix<f64, F::Output, F::Output>,
-        squares: &OVector<f64, F::Output>,
-        observed: Observed<'_>,
-    ) {
-        let m = v.nrows();
-        let mut v = v.clone();
-        (0..m).filter(|i| !observed.has(*i)).for_each(|i| v[i] = 0.0);
-        for _ in 0..ROUNDS {
-            let mut total = cov.clone();
-            (0..m).for_each(|i| total[(i, i)] += branch.variances[i]);
-            let Some(solver) = Solver::new(&total) else { return };
-            let z = solver.solve(&v);
-            let mut moved = 0.0;
-            for i in observed.indices(m) {
-                if let Component::Huber(law) = &self.laws[i] {
-                    let rest = (branch.variances[i] * z[i]).abs();
-                    let next = squares[i].max(Scalar::sqrt(squares[i]) * rest / law.delta());
-                    moved = f64::max(moved, (next / branch.variances[i] - 1.0).abs());
-                    branch.variances[i] = next;
+        let huber = |i: &usize| matches!(self.laws[*i], Component::Huber(_));
+        let count = observed.count(v.nrows());
+        if (2..=MOST_AGAIN).contains(&count) && observed.indices(v.nrows()).any(|i| huber(&i)) {
+            for branch in &mut branches {
+                for _ in 0..ROUNDS {
+                    for i in observed.indices(v.nrows()).filter(huber) {
+                        let mut others = before.clone();
+                        for j in observed.indices(v.nrows()).filter(|j| *j != i) {
+                            others.take(j, branch.values[j], branch.variances[j]);
+                        }
+                        let (from, prior) = (others.mean[i], others.cov[(i, i)].max(0.0));
+                        let (site, _) = self.laws[i].sites(v[i] - from, prior, squares[i]);
+                        branch.values[i] = from + site.value;
+                        branch.variances[i] = site.variance;
+                    }
                 }
             }
-            if moved < 1e-9 {
-                return;
-            }
         }
+        branches
     }
 }
 
@@ -269,6 +265,7 @@ where
             stories.extend(told.into_iter().map(|branch| Story {
                 part: k,
                 log_weight: part.log_weight + branch.log_evidence,
+                shifts: branch.values - &innovation,
                 variances: branch.variances,
             }));
             seen.push((part.log_weight, innovation, cov));
@@ -281,8 +278,9 @@ where
         stories.truncate(2 * STORIES);
         let told = stories.iter().map(|story| {
             let from = &belief.parts()[story.part].belief;
+            let moved: Vec<f64> = y.iter().zip(story.shifts.iter()).map(|(y, by)| y + by).collect();
             let (after, _) =
-                self.filter.correct_under(from, y, observed, u, step, &story.variances)?;
+                self.filter.correct_under(from, &moved, observed, u, step, &story.variances)?;
             Ok(Part { log_weight: story.log_weight, belief: after })
         });
         let parts = sound(told)?;
