@@ -13,6 +13,7 @@ use serde_json::Number;
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::io::{BufRead, Read};
 
@@ -168,10 +169,11 @@ impl<'de> Deserialize<'de> for Object {
                         return Err(de::Error::custom(message));
                     }
                     let value = map.next_value()?;
-                    if object.values.contains_key(&key) {
-                        object.twice.push(key);
-                    } else {
-                        object.values.insert(key, value);
+                    match object.values.entry(key) {
+                        Entry::Occupied(known) => object.twice.push(known.key().clone()),
+                        Entry::Vacant(new) => {
+                            new.insert(value);
+                        }
                     }
                 }
                 Ok(object)

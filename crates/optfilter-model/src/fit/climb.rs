@@ -32,9 +32,13 @@ pub(crate) fn rounding(value: f64) -> f64 {
     1e-14 * value.abs()
 }
 
-/// Climbs from `z`; `None` if there is no value there. `f` gives value and gradient, or nothing. What is at the end of its line
-/// stays there.
-pub(crate) fn climb(z: Vec<f64>, f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>) -> Option<Summit> {
+/// Climbs from `z`; `None` if there is no value there, or once it is plain that it ends below `floor`. `f` gives value and
+/// gradient, or nothing. What is at the end of its line stays there.
+pub(crate) fn climb(
+    z: Vec<f64>,
+    floor: f64,
+    f: &dyn Fn(&[f64]) -> Option<(f64, Vec<f64>)>,
+) -> Option<Summit> {
     let f = &|z: &[f64]| {
         let (value, mut gradient) = f(z)?;
         let held = gradient.iter_mut().zip(z).filter(|(_, z)| z.is_infinite());
