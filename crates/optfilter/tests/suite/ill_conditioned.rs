@@ -33,7 +33,8 @@ fn what_loses_most_digits_is_as_good_as_numpy() {
         let expected = |what: &str| numbers(&case[what]);
         let filter = Kalman::new(model.clone(), noise.clone());
         let trace = filter.run(&mut start.clone(), &series).unwrap();
-        assert_eq!(trace, Extended::new(model, noise).run(&mut start.clone(), &series).unwrap());
+        let extended = Extended::new(model, noise).run(&mut start.clone(), &series).unwrap();
+        assert_eq!((&trace.means, &trace.covs), (&extended.means, &extended.covs));
         let diagonal = |p: &[f64]| -> Vec<f64> { p.iter().step_by(n + 1).copied().collect() };
         let variances = trace.covs.chunks(n * n).flat_map(diagonal);
         let (means, vars) = (expected("filtered_mean"), expected("filtered_var"));
