@@ -120,14 +120,13 @@ fn results(runner: &dyn Runner, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn
     let mut innovation_covs = vec![0.0; kept * m * m];
     let (mut log_likelihoods, mut nis) = (vec![f64::NAN; rows], vec![f64::NAN; rows]);
     let mut into = Results {
-        lagged: &mut [],
-        flags: &mut [],
         means: &mut means,
         covs: &mut covs,
         innovations: &mut innovations,
         innovation_covs: &mut innovation_covs,
         log_likelihoods: &mut log_likelihoods[..kept],
         nis: &mut nis[..kept],
+        ..Results::default()
     };
     runner.run(runner.default_start(), series, &mut into, &Watch::NEVER)?;
     let mut out = Vec::new();

@@ -171,13 +171,10 @@ where
             gate.rejects(&update).is_none().then_some((other, agreed + update.observed))
         });
         let enough = belief.mean.nrows() + PREDICTED * y.len();
-        match self.other.take_if(|(_, agreed)| *agreed >= enough) {
-            Some((other, _)) => {
-                *belief = other;
-                *self = Self::default();
-                return Followed::Anew;
-            }
-            None => {}
+        if let Some((other, _)) = self.other.take_if(|(_, agreed)| *agreed >= enough) {
+            *belief = other;
+            *self = Self::default();
+            return Followed::Anew;
         }
         self.is_new = self.other.is_none();
         if let (None, Some(beyond)) = (&self.other, &beyond) {
