@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     let mut stream = Stream {
         spec,
         filter: &filter,
-        runner,
+        runner: runner.clone(),
         layout,
         names,
         lag,
@@ -65,7 +65,9 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     end?;
     let stds = sums.map(|sums| sums.iter().map(|sum| sum / rows as f64).collect());
     let seconds = begun.elapsed().as_secs_f64();
-    let summary = Summary { spec, filter: &filter, series: tracks.len(), rows, stds, seconds };
+    let (form, searches) = (runner.form().map(str::to_owned), Vec::new());
+    let series = tracks.len();
+    let summary = Summary { spec, filter: &filter, series, rows, stds, seconds, form, searches };
     args.summary.say(tables, || summary.text(), || summary.json())
 }
 

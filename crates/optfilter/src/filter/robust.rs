@@ -46,7 +46,6 @@ use crate::error::{FilterError, check_len};
 use crate::linalg::Solver;
 use crate::model::Step;
 use crate::model::likelihood::{Component, Observed, Site};
-use crate::scalar::Scalar;
 use alloc::vec::Vec;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 

@@ -16,7 +16,8 @@ fn car() -> (Car, SMatrix<f64, 4, 4>) {
     let f = matrix![1.0, 0.0, 1.0, 0.0; 0.0, 1.0, 0.0, 1.0; 0.0, 0.0, 1.0, 0.0; 0.0, 0.0, 0.0, 1.0];
     let h = matrix![1.0, 0.0, 0.0, 0.0; 0.0, 1.0, 0.0, 0.0];
     let third = 1.0 / 3.0;
-    let q = matrix![third, 0.0, 0.5, 0.0; 0.0, third, 0.0, 0.5; 0.5, 0.0, 1.0, 0.0; 0.0, 0.5, 0.0, 1.0];
+    let q =
+        matrix![third, 0.0, 0.5, 0.0; 0.0, third, 0.0, 0.5; 0.5, 0.0, 1.0, 0.0; 0.0, 0.5, 0.0, 1.0];
     (Linear::new(f, h).unwrap(), q)
 }
 
@@ -85,8 +86,10 @@ fn outliers_are_forgiven_and_the_track_is_kept() {
         let gaussian = Extended::new(car().0, noise(3.0));
         let trace = gaussian.run(&mut start(), &Series::new(&seen, 2).unwrap()).unwrap();
         let plain = error(&trace.means, 4, &truth);
-        let (heavy, linear) =
-            (error(&filtered(student(), &seen), 4, &truth), error(&filtered(huber(), &seen), 4, &truth));
+        let (heavy, linear) = (
+            error(&filtered(student(), &seen), 4, &truth),
+            error(&filtered(huber(), &seen), 4, &truth),
+        );
         assert!(plain > 6.0, "{seed}: {plain}");
         assert!(heavy < 0.55 * plain, "{seed}: student-t {heavy}, Gaussian {plain}");
         assert!(linear < plain, "{seed}: huber {linear}, Gaussian {plain}");
@@ -94,7 +97,8 @@ fn outliers_are_forgiven_and_the_track_is_kept() {
         for laws in [student(), huber()] {
             let search = MostLikely::new(car().0, noise(1.0), Independent::new(laws)).unwrap();
             let best = search.path(&start(), &series, None, &|| false).unwrap();
-            let means: Vec<f64> = best.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
+            let means: Vec<f64> =
+                best.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
             let smoothed = error(&means, 4, &truth);
             assert!(smoothed < 2.0 && smoothed < 0.3 * plain, "{seed}: {smoothed}");
         }
@@ -104,7 +108,9 @@ fn outliers_are_forgiven_and_the_track_is_kept() {
 #[test]
 fn without_outliers_next_to_nothing_is_lost() {
     let (truth, seen) = drive_of(40, 0.0);
-    let trace = Extended::new(car().0, noise(1.0)).run(&mut start(), &Series::new(&seen, 2).unwrap()).unwrap();
+    let trace = Extended::new(car().0, noise(1.0))
+        .run(&mut start(), &Series::new(&seen, 2).unwrap())
+        .unwrap();
     let plain = error(&trace.means, 4, &truth);
     for laws in [student(), huber()] {
         let robust = error(&filtered(laws, &seen), 4, &truth);
@@ -116,7 +122,9 @@ fn without_outliers_next_to_nothing_is_lost() {
 #[test]
 fn laws_without_outliers_are_gaussians() {
     let (_, seen) = drive_of(41, 0.0);
-    let trace = Extended::new(car().0, noise(1.0)).run(&mut start(), &Series::new(&seen, 2).unwrap()).unwrap();
+    let trace = Extended::new(car().0, noise(1.0))
+        .run(&mut start(), &Series::new(&seen, 2).unwrap())
+        .unwrap();
     let wide = vec![Component::Huber(Huber::new(60.0, STD).unwrap()); 2];
     for (robust, plain) in filtered(wide, &seen).iter().zip(&trace.means) {
         assert!((robust - plain).abs() < 2e-3 * (1.0 + plain.abs()), "{robust} {plain}");
@@ -148,11 +156,18 @@ fn no_pass_makes_the_path_less_likely() {
 #[test]
 fn no_pass_of_a_model_that_bends_climbs() {
     let mut stream = Stream::new(3, 0, "growth");
-    let ys: Vec<f64> = (0..60).map(|k| 5.0 + stream.normal() + if k % 9 == 4 { 30.0 } else { 0.0 }).collect();
+    let ys: Vec<f64> =
+        (0..60).map(|k| 5.0 + stream.normal() + if k % 9 == 4 { 30.0 } else { 0.0 }).collect();
     let noise = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
     let laws = Independent::new(vec![Component::StudentT(StudentT::new(4.0, 1.0).unwrap())]);
     let search = MostLikely::new(Growth, noise, laws).unwrap();
     let start = GaussianBelief::new(vector![5.0], matrix![4.0]).unwrap();
-    let best = search.path(&start, &Series::new(&ys, 1).unwrap().with_dt(0.1).unwrap(), None, &|| false).unwrap();
-    assert!(best.losses.len() > 2 && best.losses.windows(2).all(|pair| pair[1] <= pair[0]), "{:?}", best.losses);
+    let best = search
+        .path(&start, &Series::new(&ys, 1).unwrap().with_dt(0.1).unwrap(), None, &|| false)
+        .unwrap();
+    assert!(
+        best.losses.len() > 2 && best.losses.windows(2).all(|pair| pair[1] <= pair[0]),
+        "{:?}",
+        best.losses
+    );
 }
