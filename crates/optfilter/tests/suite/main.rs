@@ -17,7 +17,6 @@ mod golden;
 mod likelihoods;
 mod particles;
 mod properties;
-mod robust;
 mod side_by_side;
 mod smoother;
 mod window;
