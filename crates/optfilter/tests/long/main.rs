@@ -8,5 +8,6 @@ mod common;
 mod consistency;
 mod covariances;
 mod lanes;
+mod robust;
 mod window_chaos;
 mod window_fields;

@@ -19,7 +19,6 @@ mod ill_conditioned;
 mod likelihoods;
 mod particles;
 mod properties;
-mod robust;
 mod side_by_side;
 mod smoother;
 mod window;
