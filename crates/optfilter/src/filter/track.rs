@@ -39,7 +39,6 @@
 //! let at = |x: &str, anew| (x.to_owned(), anew);
 //! assert_eq!(found[5..], [at("0", false), at("100", true), at("100", false)]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use super::gated::{Gate, Gated};
