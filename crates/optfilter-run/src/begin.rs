@@ -27,9 +27,9 @@ where
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         None
     }
-    /// How many particles count; NaN without any.
+    /// How many particles count; infinite without any.
     fn effective(&self) -> f64 {
-        f64::NAN
+        f64::INFINITY
     }
 }
 

@@ -197,7 +197,7 @@ pub struct Seen {
     pub log_likelihood: f64,
     /// How many components were measured.
     pub observed: usize,
-    /// How many particles count; NaN without any.
+    /// How many particles count; not finite without any.
     pub effective: f64,
 }
 

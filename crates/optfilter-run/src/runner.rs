@@ -44,7 +44,7 @@ pub struct Estimate {
     pub nis: f64,
     /// How many components were measured.
     pub observed: usize,
-    /// How many particles count; NaN for filters without any.
+    /// How many particles count; infinite for filters without any.
     pub effective: f64,
 }
 
