@@ -32,9 +32,9 @@ where
     fn diffuse(&self) -> Option<AnyBelief> {
         None
     }
-    /// How many particles count; NaN without any.
+    /// How many particles count; infinite without any.
     fn effective(&self) -> f64 {
-        f64::NAN
+        f64::INFINITY
     }
 }
 

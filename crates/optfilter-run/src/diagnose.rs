@@ -200,7 +200,7 @@ pub struct Seen {
     pub log_likelihood: f64,
     /// How many components were measured.
     pub observed: usize,
-    /// How many particles count; NaN without any.
+    /// How many particles count; not finite without any.
     pub effective: f64,
     /// Whether a gate had lost the track.
     pub lost: bool,

@@ -50,7 +50,7 @@ pub struct Estimate {
     pub diffuse: Option<Box<AnyBelief>>,
     /// Whether a gate has lost the track, or found it again.
     pub followed: Followed,
-    /// How many particles count; NaN for filters without any.
+    /// How many particles count; infinite for filters without any.
     pub effective: f64,
 }
 
