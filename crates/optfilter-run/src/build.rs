@@ -377,8 +377,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let laws = laws.to_vec();
         match self.method {
             Method::Iekf => {
-                let filter =
-                    Iterated::new(model, noise, self.spec.steps())?.stopping_at(stop.clone());
+                let filter = Iterated::new(model, noise, self.spec.steps())?
+                    .damped()
+                    .stopping_at(stop.clone());
                 let filter = self.bounded(Robust::new(filter, laws)?)?;
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
             }

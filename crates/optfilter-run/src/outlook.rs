@@ -217,6 +217,8 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
                 (a.passes, b.passes) = (passes, passes);
                 if b.loss() < a.loss() { b } else { a }
             }
+            // Asked to end, neither is what was asked for.
+            (Ok(_), Err(error)) | (Err(error), Ok(_)) if stop() => return Err(error.into()),
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
             (Err(error), Err(_)) => return Err(error.into()),
         })

@@ -242,8 +242,8 @@ fn best_path(
     let (filtered_means, filtered_covs) =
         filtered(filter, start, series, watch, Results::default(), filter.has_cov())?;
     let found = outlook.best_path(start, series, &filtered_means, watch.stop)?;
-    let search =
-        Search { passes: found.passes, loss: found.loss(), global: outlook.has_one_hill() };
+    let global = found.converged && outlook.has_one_hill();
+    let search = Search { passes: found.passes, loss: found.loss(), global };
     let means = found.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
     let covs = found.beliefs.iter().flat_map(|b| b.cov.iter().copied()).collect();
     Ok(Smoothed { means, covs, filtered_means, filtered_covs, search: Some(search) })

@@ -81,6 +81,8 @@ where
     pub losses: Vec<f64>,
     /// Passes over the series, back and forth.
     pub passes: u32,
+    /// Whether the last pass gained next to nothing.
+    pub converged: bool,
 }
 
 impl<N: Dim> BestPath<N>
@@ -145,7 +147,8 @@ where
             }
         };
         let mut losses = vec![self.loss_from(&start, series, &path)?];
-        while passes < MOST_PASSES {
+        let mut converged = false;
+        while passes < MOST_PASSES && !converged {
             if stop() {
                 return Err(FilterError::Empty { argument: "watch" });
             }
@@ -159,12 +162,13 @@ where
                     break;
                 }
             }
-            let Some((next, (moved, loss))) = found else { break };
+            let Some((next, (moved, loss))) = found else {
+                converged = true;
+                break;
+            };
             (beliefs, path) = (next, moved);
             losses.push(loss);
-            if before - loss <= ENOUGH * (1.0 + loss.abs()) {
-                break;
-            }
+            converged = before - loss <= ENOUGH * (1.0 + loss.abs());
         }
         if beliefs.is_empty() || !self.laws.has_own_curvature() {
             beliefs = self.pass(&start, series, Along::Path(&path, Stride::Short))?;
@@ -174,7 +178,7 @@ where
         for (belief, x) in beliefs.iter_mut().zip(path.chunks_exact(n.value())) {
             belief.mean = OVector::from_column_slice_generic(n, U1, x);
         }
-        Ok(BestPath { beliefs, losses, passes })
+        Ok(BestPath { beliefs, losses, passes, converged })
     }
 
     /// J of a path (T x n).
@@ -263,6 +267,21 @@ where
         Ok(sum)
     }
 
+    /// x less `from`, the short way round where states are angles.
+    fn between(
+        &self,
+        x: &OVector<f64, M::State>,
+        from: &OVector<f64, M::State>,
+    ) -> OVector<f64, M::State> {
+        let mut out = x - from;
+        for i in 0..out.nrows() {
+            if self.model.is_state_angle(i) {
+                out[i] = out[i].wrap(self.model.state_turn(i));
+            }
+        }
+        out
+    }
+
     /// Half the squared distance of two states under a covariance, in the directions that it has.
     fn distance(
         &self,
@@ -322,7 +341,7 @@ where
                 Some(last) if series.predicts(k) && step.dt != 0.0 => {
                     let place = at(k - 1, &last.mean);
                     let (value, f) = linearize_transition(&self.model, place.as_slice(), u, &step);
-                    let mean = value + product(&f, &(&last.mean - &place));
+                    let mean = value + product(&f, &self.between(&last.mean, &place));
                     let q = process_cov(&self.model, &self.noise, u, &step);
                     let cov = propagated(&last.cov, &f, q.clone());
                     let predicted = GaussianBelief { mean, cov };
@@ -401,7 +420,7 @@ where
             }
         }
         let mut residual = OVector::zeros_generic(eta.shape_generic().0, U1);
-        let shift = product(&h, &(&belief.mean - place));
+        let shift = product(&h, &self.between(&belief.mean, place));
         let mut variances = residual.clone();
         for i in 0..m {
             mask[i] &= bends[i] > FLAT && bends[i].is_finite();

@@ -468,9 +468,12 @@ fn placed(spec: &ModelSpec, values: impl Iterator<Item = (Target, f64)>) -> Mode
 fn vary(cov: &mut Covariance, i: usize, variance: f64, n: usize) {
     match cov {
         Covariance::Dense(m) => {
-            let stretch = (variance / m[(i, i)]).sqrt();
-            m.row_mut(i).scale_mut(stretch);
-            m.column_mut(i).scale_mut(stretch);
+            // What has no variance is not correlated with anything.
+            if m[(i, i)] > 0.0 {
+                let stretch = (variance / m[(i, i)]).sqrt();
+                m.row_mut(i).scale_mut(stretch);
+                m.column_mut(i).scale_mut(stretch);
+            }
             m[(i, i)] = variance;
         }
         other => {

@@ -49,7 +49,7 @@ use super::lane_row::{LaneCovs, LaneRow, Together, is_sane};
 use super::traits::Belief;
 use crate::Shapes;
 use crate::linalg::{Solver, product};
-use crate::model::likelihood::Observed;
+use crate::model::likelihood::{Observed, masked_cov};
 use crate::model::stretch::{may_be_exact, measurement_cov, process_cov};
 use crate::model::{Model, Noise, Step, linearize_observation, linearize_transition};
 use crate::scalar::{Lanes, Scalar};
@@ -384,7 +384,7 @@ where
         let done = conditioned(&belief, measurement, may_be_exact, observed, step.index);
         let (after, update) = done.map_err(|_| Together::Apart)?;
         let mut s = update.innovation_cov.ok_or(Together::Apart)?;
-        if is_steep(&s, &r) {
+        if is_steep(&s, &masked_cov(&r, observed)) {
             return Err(Together::Apart); // means are not moved by a gain alone
         }
         // As `condition` has them, which keeps neither.

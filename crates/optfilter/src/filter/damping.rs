@@ -35,6 +35,8 @@ pub(crate) enum Stepped<P> {
     Whole(P),
     Shortened(P),
     Not,
+    /// S cannot be factored, so nobody knows; the update was computed in another way.
+    Unjudged,
 }
 
 /// J of one update.
@@ -83,7 +85,7 @@ where
         (x, s, measurement): (&OVector<S, N>, &OMatrix<S, M, M>, &GaussianMeasurement<S, N, M>),
         residual: impl Fn(&OVector<S, N>) -> OVector<S, M>,
     ) -> Stepped<Place<S, N>> {
-        let Some(factor) = Solver::new(s) else { return Stepped::Not };
+        let Some(factor) = Solver::new(s) else { return Stepped::Unjudged };
         let w = product(&measurement.h.transpose(), &factor.solve(&measurement.residual));
         let (mut share, most) = (1.0, from.cost + (from.cost.abs() + S::ONE).scale(1e-6));
         for halvings in 0..=HALVINGS {

@@ -6,7 +6,7 @@
 //! - a variance that is still unbounded is infinite, and so is the deviation; the mean is the limit;
 //! - a measurement whose prediction is unbounded has no innovation (NaN), and one of infinite deviation;
 //! - the log-likelihood of a row is the diffuse one: that of its resolving components is -(ln 2 pi + ln |e|^2) / 2;
-//! - a row that resolves something has no NIS, and no gate and no box is applied.
+//! - a row that resolves something has no NIS; no gate and no box is applied while anything is unknown.
 //!
 //! The way back is that of Rauch, Tung and Striebel: the belief of a row is conditioned on the state of the next, as if that had been
 //! measured by H = F with R = Q. It needs nothing but the beliefs, also of rows at which something was still unknown.
@@ -262,7 +262,8 @@ where
         step: &Step,
         update: &Update<M::Output>,
     ) -> Followed {
-        if !belief.is_proper() {
+        // No gate has judged a row that still resolved something, which has no NIS.
+        if !belief.is_proper() || update.nis.is_none_or(f64::is_nan) {
             return Followed::OnTrack;
         }
         let mut inner = core::mem::take(track).map(|other| other.known);

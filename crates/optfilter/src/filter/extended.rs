@@ -154,12 +154,12 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
+        shift: &OVector<f64, M::Output>,
         variances: &OVector<f64, M::Output>,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        let measurement = GaussianMeasurement {
-            r: OMatrix::from_diagonal(variances),
-            ..self.measured(belief.mean.as_slice(), y, observed, u, step)
-        };
+        let mut measurement = self.measured(belief.mean.as_slice(), y, observed, u, step);
+        measurement.r = OMatrix::from_diagonal(variances);
+        observed.indices(y.len()).for_each(|i| measurement.residual[i] += shift[i]);
         let may_be_exact = may_be_exact(&self.model, &self.noise);
         conditioned(belief, measurement, may_be_exact, observed, step.index)
     }

@@ -155,9 +155,17 @@ const SELDOM: f64 = 2e-18;
 fn part_of(which: impl Iterator<Item = usize> + Clone, v: &[f64], cov: &[f64]) -> f64 {
     let at = |i: usize, j: usize| cov.get(j * v.len() + i).copied().unwrap_or(f64::NAN);
     let mut some = which.clone();
-    match (some.next(), some.next()) {
-        (None, _) => f64::NAN,
-        (Some(i), None) => v[i] * v[i] / at(i, i),
+    match (some.next(), some.next(), some.next()) {
+        (None, ..) => f64::NAN,
+        (Some(i), None, _) => v[i] * v[i] / at(i, i),
+        (Some(i), Some(j), None) => {
+            // By Cholesky's factor, without room on the heap.
+            let first = at(i, i).sqrt();
+            let below = at(j, i) / first;
+            let z = v[i] / first;
+            let rest = v[j] - below * z;
+            z * z + rest * rest / (at(j, j) - below * below)
+        }
         _ => {
             let which: Vec<usize> = which.collect();
             let s = DMatrix::from_fn(which.len(), which.len(), |i, j| at(which[i], which[j]));

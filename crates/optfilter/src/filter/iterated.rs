@@ -126,7 +126,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let r = measurement_cov(&self.model, &self.noise, u, step);
-        self.correct_by(belief, y, observed, u, step, r)
+        self.correct_by(belief, y, observed, u, step, (None, r))
     }
 }
 
@@ -145,9 +145,11 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
+        shift: &OVector<f64, M::Output>,
         variances: &OVector<f64, M::Output>,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        self.correct_by(belief, y, observed, u, step, OMatrix::from_diagonal(variances))
+        let r = OMatrix::from_diagonal(variances);
+        self.correct_by(belief, y, observed, u, step, (Some(shift), r))
     }
 }
 
@@ -155,7 +157,7 @@ impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// The update by a measurement whose noise has the covariance `r`.
+    /// The update by a measurement plus a shift, if there is one, whose noise has the covariance `r`.
     #[inline(always)]
     fn correct_by(
         &self,
@@ -164,16 +166,23 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-        r: OMatrix<f64, M::Output, M::Output>,
+        (by, r): (Option<&OVector<f64, M::Output>>, OMatrix<f64, M::Output, M::Output>),
     ) -> Result<(GaussianBelief<M::State>, Update<M::Output>), FilterError> {
         let n = self.model.state_dim();
         let may_be_exact = may_be_exact(&self.model, &self.noise);
         let (mut x, mut innovation, mut left) = (belief.mean.clone(), None, self.iterations);
         let mut damped: Option<(Cost<f64, _, _>, Place<f64, _>)> = None;
+        let residual = |predicted: OVector<f64, M::Output>| {
+            let mut v = residual(&self.model, y, predicted, observed);
+            if let Some(by) = by {
+                observed.indices(y.len()).for_each(|i| v[i] += by[i]);
+            }
+            v
+        };
         // One copy of what is done in the first iteration, the last and all between.
         loop {
             let (predicted, h) = linearize_observation(&self.model, n, x.as_slice(), u, step);
-            let mut v = residual(&self.model, y, predicted, observed);
+            let mut v = residual(predicted);
             let mut r = r.clone();
             if innovation.is_some() {
                 let shift = product(&h, &(&belief.mean - &x));
@@ -198,12 +207,13 @@ where
             if let (Some((cost, place)), Some(taken), Some(s)) =
                 (&mut damped, &taken, &update.innovation_cov)
             {
-                let residual = |x: &OVector<f64, M::State>| {
+                let at = |x: &OVector<f64, M::State>| {
                     let mut predicted = OVector::zeros_generic(self.model.output_dim(), U1);
                     self.model.observe(x.as_slice(), u, step, predicted.as_mut_slice());
-                    residual(&self.model, y, predicted, observed)
+                    residual(predicted)
                 };
-                match cost.step(place, (&next.mean, s, taken), residual) {
+                match cost.step(place, (&next.mean, s, taken), at) {
+                    Stepped::Unjudged => damped = None,
                     Stepped::Whole(to) => *place = to,
                     Stepped::Shortened(to) => {
                         next.mean = to.x.clone();
@@ -282,7 +292,7 @@ where
                 // A lane whose step is too long goes its own way.
                 match cost.step(place, (&next.mean, &update.innovation_cov, taken), residual) {
                     Stepped::Whole(to) => *place = to,
-                    Stepped::Shortened(_) | Stepped::Not => return None,
+                    Stepped::Shortened(_) | Stepped::Not | Stepped::Unjudged => return None,
                 }
             }
             if left == 0 {

@@ -74,7 +74,7 @@ pub(crate) fn carried<S: Scalar>(f: &DMatrix<S>, a: &DMatrix<S>) -> DMatrix<S> {
         let size = sizes.fold(S::ZERO, |sum, v| sum + v);
         drop_rounding(&mut out, i, size);
     }
-    out
+    without_nothing(out)
 }
 
 /// G B as a part of A, which is all that was unknown before: without what rounding leaves of zero.
@@ -89,7 +89,14 @@ pub(crate) fn part_of(a: &DMatrix<f64>, g: &DMatrix<f64>, b: &DMatrix<f64>) -> D
             false => out.row_mut(i).fill(0.0),
         }
     }
-    out
+    without_nothing(out)
+}
+
+/// A without columns of zeros: what dynamics forget is not unknown any more.
+fn without_nothing<S: Scalar>(a: DMatrix<S>) -> DMatrix<S> {
+    let is_zero = |j: &usize| a.column(*j).iter().all(|v| *v == S::ZERO);
+    let gone: Vec<usize> = (0..a.ncols()).filter(is_zero).collect();
+    if gone.is_empty() { a } else { a.remove_columns_at(&gone) }
 }
 
 /// Makes a row zero that is nothing beside what it was computed from, whose square is `size`.
@@ -233,7 +240,7 @@ impl<S: Scalar> Limit<S> {
             }
             drop_rounding(&mut left, i, self::square(row.iter()));
         }
-        self.unknown = left;
+        self.unknown = without_nothing(left);
         Some((gain, square))
     }
 

@@ -67,7 +67,8 @@ where
     /// The variances on the diagonal of R in a row.
     fn variances(&self, u: &[f64], step: &Step) -> OVector<f64, Self::Output>;
 
-    /// [`correct`](Filter::correct) with independent components of these variances for R.
+    /// [`correct`](Filter::correct) by y plus a shift, with independent components of these variances for R. The shift is added to the
+    /// residual, so that it may reach beyond half a turn of an angle.
     fn correct_under(
         &self,
         belief: &Self::Belief,
@@ -75,6 +76,7 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
+        shift: &OVector<f64, Self::Output>,
         variances: &OVector<f64, Self::Output>,
     ) -> Result<(Self::Belief, Update<Self::Output>), FilterError>;
 }
@@ -244,12 +246,14 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<F::Output>), FilterError> {
         let squares = self.filter.variances(u, step);
+        let still = &squares * 0.0;
         let mut stories = Vec::new();
         let mut seen: Vec<(f64, OVector<f64, F::Output>, OMatrix<f64, F::Output, F::Output>)> =
             Vec::new();
         let mut failed = None;
         for (k, part) in belief.parts().iter().enumerate() {
-            let plain = self.filter.correct_under(&part.belief, y, observed, u, step, &squares);
+            let filter = &self.filter;
+            let plain = filter.correct_under(&part.belief, y, observed, u, step, &still, &squares);
             let (innovation, mut cov) = match plain {
                 Ok((_, Update { innovation, innovation_cov: Some(cov), .. })) => (innovation, cov),
                 Ok(_) => continue,
@@ -278,9 +282,9 @@ where
         stories.truncate(2 * STORIES);
         let told = stories.iter().map(|story| {
             let from = &belief.parts()[story.part].belief;
-            let moved: Vec<f64> = y.iter().zip(story.shifts.iter()).map(|(y, by)| y + by).collect();
-            let (after, _) =
-                self.filter.correct_under(from, &moved, observed, u, step, &story.variances)?;
+            let Story { shifts, variances, .. } = story;
+            let filter = &self.filter;
+            let (after, _) = filter.correct_under(from, y, observed, u, step, shifts, variances)?;
             Ok(Part { log_weight: story.log_weight, belief: after })
         });
         let parts = sound(told)?;

@@ -123,7 +123,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let r = measurement_cov(&self.model, &self.noise, u, step);
-        self.correct_by(belief, y, observed, u, step, r)
+        self.correct_by(belief, y, observed, u, step, (None, r))
     }
 
     #[inline(always)]
@@ -147,9 +147,11 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
+        shift: &OVector<f64, M::Output>,
         variances: &OVector<f64, M::Output>,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
-        self.correct_by(belief, y, observed, u, step, OMatrix::from_diagonal(variances))
+        let r = OMatrix::from_diagonal(variances);
+        self.correct_by(belief, y, observed, u, step, (Some(shift), r))
     }
 }
 
@@ -157,7 +159,7 @@ impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    /// The update by a measurement whose noise has the covariance `r`.
+    /// The update by a measurement plus a shift, if there is one, whose noise has the covariance `r`.
     #[inline(always)]
     fn correct_by(
         &self,
@@ -166,7 +168,7 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-        r: OMatrix<f64, M::Output, M::Output>,
+        (by, r): (Option<&OVector<f64, M::Output>>, OMatrix<f64, M::Output, M::Output>),
     ) -> Result<(GaussianBelief<M::State>, Update<M::Output>), FilterError> {
         let m = self.model.output_dim();
         let w = self.weights;
@@ -199,7 +201,10 @@ where
         for i in 0..m.value() {
             exact &= r[(i, i)] >= 1e-10 * spread_cov[(i, i)];
         }
-        let v = residual(&self.model, y, predicted, observed);
+        let mut v = residual(&self.model, y, predicted, observed);
+        if let Some(by) = by {
+            observed.indices(y.len()).for_each(|i| v[i] += by[i]);
+        }
         let turns = ln_turns(observed.count(y.len()));
         let done =
             condition_on_points(&belief.mean, &factor, &seen, &w, (spread_cov, &r), (&v, turns));

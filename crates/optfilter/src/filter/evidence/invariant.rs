@@ -282,7 +282,7 @@ where
     fn stride(&mut self, row: &Row<'_>) -> usize {
         let Row { step, .. } = row;
         // Lengths are differences of times, and the same where rounding of those tells them apart.
-        let rounding = 4.0 * f64::EPSILON * step.time.abs();
+        let rounding = (4.0 * f64::EPSILON * step.time.abs()).min(1e-6 * step.dt.abs());
         let same = |stride: &Stride<S, N, M>| (stride.dt - step.dt).abs() <= rounding;
         if let Some(at) = self.strides.iter().position(same) {
             return at;

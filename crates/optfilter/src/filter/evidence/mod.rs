@@ -363,6 +363,7 @@ impl<S: Scalar> Belief<S> {
                     self::residual(family, row.y, &predicted, observed)
                 };
                 match cost.step(place, (&mean, &innovation_cov, &measurement), at) {
+                    Stepped::Unjudged => damped = None,
                     Stepped::Whole(to) => *place = to,
                     Stepped::Shortened(to) => {
                         mean = to.x.clone();
