@@ -227,7 +227,7 @@ pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<us
                 y.iter_mut().enumerate().for_each(|(i, y)| *y = problem.imagined(i, *y, by));
                 live.step(index > 1, &step, &u, &y, &mut out).ok()?;
                 // A particle that is alone stays where it is, whatever is measured.
-                (!(out.effective < LONELY)).then(|| out.mean.clone())
+                (out.effective >= LONELY).then(|| out.mean.clone())
             })
             .collect()
     };
