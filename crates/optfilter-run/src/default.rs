@@ -241,7 +241,7 @@ fn unmoved_by<T: RunModel>(
                 }
                 live.step(index > 1, &step, &u, &y, &mut out).ok()?;
                 // A particle that is alone stays where it is, whatever is measured.
-                (!(out.effective < LONELY)).then(|| out.clone())
+                (out.effective >= LONELY).then(|| out.clone())
             })
             .collect()
     };

@@ -55,14 +55,19 @@ use crate::smoother::Smooth;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
+#[cfg(feature = "std")]
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian belief of which some directions are unknown: N(m, P + k A A'), k towards infinity.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(bound(
-    serialize = "OVector<f64, N>: Serialize, OMatrix<f64, N, N>: Serialize",
-    deserialize = "OVector<f64, N>: Deserialize<'de>, OMatrix<f64, N, N>: Deserialize<'de>"
-))]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "std", derive(Serialize, Deserialize))] // as of all beliefs whose sizes are known at run time
+#[cfg_attr(
+    feature = "std",
+    serde(bound(
+        serialize = "OVector<f64, N>: Serialize, OMatrix<f64, N, N>: Serialize",
+        deserialize = "OVector<f64, N>: Deserialize<'de>, OMatrix<f64, N, N>: Deserialize<'de>"
+    ))
+)]
 pub struct DiffuseBelief<N: Dim>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,

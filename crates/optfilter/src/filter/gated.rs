@@ -46,6 +46,7 @@ use crate::linalg::Factor;
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
+use crate::scalar::Scalar;
 use crate::smoother::{Joint, Smooth};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -160,7 +161,7 @@ fn part_of(which: impl Iterator<Item = usize> + Clone, v: &[f64], cov: &[f64]) -
         (Some(i), None, _) => v[i] * v[i] / at(i, i),
         (Some(i), Some(j), None) => {
             // By Cholesky's factor, without room on the heap.
-            let first = at(i, i).sqrt();
+            let first = Scalar::sqrt(at(i, i));
             let below = at(j, i) / first;
             let z = v[i] / first;
             let rest = v[j] - below * z;
