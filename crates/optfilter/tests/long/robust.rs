@@ -3,8 +3,10 @@
 use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::drive::Run;
 use optfilter::filter::{Belief, Extended, GaussianBelief, MixtureBelief, Robust};
-use optfilter::model::likelihood::{Component, Huber, Independent, StudentT};
-use optfilter::model::{GaussianNoise, Growth, Linear};
+use optfilter::model::likelihood::{
+    Bernoulli, Component, Huber, Independent, Link, Poisson, StudentT,
+};
+use optfilter::model::{GaussianNoise, Growth, Linear, RandomWalk};
 use optfilter::most_likely::MostLikely;
 use optfilter::rng::Stream;
 use optfilter::{Series, drive};
@@ -170,4 +172,36 @@ fn no_pass_of_a_model_that_bends_climbs() {
         "{:?}",
         best.losses
     );
+}
+
+/// The best of sixty climbs by SciPy, under every law (golden/most_likely_scipy.py). A pass that gains less than 1e-9 of the loss is
+/// the last, which is 1e-4 in place.
+#[test]
+fn the_most_likely_path_is_that_of_scipy() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("../golden/most_likely_scipy.json")).unwrap();
+    let numbers = |of: &serde_json::Value| -> Vec<f64> {
+        of.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    };
+    let link = Link::Canonical;
+    for (name, law) in [
+        ("student", Component::StudentT(StudentT::new(3.0, 0.3).unwrap())),
+        ("huber", Component::Huber(Huber::new(1.345, 0.3).unwrap())),
+        ("poisson", Component::Poisson(Poisson { link })),
+        ("bernoulli", Component::Bernoulli(Bernoulli { link })),
+    ] {
+        let (y, path) = (numbers(&golden[name]["y"]), numbers(&golden[name]["path"]));
+        let q = golden["Q"].as_f64().unwrap();
+        let noise = GaussianNoise::new(matrix![q], matrix![1.0]).unwrap();
+        let laws = Independent::new(vec![law]);
+        let search = MostLikely::new(RandomWalk::new(Const::<1>), noise, laws).unwrap();
+        let start = GaussianBelief::new(vector![0.0], matrix![golden["P"].as_f64().unwrap()]);
+        let series = Series::new(&y, 1).unwrap();
+        let best = search.path(&start.unwrap(), &series, None, &|| false).unwrap();
+        assert!(best.converged, "{name}");
+        for (k, (ours, theirs)) in best.beliefs.iter().zip(&path).enumerate() {
+            let off = (ours.mean[0] - theirs).abs();
+            assert!(off < 2e-4, "{name}, row {k}: {} and {theirs}", ours.mean[0]);
+        }
+    }
 }
