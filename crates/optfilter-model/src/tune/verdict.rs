@@ -81,6 +81,19 @@ pub fn clearly_worse(losses: &[Vec<f64>], best: usize) -> Vec<bool> {
 mod tests {
     use super::*;
 
+    /// Each a little worse than the one before it, and all by more than luck: they leave one after the other, down to the best.
+    #[test]
+    fn many_leave_one_after_the_other() {
+        let mut stream = Stream::new(1, 0, "losses");
+        let common: Vec<f64> = (0..100).map(|_| stream.normal()).collect();
+        let mut one = |k: usize| -> Vec<f64> {
+            common.iter().map(|c| c + 0.1 * k as f64 + 1e-3 * stream.normal()).collect()
+        };
+        let losses: Vec<Vec<f64>> = (0..300).map(&mut one).collect();
+        let worse = clearly_worse(&losses, 0);
+        assert!(!worse[0] && worse[1..].iter().all(|worse| *worse));
+    }
+
     /// One that is a little worse in every row beside one that is worse by far and erratic: whichever of them leaves, the one with
     /// the worse score is not the one that stays.
     #[test]
