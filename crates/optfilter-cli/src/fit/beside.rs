@@ -109,3 +109,14 @@ impl Drop for Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_fit_is_no_wait_without_end() {
+        let broken = || run(|_| String::new(), |_| -> () { panic!("the fit is broken") });
+        assert!(std::panic::catch_unwind(broken).is_err());
+    }
+}
