@@ -185,10 +185,12 @@ impl Feed {
         };
         let read = reader.read(rows, max_rows);
         let torn = self.apart && self.at + 1 == self.tables.len() && reader.is_torn();
+        // A table that another follows ends where it ends.
+        rows.torn &= torn;
         if let Some(label) = self.labels.as_ref().and_then(|labels| labels.get(self.at)) {
             rows.label_from(before, self.wanted.len(), label);
         }
-        if torn && rows.torn && rows.rows > before {
+        if rows.torn && rows.rows > before {
             let columns = self.wanted.len() + usize::from(self.labels.is_some());
             self.waiting = Some(rows.split_last(columns));
             return Ok(true);

@@ -117,7 +117,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         files::check_follow(spec)?;
     }
     // Tables that are put in order together do not grow, and are read again from their beginning.
-    let grows = args.late.is_none() && !layout.joined;
+    let grows = args.late.unwrap_or(0.0) == 0.0 && !layout.joined;
     if let (Some(_), Some(name), true) = (&args.checkpoint, spec.waits(), grows) {
         return Err(Failure::usage(format!(
             "rows wait for the next value of input `{name}`, and those at the end of a table that grows would not be the same again; \

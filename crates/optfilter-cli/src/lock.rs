@@ -25,6 +25,13 @@ impl Lock {
     pub fn take(flag: &str, path: &Path) -> Result<Self, Failure> {
         let target = resolved(path);
         let free = |target| Ok(Self { target, held: None });
+        let unlocked = |target, e| {
+            let name = path.display();
+            files::remark(&format!(
+                "note: {name} cannot be locked ({e}); see that no other run uses it"
+            ));
+            free(target)
+        };
         if files::is_standard(path) || std::fs::metadata(&target).is_ok_and(|m| !m.is_file()) {
             return free(target);
         }
@@ -35,7 +42,16 @@ impl Lock {
         let mut file = loop {
             let opened =
                 File::options().read(true).write(true).create(true).truncate(false).open(&beside);
-            let Ok(file) = opened else { return free(target) };
+            // What another user has left, or holds, can be locked if it can be read.
+            let opened = opened.or_else(|e| match e.kind() {
+                io::ErrorKind::PermissionDenied => File::open(&beside),
+                _ => Err(e),
+            });
+            let file = match opened {
+                Ok(file) => file,
+                Err(e) if beside.exists() => return unlocked(target, e),
+                Err(_) => return free(target),
+            };
             match file.try_lock() {
                 // Its last holder may have taken it away in the meantime.
                 Ok(()) if is_there(&file, &beside) => break file,
@@ -47,13 +63,7 @@ impl Lock {
                         holder(file)
                     )));
                 }
-                Err(TryLockError::Error(e)) => {
-                    let name = path.display();
-                    files::remark(&format!(
-                        "note: {name} cannot be locked ({e}); see that no other run uses it"
-                    ));
-                    return free(target);
-                }
+                Err(TryLockError::Error(e)) => return unlocked(target, e),
             }
         };
         // That it cannot say who it is makes it no less a lock.

@@ -47,7 +47,7 @@ pub struct Args {
     /// How to search
     #[arg(long, value_name = "HOW", default_value = "halving", value_parser = ["grid", "random", "halving"])]
     strategy: String,
-    /// Use at most this many rows from the start of the table, and read no more; of several series as many whole ones as fit, evenly spread
+    /// Use at most this many rows from the start of the table, and read no more; of several series whole ones, evenly spread, with usually more than half as many rows
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_rows: usize,
     /// Seed of the random draws

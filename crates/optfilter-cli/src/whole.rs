@@ -62,7 +62,7 @@ impl Source<'_> {
         self.read_some(spec, usize::MAX).map(|(series, _)| series)
     }
 
-    /// Reads no more than the first `most` rows of one series; of several as many whole ones, evenly spread, as have no more together. Also
+    /// Reads no more than the first `most` rows of one series; of several whole ones, evenly spread, that have no more together. Also
     /// says how many rows there are in all, unless the table was left before its end.
     pub fn read_some(
         &self,
@@ -102,7 +102,7 @@ impl Source<'_> {
         }
         let name = self.tables.first().map_or_else(String::new, |path| files::display(path));
         if all == 0 {
-            check_measured(&name, spec, 0, false)?;
+            check_measured(&name, spec, (0, 0), false)?;
         }
         let names = self.tables.iter().map(|path| files::display(path)).collect();
         let tables = Arc::new(Origins { names, runs: tables });
@@ -111,7 +111,8 @@ impl Source<'_> {
         let one =
             |(key, part)| Whole::new(&clocked, &layout, key, part, (&known, self.by), &tables);
         let series: Vec<Whole> = split.series().map(one).collect::<Result<_, _>>()?;
-        check_measured(&name, spec, all, series.iter().any(Whole::is_measured))?;
+        let taken = series.iter().map(|one| one.data.len()).sum();
+        check_measured(&name, spec, (taken, all), series.iter().any(Whole::is_measured))?;
         Ok((series, (all <= enough).then_some(all)))
     }
 
@@ -140,14 +141,14 @@ impl Source<'_> {
     }
 }
 
-/// Refuses tables without a row, or without a measurement in any.
+/// Refuses tables without a row, or without a measurement in any that was taken, of all that were read.
 pub fn check_measured(
     name: &str,
     spec: &ModelSpec,
-    rows: usize,
+    (taken, all): (usize, usize),
     measured: bool,
 ) -> Result<(), Failure> {
-    if rows == 0 {
+    if all == 0 {
         return Err(Failure::data(format!("{name}: the table has no rows")));
     }
     if measured {
@@ -155,8 +156,12 @@ pub fn check_measured(
     }
     let columns: Vec<_> =
         spec.observations.iter().map(|y| format!("{:?}", spec.column(y))).collect();
+    let rows = match taken < all {
+        true => format!("the {taken} rows that were taken; --max-rows takes more"),
+        false => format!("{all} rows; is it the right column?"),
+    };
     Err(Failure::data(format!(
-        "{name}: there is no measurement in column {} in any of {rows} rows; is it the right column?",
+        "{name}: there is no measurement in column {} in any of {rows}",
         columns.join(", "),
     )))
 }

@@ -430,6 +430,10 @@ fn messages_say_what_where_and_what_to_do() {
         let expected = "nothing.csv: there is no measurement in column \"y\" in any of 60 rows";
         fails(&[command, "local-level", &nothing], 3, expected);
     }
+    // Not the column is to blame for rows that were not read.
+    let late = folder.write("late.csv", &format!("t,y\n{}", "1,\n".repeat(60) + "1,2\n"));
+    let expected = "in any of the 40 rows that were taken; --max-rows takes more";
+    fails(&["tune", "local-level", &late, "--max-rows", "40"], 3, expected);
     // Dates are dates, and several series are not to be sorted.
     let dates = "t,y\n2026-11-15T13:00:00Z,1\n2026-11-16T13:00:00Z,2\n2026-11-15T18:00:00Z,3\n";
     let by_time = |data: &str, code: i32, expected: &str| {

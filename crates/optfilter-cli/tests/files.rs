@@ -112,6 +112,78 @@ fn the_last_of_several_tables_may_grow() {
     assert!(why.contains("1.csv: line 3 is not what was filtered"), "{why}");
 }
 
+/// A table that another follows ends where it ends, with or without the end of its last line.
+#[test]
+fn only_the_last_of_several_tables_ends_within_a_row() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", WALK);
+    let (first, second) = (folder.write("1.csv", "y\n1\n2\n3"), folder.name("2.csv"));
+    let (kept, tables) = (folder.name("c"), ["filter", &model, &first, &second, "-q"]);
+    folder.write("2.csv", "y\n4\n5\n");
+    let saving = [&tables[..], &["--checkpoint", &kept]].concat();
+    let begun = ok(&saving);
+    assert_eq!(begun, ok(&tables));
+    // All of it is in the checkpoint, and goes on.
+    folder.write("2.csv", "y\n4\n5\n6\n");
+    assert_eq!(begun + &ok(&saving), ok(&tables));
+    // What comes after is not swallowed either.
+    let _ = std::fs::remove_file(&kept);
+    folder.write("2.csv", "y\n4\nfive\n6\n");
+    assert_eq!(said(&saving).0, 3);
+}
+
+/// A quote that nothing ends takes in whole lines: that is no row to be finished.
+#[test]
+fn a_quote_that_nothing_ends_is_an_error() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", WALK);
+    let (out, kept) = (folder.name("out"), folder.name("c"));
+    for rows in ["a,1\n\"b,2\nc,3\n", "a,1\n\"b,2\nc,3"] {
+        let data = folder.write("d.csv", &format!("n,y\n{rows}"));
+        let (code, why) =
+            said(&["filter", &model, &data, "-q", "--out", &out, "--checkpoint", &kept]);
+        assert_eq!(code, 3, "{why}");
+        assert!(why.contains("d.csv: line 3"), "{why}");
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&kept));
+    }
+}
+
+/// What a pipe has brought is gone: who sends it hears what is to come again.
+#[test]
+fn half_a_row_of_a_pipe_is_asked_for_again() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", WALK);
+    let whole = ok(&["filter", &model, &folder.write("d.csv", "y\n1\n12.75\n14\n"), "-q"]);
+    for follow in [&[][..], &["--follow"]] {
+        let (out, kept) = (folder.name("out"), folder.name("c"));
+        let args = ["filter", &model, "-", "-q", "--out", &out, "--checkpoint", &kept];
+        let args = [&args[..], follow].concat();
+        let first = run_with_input(&args, "y\n1\n12.");
+        let why = String::from_utf8_lossy(&first.stderr).into_owned();
+        assert!(first.status.success() && why.contains("ends within line 3"), "{why}");
+        assert!(why.contains("send all of it again"), "{why}");
+        let second = run_with_input(&args, "y\n12.75\n14\n");
+        assert!(second.stderr.is_empty(), "{second:?}");
+        assert_eq!(folder.read("out"), whole);
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&kept));
+    }
+}
+
+/// Rows that wait for the next value of an input would not be the same again, and `--late 0s` does not change that.
+#[test]
+fn rows_that_wait_are_in_no_checkpoint() {
+    let folder = Folder::new();
+    let text = WALK.replace("\"x\"\n[observation]", "\"x + u*dt\"\n[observation]");
+    let model = folder.write("m.toml", &format!("{text}[inputs]\nu = {{ hold = \"next\" }}\n"));
+    let data = folder.write("d.csv", "t,y,u\n0,1,1\n1,2,1\n");
+    let args = ["filter", &model, &data, "--time", "t", "-q", "--checkpoint", &folder.name("c")];
+    for late in [&[][..], &["--late", "0s"]] {
+        let (code, why) = said(&[&args[..], late].concat());
+        assert_eq!(code, 2, "{why}");
+        assert!(why.contains("rows wait for the next value of input `u`"), "{why}");
+    }
+}
+
 /// Rows that are done are compared: whoever changes one is told, and where.
 #[test]
 fn rows_that_are_done_must_be_what_they_were() {

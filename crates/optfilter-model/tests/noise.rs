@@ -382,3 +382,25 @@ fn many_states_need_no_matrices() {
     assert!(!matches!(small.cov, Covariance::Dense(_)));
     assert_eq!(drawn(&small, 20), drawn(&dense, 20));
 }
+
+/// A chain of definitions that doubles with each is no matter of noise that uses none of it, or its beginning only.
+#[test]
+fn noise_expands_only_the_definitions_that_it_uses() {
+    let mut chain = "[definitions]\nd0 = \"0.1*hdop\"\n".to_owned();
+    for k in 1..40 {
+        chain += &format!("d{k} = \"0.5*(d{0} + d{0})\"\n", k - 1);
+    }
+    let with = |noise: &str| {
+        let text = LEVEL.replace("[dynamics]", &format!("{chain}[dynamics]"));
+        ModelSpec::parse("m.toml", &text.replace("var = \"0.1*hdop\"", noise))
+    };
+    let plain = ModelSpec::parse("m.toml", LEVEL).unwrap();
+    let filter = FilterSpec::of("kf").unwrap();
+    let expected = filtered(&plain, &data(&plain, ROWS), &filter);
+    for noise in ["var = \"0.1*hdop\"", "var = \"d0\"", "var = \"d5\""] {
+        let spec = with(noise).unwrap();
+        assert_eq!(filtered(&spec, &data(&spec, ROWS), &filter), expected, "{noise}");
+    }
+    let refused = with("var = \"d39\"").unwrap_err().to_string();
+    assert!(refused.contains("too many parts"), "{refused}");
+}

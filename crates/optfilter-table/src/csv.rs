@@ -25,7 +25,8 @@ pub(crate) struct CsvReader {
     /// The line of the next byte, and whether the byte before it was a carriage return.
     line: u64,
     after_return: bool,
-    /// Whether the text ended within the last record.
+    /// Whether the text ended within the last record. Not so if that is bad and goes over several lines: then a quote that nothing
+    /// ends has taken in the lines after it.
     torn: bool,
 }
 
@@ -100,12 +101,16 @@ impl CsvReader {
                 Next::Record(line) if self.count == self.header.len() => line,
                 Next::Record(line) => {
                     let (found, expected) = (self.count, self.header.len());
+                    self.torn &= self.line == line;
                     return Err(TableError::Ragged { line, found, expected });
                 }
             };
             for (index, wanted) in &self.wanted {
                 let text = cell(&self.text, &self.ends, self.count, *index);
-                self.cells.text(rows, wanted, text, line)?;
+                if let Err(e) = self.cells.text(rows, wanted, text, line) {
+                    self.torn &= self.line == line;
+                    return Err(e);
+                }
             }
             rows.lines.push(line);
             rows.rows += 1;

@@ -97,6 +97,7 @@ impl JsonReader {
             self.line += 1;
             let mut line = (&mut self.input).take(MOST_LINE as u64 + 1);
             if line.read_until(b'\n', &mut self.text)? > MOST_LINE {
+                self.text.clear(); // its end is further on, and not that of the text
                 return Err(self.syntax(format!("it is longer than {} MiB", MOST_LINE >> 20)));
             }
             if !self.text.trim_ascii().is_empty() {

@@ -170,14 +170,16 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
                 false
             }
             Ok(more) if !stop.load(Ordering::Relaxed) => more,
-            // Asked to end: what was predicted so far is kept.
+            // Asked to end: what was predicted so far is kept, but for a time step that is not whole.
             Ok(_) => {
-                put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
+                if !open {
+                    put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
+                }
                 return Err(asked(live.rows()));
             }
             Err(e) => {
                 let failure = asked_or(&stop, e, live.rows());
-                if stop.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) && !open {
                     put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
                 }
                 return Err(failure);

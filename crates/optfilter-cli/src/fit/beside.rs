@@ -21,12 +21,13 @@ pub(super) fn run<R: Send>(
     work: impl FnOnce(&Watch) -> R + Send,
 ) -> Result<R, Failure> {
     let stop = interrupt::flag();
-    let watch = Watch::new(stop.clone());
+    let watch = &Watch::new(stop.clone());
     let (tell, hear) = channel();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        // With its end of the channel, so that a panic there is the end of waiting here.
+        scope.spawn(move || {
             // Nobody hears of it once the program is about to end.
-            let _ = tell.send(work(&watch));
+            let _ = tell.send(work(watch));
         });
         let mut line = Line::new();
         let mut asked: Option<Instant> = None;
@@ -39,13 +40,13 @@ pub(super) fn run<R: Send>(
             match heard {
                 Ok(found) if asked.is_none() => return Ok(found),
                 Err(RecvTimeoutError::Timeout) if !late => {
-                    line.say(|| so_far(&watch));
+                    line.say(|| so_far(watch));
                 }
                 _ => break,
             }
         }
         drop(line);
-        let message = format!("interrupted; {}", so_far(&watch));
+        let message = format!("interrupted; {}", so_far(watch));
         if asked.is_some_and(|asked| asked.elapsed() > PATIENCE) {
             // A pass that looks at no flag goes on; nothing waits for it.
             let _ = writeln!(std::io::stderr(), "error: {message}");
@@ -106,5 +107,16 @@ impl Drop for Line {
         if self.over && self.written {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_fit_is_no_wait_without_end() {
+        let broken = || run(|_| String::new(), |_| -> () { panic!("the fit is broken") });
+        assert!(std::panic::catch_unwind(broken).is_err());
     }
 }

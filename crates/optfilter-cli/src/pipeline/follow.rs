@@ -46,10 +46,15 @@ pub(super) fn run(
                 let taken = worker.take(&batch, &mut results);
                 sink.rows(&batch, &results)?;
                 sink.flush()?;
-                let failed = taken.err().map(|failure| match torn {
-                    true => job.leave(&worker.place(&batch), Some(failure)),
-                    false => Err(failure),
-                });
+                let failed = match (taken, torn) {
+                    (Ok(()), true) => {
+                        job.want_again(&worker.place(&batch));
+                        None
+                    }
+                    (Ok(()), false) => None,
+                    (Err(failure), true) => Some(job.leave(&worker.place(&batch), Some(failure))),
+                    (Err(failure), false) => Some(Err(failure)),
+                };
                 let _ = spare_to.try_send(batch);
                 failed
             }

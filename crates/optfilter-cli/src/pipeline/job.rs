@@ -128,6 +128,15 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Says that a row within which a stream ends is to come again: it is answered and in no checkpoint, and a stream does not bring it twice.
+    pub(super) fn want_again(&self, place: &str) {
+        if files::is_standard(self.first()) {
+            files::remark(&format!(
+                "note: {place}, which is answered but not in the checkpoint; send all of it again to the run that goes on"
+            ));
+        }
+    }
+
     /// The first table, which is the only one of a stream.
     pub(super) fn first(&self) -> &Path {
         self.tables.first().map_or(Path::new("-"), PathBuf::as_path)

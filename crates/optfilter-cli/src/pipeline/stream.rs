@@ -177,6 +177,9 @@ fn filter_all(
             };
             break;
         }
+        if let Some(place) = &torn {
+            job.want_again(place);
+        }
         if let Some(progress) = &mut progress {
             progress.rows(worker.tally.rows);
         }

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     let Stream { results, rows, measured, sums, tracks, .. } = stream;
     if end.is_ok() {
         let name = asked.tables.first().map_or_else(String::new, |path| files::display(path));
-        whole::check_measured(&name, spec, rows, measured)?;
+        whole::check_measured(&name, spec, (rows, rows), measured)?;
     }
     results.finish()?;
     end?;

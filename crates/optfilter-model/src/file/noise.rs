@@ -12,6 +12,7 @@ use super::{Equation, InputRule, Missing, ModelSpec, NoiseLaw};
 use crate::compile::{RESERVED, Scope};
 use crate::diagnostic::{Diagnostic, closest};
 use crate::expr::Ast;
+use std::collections::HashSet;
 
 /// The most parts of an expression of noise with the definitions that it uses.
 const MOST_NODES: usize = 32_000;
@@ -40,11 +41,11 @@ impl Reader {
         let mut entry = self.entries[at].clone();
         let mut laws = Vec::new();
         let Kind::Table(settings) = &mut entry.value.kind else { return Ok(laws) };
-        let named = self.plain_definitions()?;
+        let definitions = self.plain_definitions()?;
         for setting in settings.iter_mut().filter(|e| ["std", "var"].contains(&e.key.as_str())) {
             let squared = setting.key == "var";
             let mut take = |value: &mut Value, places: &[usize]| -> Result<(), Diagnostic> {
-                let constant = match self.law(value, states, &named, inputs)? {
+                let constant = match self.law(value, states, &definitions, inputs)? {
                     Spread::AsWritten => return Ok(()),
                     Spread::Constant(constant) => constant,
                     Spread::Varies(equation) => {
@@ -82,28 +83,35 @@ impl Reader {
         Ok(laws)
     }
 
-    /// The definitions without an index, each with those before it in their places.
+    /// The definitions without an index, in their order.
     fn plain_definitions(&self) -> Result<Vec<(String, Ast)>, Diagnostic> {
-        let mut named: Vec<(String, Ast)> = Vec::new();
-        for entry in self.table("definitions")?.unwrap_or_default() {
-            if !entry.key.contains('[') {
-                let equation = self.equation(&entry.value)?;
-                named.push((entry.key.clone(), self.in_place(&equation, &named, &entry.value)?));
-            }
-        }
-        Ok(named)
+        let entries = self.table("definitions")?.unwrap_or_default();
+        let plain = entries.iter().filter(|entry| !entry.key.contains('['));
+        plain.map(|e| Ok((e.key.clone(), self.equation(&e.value)?.ast))).collect()
     }
 
+    /// An expression with the definitions that it uses in their places, and in these those before them.
     fn in_place(
         &self,
         equation: &Equation,
-        named: &[(String, Ast)],
+        definitions: &[(String, Ast)],
         value: &Value,
     ) -> Result<Ast, Diagnostic> {
-        equation.ast.with(named, MOST_NODES).ok_or_else(|| {
+        let mut used: HashSet<&str> = equation.ast.names().into_iter().collect();
+        for (name, ast) in definitions.iter().rev() {
+            if used.contains(name.as_str()) {
+                used.extend(ast.names());
+            }
+        }
+        let mut named: Vec<(String, Ast)> = Vec::new();
+        let too_many = || {
             let message = "with its definitions this expression has too many parts";
             self.at(&value.at, format!("{message}; {MOST_NODES} are the most"))
-        })
+        };
+        for (name, ast) in definitions.iter().filter(|(name, _)| used.contains(name.as_str())) {
+            named.push((name.clone(), ast.with(&named, MOST_NODES).ok_or_else(too_many)?));
+        }
+        equation.ast.with(&named, MOST_NODES).ok_or_else(too_many)
     }
 
     /// What a value says that is an expression.
@@ -111,14 +119,15 @@ impl Reader {
         &self,
         value: &Value,
         states: &[String],
-        named: &[(String, Ast)],
+        definitions: &[(String, Ast)],
         inputs: &mut Vec<(String, InputRule)>,
     ) -> Result<Spread, Diagnostic> {
         if !matches!(value.kind, Kind::Text(..)) {
             return Ok(Spread::AsWritten);
         }
         let written = self.equation(value)?;
-        let equation = Equation { ast: self.in_place(&written, named, value)?, ..written.clone() };
+        let equation =
+            Equation { ast: self.in_place(&written, definitions, value)?, ..written.clone() };
         let constant = |name: &str| {
             ["pi", "e", "inf"].contains(&name) || self.parameters.iter().any(|p| p.0 == name)
         };

@@ -42,30 +42,31 @@ pub fn clearly_worse(losses: &[Vec<f64>], best: usize) -> Vec<bool> {
         (said.iter().map(off).sum::<f64>() / (count - 1.0) / count).sqrt()
     };
     // The settings that are left, by their scores: the best first. What scores better than the best is another's choice, and stays.
-    let score = |k: usize| crate::run::mean(losses[k].iter().copied());
+    let scores: Vec<f64> = losses.iter().map(|l| crate::run::mean(l.iter().copied())).collect();
     let mut left: Vec<usize> = (0..losses.len()).filter(|&k| finite[k]).collect();
-    left.sort_by(|&a, &b| score(a).total_cmp(&score(b)).then((b == best).cmp(&(a == best))));
+    left.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]).then((b == best).cmp(&(a == best))));
     let first = left.iter().position(|&k| k == best).unwrap_or(0);
     let errors: Vec<Vec<f64>> =
         left.iter().map(|&j| left.iter().map(|&k| error(j, k)).collect()).collect();
     let mut stream = Stream::new(0, 0, "verdict");
-    let shifts: Vec<Vec<f64>> = (0..RESAMPLES)
-        .map(|_| {
-            let pick = |_| said[(stream.uniform() * count) as usize];
-            let picked: Vec<usize> = (0..said.len()).map(pick).collect();
-            left.iter().map(|&k| mean(k, &picked) - means[k]).collect()
-        })
-        .collect();
     let t = |difference: f64, error: f64| if error > 0.0 { difference / error } else { 0.0 };
-    // The largest t of any pair of the first so many.
-    let largest = |values: &[f64], count: usize| {
-        let pairs = (0..count).flat_map(|i| (0..count).map(move |j| (i, j)));
-        pairs.map(|(i, j)| t(values[i] - values[j], errors[i][j])).fold(0.0, f64::max)
-    };
+    // Of each resample the largest t of any pair of the first so many: they leave from the end, so that each needs only the pairs with one more.
+    let mut by_luck: Vec<Vec<f64>> = vec![Vec::with_capacity(RESAMPLES); left.len()];
+    for _ in 0..RESAMPLES {
+        let pick = |_| said[(stream.uniform() * count) as usize];
+        let picked: Vec<usize> = (0..said.len()).map(pick).collect();
+        let shifts: Vec<f64> = left.iter().map(|&k| mean(k, &picked) - means[k]).collect();
+        let mut largest = 0.0_f64;
+        for (i, (one, errors)) in shifts.iter().zip(&errors).enumerate() {
+            let pairs = shifts[..i].iter().zip(errors);
+            largest = pairs.map(|(other, e)| t((one - other).abs(), *e)).fold(largest, f64::max);
+            by_luck[i].push(largest);
+        }
+    }
     let against_best: Vec<f64> =
         (0..left.len()).map(|i| t(means[left[i]] - means[best], errors[i][first])).collect();
     while left.len() > first + 1 {
-        let mut by_luck: Vec<f64> = shifts.iter().map(|s| largest(s, left.len())).collect();
+        let by_luck = &mut by_luck[left.len() - 1];
         by_luck.sort_by(f64::total_cmp);
         let threshold = by_luck[((1.0 - LEVEL) * RESAMPLES as f64) as usize];
         if against_best.iter().take(left.len()).all(|t| *t <= threshold) {
@@ -79,6 +80,19 @@ pub fn clearly_worse(losses: &[Vec<f64>], best: usize) -> Vec<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each a little worse than the one before it, and all by more than luck: they leave one after the other, down to the best.
+    #[test]
+    fn many_leave_one_after_the_other() {
+        let mut stream = Stream::new(1, 0, "losses");
+        let common: Vec<f64> = (0..100).map(|_| stream.normal()).collect();
+        let mut one = |k: usize| -> Vec<f64> {
+            common.iter().map(|c| c + 0.1 * k as f64 + 1e-3 * stream.normal()).collect()
+        };
+        let losses: Vec<Vec<f64>> = (0..300).map(&mut one).collect();
+        let worse = clearly_worse(&losses, 0);
+        assert!(!worse[0] && worse[1..].iter().all(|worse| *worse));
+    }
 
     /// One that is a little worse in every row beside one that is worse by far and erratic: whichever of them leaves, the one with
     /// the worse score is not the one that stays.
