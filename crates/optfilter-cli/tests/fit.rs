@@ -237,7 +237,8 @@ fn a_long_fit_ends_within_a_second_of_ctrl_c() {
     let model = folder.write("m.toml", "system = \"pendulum\"\n");
     let data = folder.name("swing.csv");
     ok(&["simulate", "pendulum", "--steps", "100000", "--seed", "1", "--out", &data]);
-    let mut child = program(&["fit", &model, &data, "--free", "g,process_noise,measurement_noise"])
+    let mut child = program()
+        .args(["fit", &model, &data, "--free", "g,process_noise,measurement_noise"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()

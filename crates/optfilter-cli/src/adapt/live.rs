@@ -211,6 +211,10 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
     progress.end();
     if !open {
         put_aside(lock.as_ref(), (&live, &steps), &mut scores)?;
+    } else if standard && lock.is_some() {
+        files::remark(
+            "note: standard input ends within a row, which is scored but not in the checkpoint; send all of it again to the run that goes on",
+        );
     }
     scores.sync()?;
     if live.tally().steps == 0 {
