@@ -154,8 +154,7 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-        shift: &OVector<f64, M::Output>,
-        variances: &OVector<f64, M::Output>,
+        (shift, variances): (&OVector<f64, M::Output>, &OVector<f64, M::Output>),
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let mut measurement = self.measured(belief.mean.as_slice(), y, observed, u, step);
         measurement.r = OMatrix::from_diagonal(variances);

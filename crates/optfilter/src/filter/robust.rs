@@ -76,8 +76,7 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-        shift: &OVector<f64, Self::Output>,
-        variances: &OVector<f64, Self::Output>,
+        shift_and_variances: (&OVector<f64, Self::Output>, &OVector<f64, Self::Output>),
     ) -> Result<(Self::Belief, Update<Self::Output>), FilterError>;
 }
 
@@ -253,7 +252,8 @@ where
         let mut failed = None;
         for (k, part) in belief.parts().iter().enumerate() {
             let filter = &self.filter;
-            let plain = filter.correct_under(&part.belief, y, observed, u, step, &still, &squares);
+            let plain =
+                filter.correct_under(&part.belief, y, observed, u, step, (&still, &squares));
             let (innovation, mut cov) = match plain {
                 Ok((_, Update { innovation, innovation_cov: Some(cov), .. })) => (innovation, cov),
                 Ok(_) => continue,
@@ -284,7 +284,8 @@ where
             let from = &belief.parts()[story.part].belief;
             let Story { shifts, variances, .. } = story;
             let filter = &self.filter;
-            let (after, _) = filter.correct_under(from, y, observed, u, step, shifts, variances)?;
+            let (after, _) =
+                filter.correct_under(from, y, observed, u, step, (shifts, variances))?;
             Ok(Part { log_weight: story.log_weight, belief: after })
         });
         let parts = sound(told)?;

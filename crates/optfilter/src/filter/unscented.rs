@@ -147,8 +147,7 @@ where
         observed: Observed<'_>,
         u: &[f64],
         step: &Step,
-        shift: &OVector<f64, M::Output>,
-        variances: &OVector<f64, M::Output>,
+        (shift, variances): (&OVector<f64, M::Output>, &OVector<f64, M::Output>),
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         let r = OMatrix::from_diagonal(variances);
         self.correct_by(belief, y, observed, u, step, (Some(shift), r))
