@@ -135,7 +135,7 @@ pub(crate) fn examine(summit: &mut Summit, quantities: &[Quantity], f: Value<'_>
         let Some(factor) = found.clone().and_then(Cholesky::new) else { break };
         let g = DVector::from_iterator(kept.len(), kept.iter().map(|&i| summit.gradient[i]));
         let step = factor.solve(&g);
-        if g.dot(&step) < 1e-10 + rounding(summit.value) || step.amax() > 1.0 {
+        if g.dot(&step) < 1e-12 + rounding(summit.value) || step.amax() > 1.0 {
             break;
         }
         let mut z = summit.z.clone();
