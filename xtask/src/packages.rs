@@ -81,7 +81,7 @@ fn from_packages(target: &Path, folder: &Path, built: &Path) -> Result<(), Strin
     let version = env!("CARGO_PKG_VERSION");
     // Other people's packages as the workspace compiles them, so that they need not be compiled again.
     let workspace = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [\"program\", \"optfilter-cli-{version}\"]\n\n[patch.crates-io]\n{patches}\n\
+        "[workspace]\nresolver = \"3\"\nmembers = [\"program\", \"optfilter-cli-{version}\", \"optfilter-paper-{version}\"]\n\n[patch.crates-io]\n{patches}\n\
          [profile.dev]\nopt-level = 1\ndebug = false\nlto = \"off\"\n{profiles}"
     );
     let manifest = format!(
