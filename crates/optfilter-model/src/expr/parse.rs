@@ -16,7 +16,7 @@ const IN_PARTS: &str =
     "name its parts under [definitions], or under [parameters] where they are constant";
 
 /// The longest expression, in bytes.
-pub const MAX_LENGTH: usize = 1 << 18;
+pub const MAX_LENGTH: usize = 1 << 20;
 
 /// What is wrong with an expression, at which bytes of its text.
 #[derive(Clone, Debug, PartialEq)]

@@ -23,8 +23,8 @@ pub(crate) struct Summit {
 const WOLFE: (f64, f64) = (1e-4, 0.9);
 /// The longest move of one component in a step; the lines of a search are in logarithms or in sizes.
 const LONGEST: f64 = 3.0;
-/// A rise that is not worth a step: Newton's steps end the search of the best climb.
-const NEGLIGIBLE: f64 = 1e-8;
+/// A rise that is not worth a step.
+const NEGLIGIBLE: f64 = 1e-9;
 const MOST_STEPS: usize = 300;
 
 /// What rounding may make of a log-likelihood of that size.
@@ -65,9 +65,6 @@ pub(crate) fn climb(
             d *= LONGEST / longest;
         }
         let slope = g.dot(&d);
-        if !fresh && 0.5 * slope < NEGLIGIBLE {
-            break;
-        }
         // Eight times what the matrix promises.
         if !fresh && taken >= 3 && value + 4.0 * slope < floor {
             return None;
