@@ -29,6 +29,12 @@ impl Drop for Kept {
     }
 }
 
+/// CRC-32.
+fn checksum(data: &[u8]) -> u32 {
+    let turn = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+    !data.iter().fold(u32::MAX, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), turn))
+}
+
 /// An archive as NumPy writes it: name, type, shape and elements of each array.
 fn npz(arrays: &[(&str, &str, &str, Vec<u8>)]) -> Vec<u8> {
     let (mut file, mut directory) = (Vec::new(), Vec::new());
@@ -39,7 +45,8 @@ fn npz(arrays: &[(&str, &str, &str, Vec<u8>)]) -> Vec<u8> {
         let data = [&b"\x93NUMPY\x01\0"[..], &length, head.as_bytes(), elements].concat();
         let (at, size) = (file.len() as u32, (data.len() as u32).to_le_bytes());
         let lengths = [name.len() as u16, 0].map(u16::to_le_bytes).concat();
-        let common = [&[20u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &size, &size, &lengths];
+        let sum = checksum(&data).to_le_bytes();
+        let common = [&[20u8, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &sum, &size, &size, &lengths];
         let common = common.concat();
         file.extend([b"PK\x03\x04", &common[..], name.as_bytes(), &data].concat());
         directory.extend([b"PK\x01\x02\x14\0", &common[..], &[0; 10]].concat());
