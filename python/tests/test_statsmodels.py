@@ -126,7 +126,7 @@ def test_an_unknown_start_is_the_exact_diffuse_one():
     # The first row is missing, five say what the five states are.
     assert np.isinf(ours.covariances[:5]).any(axis=(1, 2)).all() and np.isfinite(ours.covariances[5:]).all()
     assert np.isnan(ours.innovations[:6]).all() and np.isnan(ours.nis[:6]).all()
-    assert ours.log_likelihoods[1] == pytest.approx(-0.5 * np.log(2 * np.pi * 2))  # level and season, of variance one each
+    assert ours.log_likelihoods[1] == pytest.approx(-0.5 * np.log(2 * np.pi * 5))  # after a step: level, slope and three seasons, of variance one each
 
 
 def test_a_covariance_that_is_given_is_meant():
@@ -134,14 +134,14 @@ def test_a_covariance_that_is_given_is_meant():
     known = optfilter.models.Linear([[1.0]], [[1.0]], Q=0.5, R=1.0, P0=4.0)
     unknown = known.replace(diffuse=True)
     assert (known.diffuse, unknown.diffuse, unknown.replace(P0=4.0).diffuse) == ((), (0,), ())
-    first = optfilter.filters.Kalman(unknown).filter(ys)
+    first = optfilter.KalmanFilter(unknown).filter(ys)
     assert first.means[0] == 3 and first.covariances[0] == 1
     for other in (
-        optfilter.filters.Kalman(unknown.replace(P0=4.0)).filter(ys),
-        optfilter.filters.Kalman(unknown, P0=4.0).filter(ys),
-        optfilter.filters.Kalman(unknown).filter(ys, P0=4.0),
+        optfilter.KalmanFilter(unknown.replace(P0=4.0)).filter(ys),
+        optfilter.KalmanFilter(unknown, P0=4.0).filter(ys),
+        optfilter.KalmanFilter(unknown).filter(ys, P0=4.0),
     ):
-        assert np.array_equal(other.means, optfilter.filters.Kalman(known).filter(ys).means)
+        assert np.array_equal(other.means, optfilter.KalmanFilter(known).filter(ys).means)
 
 
 def arma_rows():

@@ -61,9 +61,12 @@ fn npz(path: &Path, images: &[u8], years: &[i16], labels: &[u8]) {
     for (name, data) in &files {
         let place = out.len() as u32;
         let size = (data.len() as u32).to_le_bytes();
-        // Checksums are not looked at.
+        // CRC-32.
+        let turn = |crc: u32, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 };
+        let sum = |crc, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), turn);
         let fields = [
-            &[20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &[20, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            &(!data.iter().fold(u32::MAX, sum)).to_le_bytes(),
             &size,
             &size,
             &[name.len() as u8, 0, 0, 0],

@@ -351,6 +351,6 @@ mod tests {
         assert!(said(&outliers).contains("heavier than a Gaussian's"));
         // Whose law says so already is not told to change it.
         let heavy = Diagnosis::new(&rows(&outliers), 1, 0, &[true]).remarks(&names);
-        assert_eq!(heavy, [""; 0]);
+        assert!(!heavy.iter().any(|remark| remark.contains("student-t")), "{heavy:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Systems in which most digits are lost, against 80 digits of mpmath: no worse than NumPy's Joseph form, and smoothed at all.
 //!
-//! The bound is twenty times what NumPy is off by, whose rounding errors may be lucky; the usual form of the update is seventy times and more off.
+//! The bound is fifty times what NumPy is off by, whose rounding errors may be lucky; the usual form of the update is seventy times and more off.
 
 use crate::common::{golden, matrix, numbers, vector};
 use nalgebra::{DMatrix, Dyn};
@@ -39,7 +39,7 @@ fn what_loses_most_digits_is_as_good_as_numpy() {
         let variances = trace.covs.chunks(n * n).flat_map(diagonal);
         let (means, vars) = (expected("filtered_mean"), expected("filtered_var"));
         let filtered = off(trace.means.iter().copied().zip(variances), &means, &vars);
-        assert!(filtered < 20.0 * numpy, "{filtered:e}, NumPy {numpy:e}");
+        assert!(filtered < 50.0 * numpy, "{filtered:e}, NumPy {numpy:e}");
         let smoothed = filter.smooth(&start, &series).unwrap();
         let of = |b: &GaussianBelief<Dyn>| -> Vec<(f64, f64)> {
             let cov: &DMatrix<f64> = &b.cov;
