@@ -38,7 +38,7 @@
 
 use super::gaussian::GaussianBelief;
 use super::track::{Followed, Track};
-use super::traits::{Filter, Update, as_the_inner_filter};
+use super::traits::{Belief, Filter, Update, as_the_inner_filter};
 use crate::Shapes;
 use crate::chi_square::quantile;
 use crate::error::FilterError;
@@ -315,4 +315,125 @@ where
     fn state_angle(&self, i: usize) -> Option<f64> {
         self.filter.state_angle(i)
     }
+}
+
+/// How many rows a belief must have predicted before it takes the place of the filter's own.
+const PREDICTED: usize = 3;
+
+/// How often P is multiplied by four at most: from the unit of the last place to that of the first.
+const MOST_WIDER: usize = 60;
+
+impl<B> Track<B> {
+    /// Carries that belief through a step, as the filter's own was.
+    #[inline(always)]
+    pub fn predict<F>(&mut self, filter: &F, u: &[f64], step: &Step)
+    where
+        F: Filter<Belief = B>,
+        B: Belief<F::State>,
+        DefaultAllocator: Shapes<F::State, F::Output>,
+    {
+        if let Some((belief, _)) = &mut self.other
+            && filter.predict(belief, u, step).is_err()
+        {
+            self.other = None;
+        }
+    }
+}
+
+impl<N: Dim> Track<GaussianBelief<N>>
+where
+    DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
+{
+    /// See [`Filter::follow`].
+    #[inline]
+    pub(super) fn follow<F>(
+        &mut self,
+        filter: &Gated<F>,
+        belief: &mut GaussianBelief<N>,
+        row: (&[f64], &[f64]),
+        step: &Step,
+        update: &Update<F::Output>,
+    ) -> Followed
+    where
+        F: Filter<State = N, Belief = GaussianBelief<N>>,
+        DefaultAllocator: Shapes<N, F::Output>,
+    {
+        let Some(gate) = &filter.gate else { return Followed::OnTrack };
+        match gate.rejects(update) {
+            None if self.doubted.is_empty() => Followed::OnTrack,
+            beyond => self.doubt(filter, gate, belief, row, step, (update, beyond)),
+        }
+    }
+
+    #[cold]
+    fn doubt<F>(
+        &mut self,
+        filter: &Gated<F>,
+        gate: &Gate,
+        belief: &mut GaussianBelief<N>,
+        (y, u): (&[f64], &[f64]),
+        step: &Step,
+        (update, beyond): (&Update<F::Output>, Option<Vec<bool>>),
+    ) -> Followed
+    where
+        F: Filter<State = N, Belief = GaussianBelief<N>>,
+        DefaultAllocator: Shapes<N, F::Output>,
+    {
+        self.doubted.resize(y.len(), false);
+        for (i, doubted) in self.doubted.iter_mut().enumerate() {
+            if !update.innovation[i].is_nan() {
+                *doubted = beyond.as_ref().is_some_and(|beyond| beyond[i]);
+            }
+        }
+        if !self.doubted.contains(&true) {
+            *self = Self::default();
+            return Followed::OnTrack;
+        }
+        self.rejected = self.rejected.saturating_add(u32::from(beyond.is_some()));
+        self.other = self.other.take().and_then(|(mut other, agreed)| {
+            let update = filter.update(&mut other, y, u, step).ok()?;
+            gate.rejects(&update).is_none().then_some((other, agreed + update.observed))
+        });
+        let enough = belief.mean.nrows() + PREDICTED * y.len();
+        if let Some((other, _)) = self.other.take_if(|(_, agreed)| *agreed >= enough) {
+            *belief = other;
+            *self = Self::default();
+            return Followed::Anew;
+        }
+        self.is_new = self.other.is_none();
+        if let (None, Some(beyond)) = (&self.other, &beyond) {
+            let other = started(filter, belief, y, beyond, (u, step));
+            self.other = other.map(|other| (other, update.observed));
+        }
+        match beyond.is_some() && self.rejected >= gate.many {
+            true => Followed::Lost,
+            false => Followed::OnTrack,
+        }
+    }
+}
+
+/// The belief that the state is where the rejected sensors say.
+fn started<F, N: Dim>(
+    filter: &Gated<F>,
+    belief: &GaussianBelief<N>,
+    y: &[f64],
+    beyond: &[bool],
+    (u, step): (&[f64], &Step),
+) -> Option<GaussianBelief<N>>
+where
+    F: Filter<State = N, Belief = GaussianBelief<N>>,
+    DefaultAllocator: Shapes<N, F::Output>,
+{
+    let y: Vec<f64> =
+        (y.iter().zip(beyond)).map(|(y, beyond)| if *beyond { *y } else { f64::NAN }).collect();
+    let mut wide = belief.clone();
+    for _ in 0..MOST_WIDER {
+        wide.cov *= 4.0;
+        let mut taken = wide.clone();
+        let update = filter.filter.update(&mut taken, &y, u, step).ok()?;
+        if update.nis? <= update.observed as f64 {
+            return Some(taken);
+        }
+    }
+    None
 }

@@ -41,20 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::gated::{Gate, Gated};
-use super::gaussian::GaussianBelief;
-use super::traits::{Belief, Filter, Update};
-use crate::Shapes;
-use crate::model::Step;
 use alloc::vec::Vec;
-use nalgebra::{DefaultAllocator, Dim};
 use serde::{Deserialize, Serialize};
-
-/// How many rows a belief must have predicted before it takes the place of the filter's own.
-const PREDICTED: usize = 3;
-
-/// How often P is multiplied by four at most: from the unit of the last place to that of the first.
-const MOST_WIDER: usize = 60;
 
 /// What a row says of the track.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,13 +60,13 @@ pub enum Followed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Track<B> {
     /// Rows in a row in which a sensor was rejected.
-    rejected: u32,
+    pub(super) rejected: u32,
     /// The components of the sensors that were rejected last time.
-    doubted: Vec<bool>,
+    pub(super) doubted: Vec<bool>,
     /// The other belief, and with how many measured components it agreed.
-    other: Option<(B, usize)>,
+    pub(super) other: Option<(B, usize)>,
     /// Whether it began in the last row.
-    is_new: bool,
+    pub(super) is_new: bool,
 }
 
 impl<B> Default for Track<B> {
@@ -99,117 +87,4 @@ impl<B> Track<B> {
         let other = other.map(|(belief, agreed)| (kind(belief), agreed));
         Track { rejected, doubted, other, is_new }
     }
-
-    /// Carries that belief through a step, as the filter's own was.
-    #[inline(always)]
-    pub fn predict<F>(&mut self, filter: &F, u: &[f64], step: &Step)
-    where
-        F: Filter<Belief = B>,
-        B: Belief<F::State>,
-        DefaultAllocator: Shapes<F::State, F::Output>,
-    {
-        if let Some((belief, _)) = &mut self.other
-            && filter.predict(belief, u, step).is_err()
-        {
-            self.other = None;
-        }
-    }
-}
-
-impl<N: Dim> Track<GaussianBelief<N>>
-where
-    DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
-{
-    /// See [`Filter::follow`].
-    #[inline]
-    pub(super) fn follow<F>(
-        &mut self,
-        filter: &Gated<F>,
-        belief: &mut GaussianBelief<N>,
-        row: (&[f64], &[f64]),
-        step: &Step,
-        update: &Update<F::Output>,
-    ) -> Followed
-    where
-        F: Filter<State = N, Belief = GaussianBelief<N>>,
-        DefaultAllocator: Shapes<N, F::Output>,
-    {
-        let Some(gate) = &filter.gate else { return Followed::OnTrack };
-        match gate.rejects(update) {
-            None if self.doubted.is_empty() => Followed::OnTrack,
-            beyond => self.doubt(filter, gate, belief, row, step, (update, beyond)),
-        }
-    }
-
-    #[cold]
-    fn doubt<F>(
-        &mut self,
-        filter: &Gated<F>,
-        gate: &Gate,
-        belief: &mut GaussianBelief<N>,
-        (y, u): (&[f64], &[f64]),
-        step: &Step,
-        (update, beyond): (&Update<F::Output>, Option<Vec<bool>>),
-    ) -> Followed
-    where
-        F: Filter<State = N, Belief = GaussianBelief<N>>,
-        DefaultAllocator: Shapes<N, F::Output>,
-    {
-        self.doubted.resize(y.len(), false);
-        for (i, doubted) in self.doubted.iter_mut().enumerate() {
-            if !update.innovation[i].is_nan() {
-                *doubted = beyond.as_ref().is_some_and(|beyond| beyond[i]);
-            }
-        }
-        if !self.doubted.contains(&true) {
-            *self = Self::default();
-            return Followed::OnTrack;
-        }
-        self.rejected = self.rejected.saturating_add(u32::from(beyond.is_some()));
-        self.other = self.other.take().and_then(|(mut other, agreed)| {
-            let update = filter.update(&mut other, y, u, step).ok()?;
-            gate.rejects(&update).is_none().then_some((other, agreed + update.observed))
-        });
-        let enough = belief.mean.nrows() + PREDICTED * y.len();
-        if let Some((other, _)) = self.other.take_if(|(_, agreed)| *agreed >= enough) {
-            *belief = other;
-            *self = Self::default();
-            return Followed::Anew;
-        }
-        self.is_new = self.other.is_none();
-        if let (None, Some(beyond)) = (&self.other, &beyond) {
-            let other = started(filter, belief, y, beyond, (u, step));
-            self.other = other.map(|other| (other, update.observed));
-        }
-        match beyond.is_some() && self.rejected >= gate.many {
-            true => Followed::Lost,
-            false => Followed::OnTrack,
-        }
-    }
-}
-
-/// The belief that the state is where the rejected sensors say.
-fn started<F, N: Dim>(
-    filter: &Gated<F>,
-    belief: &GaussianBelief<N>,
-    y: &[f64],
-    beyond: &[bool],
-    (u, step): (&[f64], &Step),
-) -> Option<GaussianBelief<N>>
-where
-    F: Filter<State = N, Belief = GaussianBelief<N>>,
-    DefaultAllocator: Shapes<N, F::Output>,
-{
-    let y: Vec<f64> =
-        (y.iter().zip(beyond)).map(|(y, beyond)| if *beyond { *y } else { f64::NAN }).collect();
-    let mut wide = belief.clone();
-    for _ in 0..MOST_WIDER {
-        wide.cov *= 4.0;
-        let mut taken = wide.clone();
-        let update = filter.filter.update(&mut taken, &y, u, step).ok()?;
-        if update.nis? <= update.observed as f64 {
-            return Some(taken);
-        }
-    }
-    None
 }
