@@ -7,7 +7,6 @@
 //! Where there is nothing to lock (standard output, a device) or no room beside it, a lock holds nothing, and is no failure.
 
 use crate::failure::Failure;
-use crate::files;
 use optfilter_model::table::{cut, format_time};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -27,12 +26,13 @@ impl Lock {
         let free = |target| Ok(Self { target, held: None });
         let unlocked = |target, e| {
             let name = path.display();
-            files::remark(&format!(
+            let _ = writeln!(
+                io::stderr(),
                 "note: {name} cannot be locked ({e}); see that no other run uses it"
-            ));
+            );
             free(target)
         };
-        if files::is_standard(path) || std::fs::metadata(&target).is_ok_and(|m| !m.is_file()) {
+        if path.as_os_str() == "-" || std::fs::metadata(&target).is_ok_and(|m| !m.is_file()) {
             return free(target);
         }
         let mut name = std::ffi::OsString::from(".");

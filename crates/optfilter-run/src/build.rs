@@ -664,6 +664,10 @@ impl<'a, T: RunModel> Choice<'a, T> {
             form: self.robust.map(form_of),
             gauge: Gauge::new(m, self.spec.gate_of(&problem)?, problem.bounds.clone())?,
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
+            companion: {
+                let (spec, problem) = (self.spec.clone(), self.problem.clone());
+                Box::new(move || companion(&spec, &problem))
+            },
             outlook: Box::new(move || {
                 Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
             }),
@@ -764,6 +768,19 @@ impl FilterSpec {
         };
         Ok(Some(gate.by_sensor(correlated)))
     }
+}
+
+/// The filter that says what the rows up to each say, where a window over all rows would be descended anew in every row.
+fn companion<T: RunModel>(
+    spec: &FilterSpec,
+    problem: &Problem<T>,
+) -> Result<Arc<dyn Runner>, SpecError> {
+    let usual = match problem.robust_laws() {
+        Some(_) => FilterSpec { method: Some(Method::Ekf), ..FilterSpec::default() },
+        None => FilterSpec::default().believing(problem),
+    };
+    let FilterSpec { process_scale, predict_first, irregular, .. } = *spec;
+    build(&FilterSpec { process_scale, predict_first, irregular, ..usual }, problem)
 }
 
 /// What is said of a robust filter.

@@ -1,6 +1,7 @@
 //! Any filter of the library behind the traits of [`runner`](crate::runner).
 
 use crate::begin::Begin;
+use crate::error::SpecError;
 use crate::flags::{Gauge, Judged};
 use crate::outlook::Outlook;
 use crate::rhythm::Rhythm;
@@ -15,6 +16,9 @@ use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What makes the filter that goes beside another.
+type Companion = dyn Fn() -> Result<Arc<dyn Runner>, SpecError> + Send + Sync;
 
 /// The measurement that is expected of a state: state, inputs and step in, measurement out.
 pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
@@ -42,6 +46,7 @@ where
     pub(crate) discrete: Vec<bool>,
     pub(crate) expected: Box<Expected>,
     pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
+    pub(crate) companion: Box<Companion>,
     pub(crate) gauge: Gauge,
     pub(crate) word: Option<String>,
     pub(crate) form: Option<String>,
@@ -289,6 +294,10 @@ where
 
     fn outlook(&self) -> Box<dyn Outlook> {
         (self.0.outlook)()
+    }
+
+    fn companion(&self) -> Result<Arc<dyn Runner>, SpecError> {
+        (self.0.companion)()
     }
 
     fn form(&self) -> Option<&str> {

@@ -1,11 +1,9 @@
 //! What smoothers and forecasts ask of a problem, behind one small trait, so that each is written once and for all models.
 
-use crate::build::build;
 use crate::error::{RunError, SpecError};
 use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
-use crate::runner::{Runner, Start};
 use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS};
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
@@ -18,7 +16,7 @@ use optfilter::model::stretch::process_cov;
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::most_likely::{BestPath, MostLikely, has_one_hill};
 use optfilter::rng::Stream;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// A belief of any size, of which some directions may be wholly unknown.
 pub type AnyBelief = DiffuseBelief<Dyn>;
@@ -40,15 +38,13 @@ pub trait Outlook: Send + Sync {
     /// That path, of the better of two: from where every measurement counts as a good one, and from the filter's own estimates (T x n).
     fn best_path(
         &self,
-        start: &Start,
+        start: (&[f64], &Covariance),
         series: &Series<'_>,
         filtered: &[f64],
         stop: &dyn Fn() -> bool,
     ) -> Result<BestPath<Dyn>, RunError>;
     /// Whether no other path can be better than one that is better than its neighbours.
     fn has_one_hill(&self) -> bool;
-    /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
-    fn companion(&self) -> Result<Arc<dyn Runner>, RunError>;
     /// Random numbers of trajectory `run`, for a purpose.
     fn stream(&self, run: u64, purpose: &str) -> Stream;
     /// The length of a whole turn of state `i`, if it is an angle.
@@ -189,7 +185,7 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
 
     fn best_path(
         &self,
-        start: &Start,
+        start: (&[f64], &Covariance),
         series: &Series<'_>,
         filtered: &[f64],
         stop: &dyn Fn() -> bool,
@@ -204,8 +200,8 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
             return Err(SpecError::of("likelihood", "is not of single components").into());
         };
         let search = MostLikely::new(model, noise, laws)?.with_bounds(problem.bounds.clone())?;
-        let mean = DVector::from_column_slice(&start.mean);
-        let start = GaussianBelief { mean, cov: start.cov.dense(n) };
+        let mean = DVector::from_column_slice(start.0);
+        let start = GaussianBelief { mean, cov: start.1.dense(n) };
         let plain = search.path(&start, series, None, stop);
         let own = match filtered.iter().all(|v| v.is_finite()) {
             true => search.path(&start, series, Some(filtered), stop),
@@ -227,20 +223,6 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
     fn has_one_hill(&self) -> bool {
         let linear = self.problem.model.is_linear() && self.problem.bounds.is_none();
         linear && self.problem.robust_laws().is_some_and(has_one_hill)
-    }
-
-    fn companion(&self) -> Result<Arc<dyn Runner>, RunError> {
-        let spec = match self.problem.robust_laws() {
-            Some(_) => FilterSpec { method: Some(Method::Ekf), ..FilterSpec::default() },
-            None => FilterSpec::default().believing(&self.problem),
-        };
-        let spec = FilterSpec {
-            process_scale: self.spec.process_scale,
-            predict_first: self.spec.predict_first,
-            irregular: self.spec.irregular,
-            ..spec
-        };
-        Ok(build(&spec, &self.problem)?)
     }
 
     fn stream(&self, run: u64, purpose: &str) -> Stream {

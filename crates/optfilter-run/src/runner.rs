@@ -4,6 +4,7 @@
 //! through it. A [`Live`] filter adds a belief that moves step by step, and can be saved. `engine` has both for
 //! every filter.
 
+use crate::error::SpecError;
 use crate::flags::Gauge;
 use crate::outlook::{AnyBelief, Outlook};
 use optfilter::Series;
@@ -203,6 +204,8 @@ pub trait Runner: Send + Sync {
     }
     /// The problem, as smoothers and forecasts see it.
     fn outlook(&self) -> Box<dyn Outlook>;
+    /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
+    fn companion(&self) -> Result<Arc<dyn Runner>, SpecError>;
     /// What kind of its method it is, where the problem makes it another than the textbook's: "robust: student-t".
     fn form(&self) -> Option<&str>;
     /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.

@@ -237,11 +237,12 @@ fn best_path(
     watch: &Watch<'_>,
 ) -> Result<Smoothed, RunError> {
     // A window over all rows would be descended anew in every row.
-    let companion = if runner.lag().is_some() { Some(outlook.companion()?) } else { None };
+    let companion = if runner.lag().is_some() { Some(runner.companion()?) } else { None };
     let filter = companion.as_deref().unwrap_or(runner);
     let (filtered_means, filtered_covs) =
         filtered(filter, start, series, watch, Results::default(), filter.has_cov())?;
-    let found = outlook.best_path(start, series, &filtered_means, watch.stop)?;
+    let found =
+        outlook.best_path((&start.mean, &start.cov), series, &filtered_means, watch.stop)?;
     let global = found.converged && outlook.has_one_hill();
     let search = Search { passes: found.passes, loss: found.loss(), global };
     let means = found.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
