@@ -15,7 +15,7 @@
 //! were left out. What the file states as correlated noise counts as independent: the laws are
 //! of single components.
 //!
-//! A level of 0 +- 1, and measurements around 10 with a scale of 1/2. The first may be an outlier; the second settles it:
+//! A level of 0 +- 2, and measurements around 10 with a scale of 1/2. The first may be an outlier; the second settles it:
 //!
 //! ```
 //! use nalgebra::{Const, matrix, vector};
@@ -24,7 +24,7 @@
 //! let noise = GaussianNoise::new(matrix![0.01], matrix![0.25])?;
 //! let law = Component::StudentT(StudentT::new(3.0, 0.5)?);
 //! let filter = Robust::new(Extended::new(RandomWalk::new(Const::<1>), noise), vec![law])?;
-//! let mut belief = MixtureBelief::from(GaussianBelief::new(vector![0.0], matrix![1.0])?);
+//! let mut belief = MixtureBelief::from(GaussianBelief::new(vector![0.0], matrix![4.0])?);
 //! let mut means = Vec::new();
 //! for y in [10.0, 10.1, 10.0, 9.9] {
 //!     filter.predict(&mut belief, &[], &Step::even(1, 1.0))?;
@@ -32,7 +32,7 @@
 //!     means.push(belief.mean()[0]);
 //! }
 //! println!("{means:.2?}");
-//! assert!(means[0] < 1.0 && means[3] > 9.0);
+//! assert!(means[0] < 5.0 && means[3] > 9.0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
