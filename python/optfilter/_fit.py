@@ -162,7 +162,7 @@ def _found(
     max_rows: Optional[int],
 ) -> FitResult:
     """The fit of one model to series of measurements, times and inputs."""
-    settings = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
+    settings: dict[str, Any] = {"dt": model.dt, "Q_per_time": model.Q_per_time, "Q": model.Q, "R": model.R, "x0": model.x0, "P0": model.P0}
     settings["diffuse"] = model.diffuse
     names = [free] if isinstance(free, str) else list(free)
     past = None if window is None else whole("window", window, 0)

@@ -54,9 +54,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .collect();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for method in methods {
-        let (mut flags, _) = look.filter.read_by(method);
-        flags.method = Some(method.name().into());
-        match flags.filter(&spec) {
+        match look.filter.of(method).filter(&spec) {
             Ok(filter) => rows.push(measure(&spec, &data, filter)),
             Err(failure) => left_out.push((method, failure.message)),
         }

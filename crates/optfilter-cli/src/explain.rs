@@ -50,17 +50,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::usage("--gain is a number between 0 and 1"));
     }
     let (_, spec) = args.reading.model(&args.model)?;
-    let mut flags = args.filter.clone();
-    // Of a rate, steps or a gain only an optimizer can be asked.
-    if flags.method.is_none()
-        && (flags.optimizer.is_some()
-            || flags.lr.is_some()
-            || flags.steps.is_some()
-            || args.gain.is_some())
-    {
-        flags.method = Some("imap".into());
-    }
-    let filter = flags.filter(&spec)?;
+    let filter = args.filter.or_imap(args.gain.is_some()).filter(&spec)?;
     let (state, step, u) = typical(&args, &spec)?;
     let at = Linearized::at(&spec.problem()?, &state, &step, &u)?;
     if !filter.method().optimizes() {

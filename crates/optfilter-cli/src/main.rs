@@ -28,6 +28,7 @@ mod plane;
 mod plot;
 mod reading;
 mod refused;
+mod schema;
 mod settings;
 mod simulate;
 mod smooth;
@@ -67,6 +68,7 @@ enum Command {
     Model(model::Args),
     #[cfg(feature = "adapt")]
     Adapt(adapt::Args),
+    Schema(schema::Args),
     Completions(completions::Args),
 }
 
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(args),
         #[cfg(feature = "adapt")]
         Command::Adapt(args) => adapt::run(args),
+        Command::Schema(args) => schema::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut <Cli as clap::CommandFactory>::command())
         }

@@ -2,29 +2,6 @@
 import { make } from "./elements.js";
 import { plain } from "./numbers.js";
 
-const OPTIMIZERS = ["gd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "cg"];
-
-/** What each setting is: a choice, a switch, or a number with its slider. `most` is what the program takes at most. */
-const SETTINGS = [
-  { key: "method", label: "filter", choices: [] },
-  { key: "optimizer", label: "optimizer", choices: OPTIMIZERS },
-  { key: "steps", label: "steps K", low: 1, high: 200, log: true, whole: true, most: 10000 },
-  { key: "lr", label: "learning rate", low: 1e-4, high: 10, log: true },
-  { key: "decay", label: "decay (momentum, betas)", low: 0, high: 0.999, fallback: 0.9 },
-  { key: "window", label: "window L, past rows", low: 0, high: 64, whole: true, fallback: 0, most: 1000 },
-  { key: "discount", label: "discount of past rows", low: 0.3, high: 1, fallback: 1 },
-  { key: "constraint", label: "path through the window", choices: ["strong", "weak"], fallback: "strong" },
-  { key: "carry", label: "carry the optimizer's state from row to row", check: true },
-  { key: "loss", label: "loss", choices: ["likelihood", "squared"], fallback: "likelihood" },
-  { key: "process_scale", label: "factor on Q", low: 1e-3, high: 1e3, log: true, fallback: 1 },
-  { key: "measurement_scale", label: "factor on R", low: 1e-3, high: 1e3, log: true, fallback: 1 },
-  { key: "particles", label: "particles", low: 10, high: 20000, log: true, whole: true, most: 1000000 },
-  { key: "members", label: "members", low: 2, high: 400, log: true, whole: true, most: 1000 },
-  { key: "inflation", label: "inflation", low: 1, high: 1.5, fallback: 1.02 },
-  { key: "radius", label: "radius of localisation", low: 0.5, high: 50, log: true },
-  { key: "seed", label: "seed", low: 0, high: 100, whole: true, fallback: 0 },
-];
-
 export class Controls {
   /** @param {HTMLFormElement} form @param {import("./settings.js").Store} store */
   constructor(form, store) {
@@ -41,7 +18,7 @@ export class Controls {
   describe(about) {
     this.about = about;
     this.made = {};
-    this.form.replaceChildren(...SETTINGS.map((setting) => this.build(setting)));
+    this.form.replaceChildren(...about.settings.map((/** @type {any} */ setting) => this.build(setting)));
   }
 
   /** The usual learning rate of an optimizer, in the units of the model. @param {string} optimizer */

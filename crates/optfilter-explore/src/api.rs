@@ -396,7 +396,7 @@ fn described(subject: &Subject, asked: Option<&FilterSpec>) -> Result<Value, Fau
         "rows": data.len(), "times": [data.time(0), data.time(last)],
         "seconds_per_unit": data.origin.map(|_| spec.seconds_per_unit),
         "known": subject.known, "columns": subject.columns, "table": subject.table.name,
-        "filter": run::settings(&filter), "methods": controls::methods(subject),
+        "filter": run::settings(&filter), "methods": controls::methods(subject), "settings": controls::offered(),
         "units": {"gradient": gradient, "adaptive": adaptive},
         "linear": spec.compile().is_linear(),
         "row_times": (data.len() <= 20_000).then(|| (0..data.len()).map(|k| data.time(k)).collect::<Vec<_>>()),

@@ -3,10 +3,10 @@
 //! A learning rate means something only relative to the model, so the ranges are in its own units: one over the curvature of
 //! the likelihood for plain gradient steps, the change of the state that the data's changes ask for where a rule adapts.
 
-use crate::limits::{MOST_AT_ONCE, model_work};
+use crate::limits::{LARGEST, MOST_AT_ONCE, model_work};
 use crate::subject::Subject;
 use optfilter_model::run::typical_states;
-use optfilter_run::{CG, FilterSpec, Linearized, Method};
+use optfilter_run::{CG, FilterSpec, Kind, Linearized, Method, SETTINGS, Setting};
 use serde_json::{Value, json};
 
 /// States up to which a filter is run to see which of them are typical.
@@ -49,33 +49,49 @@ pub fn units(subject: &Subject) -> Units {
     Units { gradient: 1.0 / pick(curvatures, 0.9), adaptive: pick(moves, 0.5) }
 }
 
+/// The settings that a page offers, and how.
+pub fn offered() -> Value {
+    let one = |setting: &Setting| {
+        let slider = setting.slider?;
+        let mut out = json!({"key": setting.name, "label": slider.label});
+        if let Kind::Choice(names) = setting.kind {
+            out["choices"] = json!(names);
+        }
+        out["check"] = json!(setting.kind == Kind::Switch);
+        if let Some((low, high)) = slider.ends {
+            out["low"] = json!(low);
+            out["high"] = json!(high);
+            out["log"] = json!(slider.by_factors);
+            out["whole"] = json!(setting.kind == Kind::Whole);
+            out["fallback"] = json!(setting.default.parse::<f64>().ok());
+        } else {
+            out["fallback"] = json!(setting.default.split(' ').next());
+        }
+        out["most"] =
+            json!(LARGEST.iter().find(|(key, _)| *key == setting.name).map(|most| most.1));
+        Some(out)
+    };
+    SETTINGS.iter().filter_map(one).collect()
+}
+
 /// The settings that a filter reads, of those that a page offers.
 pub fn shown(filter: &FilterSpec, with_noise: bool) -> Vec<&'static str> {
     let method = filter.method();
     let optimizer = filter.optimizer();
-    let rated = method.optimizes() && optimizer != CG;
-    let decays = !matches!(optimizer, "gd" | "adagrad") && rated;
-    let sampled = method == Method::Pf || method.is_ensemble();
-    let all = [
-        ("method", true),
-        ("optimizer", method.optimizes()),
-        ("steps", method.optimizes() || method == Method::Iekf),
-        ("lr", rated),
-        ("decay", decays),
-        ("window", method == Method::Imap),
-        ("discount", method == Method::Imap && filter.is_windowed()),
-        ("constraint", method == Method::Imap && filter.window() > 0 && !filter.carry()),
-        ("carry", method == Method::Imap && rated),
-        ("loss", method == Method::Imap),
-        ("process_scale", with_noise && (method != Method::Imap || filter.is_weak())),
-        ("measurement_scale", with_noise),
-        ("particles", method == Method::Pf),
-        ("members", method.is_ensemble()),
-        ("inflation", method.is_ensemble()),
-        ("radius", method == Method::Letkf),
-        ("seed", sampled),
-    ];
-    all.into_iter().filter(|(_, on)| *on).map(|(key, _)| key).collect()
+    let rated = optimizer != CG;
+    let fits = |name| match name {
+        "lr" => rated,
+        "decay" => rated && !matches!(optimizer, "gd" | "adagrad"),
+        "discount" => filter.is_windowed(),
+        "constraint" => filter.window() > 0 && !filter.carry(),
+        "carry" => rated,
+        "loss" => method == Method::Imap,
+        "process_scale" => with_noise && (method != Method::Imap || filter.is_weak()),
+        "measurement_scale" => with_noise,
+        _ => true,
+    };
+    let offered = SETTINGS.iter().filter(|s| s.slider.is_some() && s.is_read_by(method));
+    offered.map(|setting| setting.name).filter(|name| fits(name)).collect()
 }
 
 /// The filters that fit a model, each with why not if it does not.

@@ -34,6 +34,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<nn::CoreFollower>()?;
     module.add_function(wrap_pyfunction!(model::built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_spec, module)?)?;
+    module.add_function(wrap_pyfunction!(problem::settings, module)?)?;
     module.add_function(wrap_pyfunction!(problem::fit_spec, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit_text, module)?)?;
     module.add_function(wrap_pyfunction!(problem::check_likelihood, module)?)?;

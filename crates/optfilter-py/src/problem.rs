@@ -38,6 +38,12 @@ pub(crate) fn read_spec(text: &str) -> PyResult<FilterSpec> {
     Ok(spec)
 }
 
+/// The table of settings, as JSON.
+#[pyfunction]
+pub(crate) fn settings() -> PyResult<String> {
+    serde_json::to_string(optfilter_run::SETTINGS).map_err(|e| bad("settings", e.to_string()))
+}
+
 /// Raises what is wrong with settings, if anything is; otherwise returns them as flags of the command line.
 #[pyfunction]
 pub(crate) fn check_spec(text: &str) -> PyResult<String> {

@@ -1,19 +1,19 @@
 //! From a specification and a problem to a filter: the only place that chooses a type of the library.
 
 use crate::begin::Begin;
+use crate::choice::{Beyond, Loss, Method};
 use crate::engine::{Engine, Shared};
 use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
-use crate::method::Method;
 use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem, SlimNoise};
 use crate::rule::{AnyRule, Stoppable, UserRule};
 use crate::runner::{Runner, Start};
-use crate::spec::{
-    Beyond, CG, FilterSpec, Loss, MOST_DIRECTIONS, MOST_STATES_WITH_BARS, MOST_STATES_WITH_MATRICES,
-};
+use crate::setting::CG;
+use crate::settings::FilterSpec;
+use crate::spec::{MOST_DIRECTIONS, MOST_STATES_WITH_BARS, MOST_STATES_WITH_MATRICES};
 use crate::together::{self, RunTogether};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;

@@ -19,13 +19,14 @@
 //! not Gaussian gains more in one place than in another, so simulations from the start do not tell.)
 
 use crate::build::build;
+use crate::choice::Method;
 use crate::linearize::Linearized;
-use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{LikelihoodSpec, Problem};
 use crate::runner::{Estimate, Runner};
+use crate::settings::FilterSpec;
 use crate::simulate::simulate;
-use crate::spec::{FilterSpec, MOST_STATES_WITH_BARS};
+use crate::spec::MOST_STATES_WITH_BARS;
 use nalgebra::{Dim, Dyn};
 use optfilter::model::likelihood::Component;
 use optfilter::model::{Dynamics, Observation, Step};

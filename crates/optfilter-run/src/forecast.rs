@@ -27,8 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use crate::choice::Method;
 use crate::error::RunError;
-use crate::method::Method;
 use crate::outlook::Outlook;
 use crate::runner::{Estimate, Live, Runner};
 use crate::smooth::mean_direction;

@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use crate::choice::Method;
 use crate::error::{RunError, SpecError};
-use crate::method::Method;
 use crate::outlook::{AnyBelief, Outlook};
 use crate::runner::Runner;
 use crate::session::Session;

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::rule::{AnyRule, Stoppable};
 use crate::runner::{LaneRunner, Start};
-use crate::spec::FilterSpec;
+use crate::settings::FilterSpec;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};

@@ -19,7 +19,8 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | [`spec`], [`Method`] | every name and every default of every filter, once |
+//! | [`settings`], `setting`, `choice` | every setting of every filter: a line each, from which all doors are made |
+//! | [`spec`] | which settings go together, and what holds where one is open |
 //! | [`problem`] | a model with its noise, start and bounds; covariances no larger than they must be |
 //! | [`build`] | which type of the library runs; small sizes fixed when this crate was compiled |
 //! | `default` | the filter of a problem that names none; which states it leaves untouched |
@@ -34,6 +35,7 @@
 
 mod begin;
 mod build;
+mod choice;
 mod default;
 mod diagnose;
 mod engine;
@@ -44,7 +46,6 @@ pub mod horizon;
 pub mod lag;
 pub mod lanes;
 mod linearize;
-mod method;
 mod model;
 mod outlook;
 pub mod problem;
@@ -52,12 +53,15 @@ mod rhythm;
 pub mod rule;
 pub mod runner;
 pub mod session;
+mod setting;
+pub mod settings;
 mod simulate;
 pub mod smooth;
 pub mod spec;
 mod together;
 
 pub use build::{build, build_with};
+pub use choice::{Beyond, Constraint, Gaps, Irregular, Loss, Method};
 pub use default::{LONELY, unmoved};
 pub use diagnose::{Diagnosis, Effective, Residuals, Seen, Sequence};
 pub use error::{RunError, SpecError};
@@ -66,13 +70,13 @@ pub use forecast::{Forecast, Spread, forecast};
 pub use horizon::Horizon;
 pub use lag::{Lag, Late};
 pub use linearize::Linearized;
-pub use method::Method;
 pub use model::{Fixed, Flexible, Pace, RunModel, Size};
 pub use outlook::{AnyBelief, Outlook};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};
 pub use runner::{Anew, Estimate, LaneRunner, Live, Results, Runner, Start, Watch};
 pub use session::{Clock, Session, SessionError};
+pub use setting::{CG, Kind, Range, Setting, Slider};
+pub use settings::{FilterSpec, SETTINGS};
 pub use simulate::{SimulationError, simulate};
 pub use smooth::{Search, Smoothed, smooth, smooth_from};
-pub use spec::{Beyond, CG, Constraint, FilterSpec, Gaps, Irregular, Loss};

@@ -1,10 +1,12 @@
 //! What smoothers and forecasts ask of a problem, behind one small trait, so that each is written once and for all models.
 
+use crate::choice::{Loss, Method};
 use crate::error::{RunError, SpecError};
-use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
-use crate::spec::{CG, FilterSpec, Loss, MOST_STATES_WITH_BARS};
+use crate::setting::CG;
+use crate::settings::FilterSpec;
+use crate::spec::MOST_STATES_WITH_BARS;
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{

@@ -1,9 +1,10 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
+use crate::choice::{Gaps, Irregular};
 use crate::error::SpecError;
 use crate::model::{Pace, RunModel};
 use crate::rhythm::Rhythm;
-use crate::spec::{FilterSpec, Gaps, Irregular};
+use crate::settings::FilterSpec;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;

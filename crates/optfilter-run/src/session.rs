@@ -3,7 +3,7 @@
 use crate::error::RunError;
 use crate::flags::{Flag, Gauge, Judged, Seen};
 use crate::runner::{Estimate, Live, Runner};
-use crate::spec::FilterSpec;
+use crate::settings::FilterSpec;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;

@@ -28,13 +28,14 @@
 //! References: Rauch, Tung and Striebel 1965; Godsill, Doucet and West 2004; Douc, Garivier, Moulines and Olsson 2011 (drawing
 //! by rejection).
 
+use crate::choice::{Constraint, Method};
 use crate::error::{RunError, SpecError, check_room};
-use crate::method::Method;
 use crate::model::RunModel;
 use crate::outlook::Outlook;
 use crate::problem::Problem;
 use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
-use crate::spec::{CG, Constraint, FilterSpec};
+use crate::setting::CG;
+use crate::settings::FilterSpec;
 use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{Belief, FilterError, GaussianBelief};

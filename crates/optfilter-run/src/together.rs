@@ -1,14 +1,14 @@
 //! Many series of a Gaussian filter together, as lanes of vectors: of a linear model the means beside one another and the
 //! covariances once for all, of any other both.
 
+use crate::choice::{Beyond, Method};
 use crate::error::SpecError;
 use crate::flags::{Gauge, Judged};
-use crate::method::Method;
 use crate::model::{Flexible, RunModel};
 use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::runner::{Results, Start};
-use crate::spec::{Beyond, FilterSpec};
+use crate::settings::FilterSpec;
 use nalgebra::{DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{

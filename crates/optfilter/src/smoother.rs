@@ -194,14 +194,17 @@ where
     }
 }
 
-/// Whether some component of a covariance is known from the others to a millionth of its deviation and less.
+/// The share of a variance that the others leave open, below which it is nearly none.
+const NEARLY: f64 = 2.0;
+
+/// Whether some component of a covariance is known from the others so well that the gain would lose its digits.
 fn is_near_singular<S: Scalar, N: Dim>(a: &OMatrix<S, N, N>, root: &OMatrix<S, N, N>) -> bool
 where
     DefaultAllocator: Allocator<N, N>,
 {
     let near = |i: usize| {
         let (left, all) = (root[(i, i)] * root[(i, i)], a[(i, i)]);
-        S::all_lt(S::ZERO, all) && !S::all_lt(all.scale(1e-12), left)
+        S::all_lt(S::ZERO, all) && !S::all_lt(all.scale(NEARLY), left)
     };
     (0..a.nrows()).any(near)
 }

@@ -3,23 +3,10 @@
 use super::LikelihoodKind;
 use super::access::Reader;
 use super::fields::places;
-use super::tree::Kind;
+use super::tree::{Kind, Value};
 use crate::diagnostic::Diagnostic;
-use optfilter::optim::AnyOptimizer;
-use optfilter_run::spec::CG;
-use optfilter_run::{Beyond, Covariance, FilterSpec, Gaps, Irregular, Method, ProcessNoise};
+use optfilter_run::{Covariance, FilterSpec, ProcessNoise, Setting};
 use optfilter_table::TimeStyle;
-
-/// Every optimizer of a `[filter]` table.
-const OPTIMIZERS: [&str; AnyOptimizer::NAMES.len() + 1] = {
-    let mut names = [CG; AnyOptimizer::NAMES.len() + 1];
-    let mut i = 0;
-    while i < AnyOptimizer::NAMES.len() {
-        names[i] = AnyOptimizer::NAMES[i];
-        i += 1;
-    }
-    names
-};
 
 impl Reader {
     pub(super) fn read_process_noise(
@@ -182,25 +169,13 @@ impl Reader {
         for entry in entries {
             let value = &entry.value;
             // One setting at a time, so that an error stands where it was made.
-            let known: &[&str] = match entry.key.as_str() {
-                "method" => &Method::NAMES,
-                "optimizer" => &OPTIMIZERS,
-                "constraint" => &["strong", "weak"],
-                "loss" => &["likelihood", "squared"],
-                "gaps" => &Gaps::NAMES,
-                "gating" => &Beyond::NAMES,
-                "irregular" => &Irregular::NAMES,
-                "resampling" => &["systematic", "stratified", "residual", "multinomial"],
-                _ => &[],
-            };
-            let plain = match (&value.kind, known) {
-                (Kind::Flag(on), []) => toml::Value::Boolean(*on),
-                (_, []) => {
-                    let v = self.finite(value)?;
-                    let whole = v.fract() == 0.0 && v.abs() < 9e15;
-                    if whole { toml::Value::Integer(v as i64) } else { toml::Value::Float(v) }
+            let Some(setting) = Setting::of(&entry.key) else { continue };
+            let plain = match (&value.kind, setting.kind) {
+                (_, optfilter_run::Kind::Choice(known)) => {
+                    toml::Value::String(self.choice(value, known, &entry.key)?)
                 }
-                (_, known) => toml::Value::String(self.choice(value, known, &entry.key)?),
+                (Kind::Flag(on), _) => toml::Value::Boolean(*on),
+                _ => self.numbers_of(value)?,
             };
             let wrong = |message: String| {
                 let first = message.lines().next().unwrap_or_default();
@@ -220,5 +195,18 @@ impl Reader {
             }
         })?;
         Ok(spec)
+    }
+    /// A finite number, or lists of such.
+    fn numbers_of(&self, value: &Value) -> Result<toml::Value, Diagnostic> {
+        if let Kind::List(items) = &value.kind {
+            return items
+                .iter()
+                .map(|item| self.numbers_of(item))
+                .collect::<Result<_, _>>()
+                .map(toml::Value::Array);
+        }
+        let v = self.finite(value)?;
+        let whole = v.fract() == 0.0 && v.abs() < 9e15;
+        Ok(if whole { toml::Value::Integer(v as i64) } else { toml::Value::Float(v) })
     }
 }

@@ -37,6 +37,14 @@ impl Scheme {
     pub const ALL: [Self; 4] =
         [Self::Multinomial, Self::Residual, Self::Stratified, Self::Systematic];
 
+    /// Their names.
+    pub const NAMES: [&'static str; 4] = ["multinomial", "residual", "stratified", "systematic"];
+
+    /// The scheme of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

@@ -106,7 +106,9 @@ impl<S: Scalar> Seen<S> {
     fn over(&self, v: S, i: usize) -> S {
         let row = (0..=i).fold(S::ZERO, |a, j| larger(a, self.root[(i, j)].abs()));
         let pivot = self.root[(i, i)];
-        if S::all_lt(row.scale(ROUNDING), pivot.abs()) { v / pivot } else { S::ZERO }
+        let is_seen = S::all_lt(row.scale(ROUNDING), pivot.abs());
+        // What is no number is none in any direction.
+        if is_seen || !v.is_finite() { v / pivot } else { S::ZERO }
     }
 }
 
