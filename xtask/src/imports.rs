@@ -29,6 +29,10 @@ pub(crate) fn imports(text: &str) -> Vec<Import> {
         let names = || within.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         match word(at) {
             "#" if is_for_tests(&tokens[at..]) => at = after_item(&tokens, at),
+            // Who may see an item is no import.
+            "pub" if word(at + 1) == "(" && word(at + 2) == "in" => {
+                at += tokens[at..].iter().position(|t| t.1 == ")").unwrap_or(1);
+            }
             "mod" if word(at + 2) == "{" => {
                 within.push((word(at + 1).to_owned(), open));
                 at += 2;
@@ -247,5 +251,11 @@ mod tests {
     fn modules_inside_of_a_file_are_kept() {
         let text = "mod inner { fn f() { super::a() } }\nuse super::b;";
         assert_eq!(paths(text), ["inner::super::a", "super::b"]);
+    }
+
+    #[test]
+    fn who_may_see_an_item_is_no_import() {
+        let text = "pub(in crate::a) x: crate::b::B, pub(in super::super::c) fn f() { super::d() }";
+        assert_eq!(paths(text), ["crate::b::B", "super::d"]);
     }
 }
