@@ -1,9 +1,9 @@
 //! Do files import each other in a circle?
 //!
-//! Of every `crates/*/src` the paths that begin with `crate::`, `super::` or `self::` are read, in `use` lines and in the code, and
-//! followed to the file that has what they name: through modules, and through what a module imports from elsewhere. A file that
-//! can be reached from itself in this way cannot be read, tested or moved alone. A module may know what it is made of; if a child
-//! needs something of its module, that belongs into a file below both. Tests may know everything: they do not count.
+//! Of every `crates/*/src` the paths that begin with `crate::`, `super::`, `self::` or the name of a child are read, in `use` lines
+//! and in the code, and followed to the file that has what they name: through modules, and through what a module imports from
+//! elsewhere. A file that can be reached from itself in this way cannot be read, tested or moved alone. A module may know what it is
+//! made of; what a child needs of its module belongs into a file below both. Tests may know everything: they do not count.
 //!
 //! Not seen are names brought in by `*` or by macros, and methods that stand in another file than their type.
 
@@ -257,7 +257,8 @@ mod tests {
         assert!(!error.contains("lib.rs"), "{error}");
         // The same beside a folder, and further up.
         let error = judge(graph(&[
-            ("x.rs", "mod below; use self::below::deep::D;"),
+            ("x.rs", "mod below; fn f() { below::deep::g() }"),
+            ("x/below.rs", "pub mod deep;"),
             ("x/below/deep.rs", "use crate::x::Y;"),
         ]));
         assert!(error.unwrap_err().contains("a/src/x/below/deep.rs:1 -> a/src/x.rs"));
