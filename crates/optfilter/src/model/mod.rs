@@ -5,7 +5,7 @@
 //! y_t ~ p(y | h(x_t, u_t, t))             Observation, Likelihood
 //! ```
 //!
-//! A model is written once over slices of any [`Scalar`]; derivatives come by themselves. Noise is
+//! A model is written once over slices of any [`Scalar`](crate::scalar::Scalar); derivatives come by themselves. Noise is
 //! kept apart ([`Noise`]): the implicit filter never reads it.
 //!
 //! ```
