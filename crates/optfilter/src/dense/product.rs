@@ -11,7 +11,7 @@ const LARGE: usize = 32 * 32 * 32;
 const SHARED: usize = 128 * 128 * 64;
 const SHARED_COPIES: usize = 1 << 18;
 /// The inner index at a time: a panel of each factor then stays in the caches.
-const DEPTH: usize = 256;
+pub(super) const DEPTH: usize = 256;
 /// Columns of the result for one task, at most, and tasks for each thread, if there are that many columns: those on the left of a symmetric
 /// result take longer than those on the right.
 const TASK: usize = 48;
