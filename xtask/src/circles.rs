@@ -1,9 +1,9 @@
 //! Do files import each other in a circle?
 //!
-//! Of every `crates/*/src` the paths that begin with `crate::`, `super::` or `self::` are read, in `use` lines and in the code, and
-//! followed to the file that has what they name: through modules, and through what a module imports from elsewhere. A file that
-//! can be reached from itself in this way cannot be read, tested or moved alone. A module and what it is made of (its
-//! children, their children) do know each other, and tests may know everything: neither counts.
+//! Of every `crates/*/src` the paths that begin with `crate::`, `super::`, `self::` or the name of a child are read, in `use` lines
+//! and in the code, and followed to the file that has what they name: through modules, and through what a module imports from
+//! elsewhere. A file that can be reached from itself in this way cannot be read, tested or moved alone. A module may know what it is
+//! made of; what a child needs of its module belongs into a file below both. Tests may know everything: they do not count.
 //!
 //! Not seen are names brought in by `*` or by macros, and methods that stand in another file than their type.
 
@@ -110,8 +110,10 @@ fn imports_between(files: &[(String, String)]) -> Graph {
         for import in imports {
             let Some(path) = from_root(module, import, &modules) else { continue };
             let Some(found) = owner(path, &modules, &names) else { continue };
-            let related = found.starts_with(module) || module.starts_with(&found);
-            if let (false, Some((to, _))) = (related, read.get(&found)) {
+            if found == *module {
+                continue;
+            }
+            if let Some((to, _)) = read.get(&found) {
                 let from = graph.entry((*file).clone()).or_default();
                 from.entry((*to).clone()).or_insert(import.line);
             }
@@ -239,13 +241,36 @@ mod tests {
     }
 
     #[test]
-    fn a_module_and_its_children_and_tests_do_not_count() {
-        let files = graph(&[
+    fn a_module_and_its_child_are_a_circle() {
+        let mut files = [
             ("lib.rs", "mod x; use x::X;"),
-            ("x.rs", "mod below; use self::below::B; use crate::Y;"),
-            ("x/below.rs", "use super::X; use crate::Z; #[cfg(test)] mod t { use crate::z::A; }"),
-            ("z.rs", "use crate::x::below::C;"),
-            ("x/tests.rs", "use crate::z::A;"),
+            ("x/mod.rs", "mod below; mod leaf; pub use below::B; pub use leaf::X;"),
+            ("x/below.rs", "use super::X;"),
+            ("x/leaf.rs", "pub(in crate::x) struct X;"),
+        ];
+        // What the module only hands on is not its own.
+        assert_eq!(judge(graph(&files)), Ok(()));
+        files[1].1 = "mod below; pub use below::B; pub struct X;";
+        let error = judge(graph(&files)).unwrap_err();
+        assert!(error.contains("a/src/x/mod.rs:1 -> a/src/x/below.rs"), "{error}");
+        assert!(error.contains("a/src/x/below.rs:1 -> a/src/x/mod.rs"), "{error}");
+        assert!(!error.contains("lib.rs"), "{error}");
+        // The same beside a folder, and further up.
+        let error = judge(graph(&[
+            ("x.rs", "mod below; fn f() { below::deep::g() }"),
+            ("x/below.rs", "pub mod deep;"),
+            ("x/below/deep.rs", "use crate::x::Y;"),
+        ]));
+        assert!(error.unwrap_err().contains("a/src/x/below/deep.rs:1 -> a/src/x.rs"));
+    }
+
+    #[test]
+    fn tests_do_not_count() {
+        let files = graph(&[
+            ("x.rs", "mod below; use self::below::B;"),
+            ("x/below.rs", "use crate::z::C; #[cfg(test)] mod t { use crate::x::X; }"),
+            ("x/tests.rs", "use super::X; use crate::z::A;"),
+            ("z.rs", "#[cfg(test)] mod tests { use crate::x::below::C; }"),
         ]);
         assert_eq!(judge(files), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! The paths that a Rust file mentions: `use` lines, and what begins with `crate::`, `super::` or `self::` elsewhere.
+//! The paths that a Rust file mentions: `use` lines, and what has `::` in it elsewhere.
 //!
 //! This is no parser of Rust. It knows comments, strings and characters, so that nothing in them counts; attributes, so that
 //! tests do not; and modules inside of a file, since `super::` is another one there.
@@ -21,6 +21,7 @@ type Token = (usize, String);
 pub(crate) fn imports(text: &str) -> Vec<Import> {
     let tokens = tokens(text);
     let word = |i: usize| tokens.get(i).map_or("", |t: &Token| t.1.as_str());
+    let before = |i: usize| if i > 0 { word(i - 1) } else { "" };
     let mut found = Vec::new();
     // Modules inside of the file, with the number of open braces before each.
     let mut within: Vec<(String, usize)> = Vec::new();
@@ -29,6 +30,10 @@ pub(crate) fn imports(text: &str) -> Vec<Import> {
         let names = || within.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         match word(at) {
             "#" if is_for_tests(&tokens[at..]) => at = after_item(&tokens, at),
+            // Who may see an item is no import.
+            "pub" if word(at + 1) == "(" && word(at + 2) == "in" => {
+                at += tokens[at..].iter().position(|t| t.1 == ")").unwrap_or(1);
+            }
             "mod" if word(at + 2) == "{" => {
                 within.push((word(at + 1).to_owned(), open));
                 at += 2;
@@ -47,9 +52,10 @@ pub(crate) fn imports(text: &str) -> Vec<Import> {
                 let import = |(path, name)| Import { line, within: names(), path, name };
                 found.extend(paths.into_iter().map(import));
             }
-            "crate" | "super" | "self" if word(at + 1) == "::" => {
+            // Not the rest of a path, behind a type.
+            first if is_name(first) && word(at + 1) == "::" && before(at) != "::" => {
                 let line = tokens[at].0;
-                let mut path = vec![word(at).to_owned()];
+                let mut path = vec![first.to_owned()];
                 while word(at + 1) == "::" && is_name(word(at + 2)) {
                     path.push(word(at + 2).to_owned());
                     at += 2;
@@ -206,6 +212,10 @@ mod tests {
         let found =
             ["crate::a", "crate::a::b::C", "crate::a::b::D", "crate::a", "super::f", "self::K"];
         assert_eq!(paths(text), found);
+        assert_eq!(
+            paths("below::f(x::<u8>::g(), <T as crate::a::A>::h::i())"),
+            ["below::f", "x", "crate::a::A"]
+        );
         let names: Vec<_> = imports(text).into_iter().map(|i| (i.line, i.name)).collect();
         assert_eq!(names[0], (1, Some("a".to_owned())));
         assert_eq!(names[2], (1, Some("E".to_owned())));
@@ -247,5 +257,11 @@ mod tests {
     fn modules_inside_of_a_file_are_kept() {
         let text = "mod inner { fn f() { super::a() } }\nuse super::b;";
         assert_eq!(paths(text), ["inner::super::a", "super::b"]);
+    }
+
+    #[test]
+    fn who_may_see_an_item_is_no_import() {
+        let text = "pub(in crate::a) x: crate::b::B, pub(in super::super::c) fn f() { super::d() }";
+        assert_eq!(paths(text), ["crate::b::B", "super::d"]);
     }
 }

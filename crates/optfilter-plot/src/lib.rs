@@ -37,6 +37,7 @@ pub mod color;
 mod figure;
 mod font;
 mod mark;
+mod markup;
 #[cfg(feature = "png")]
 mod png;
 pub mod thin;
@@ -46,11 +47,7 @@ pub use canvas::Anchor;
 pub use color::{Color, Theme};
 pub use figure::{Figure, Panel};
 pub use mark::{Cell, Mark};
+pub use markup::escape;
 #[cfg(feature = "png")]
 pub use png::PngError;
 pub use thin::Thinner;
-
-/// A text inside markup.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}

@@ -1,9 +1,9 @@
 //! `optfilter adapt` on a stream that need not fit in memory: a table read as it comes, from a file or from standard input.
 
+use super::args::{Args, Task, title};
 use super::pipe::Pipe;
 use super::scores::Scores;
 use super::show::{self, Run};
-use super::{Args, Task};
 use crate::failure::Failure;
 use crate::lock::Lock;
 use crate::{files, interrupt};
@@ -232,7 +232,7 @@ pub fn run(args: &Args, setup: &Setup, saved: Option<&Saved>) -> Result<(), Fail
         false => files::print(&(show::summary(&runs, &classes) + &shares))?,
     }
     let note = format!("{} rows; predicted first, learnt afterwards.", live.rows());
-    args.plot.write(&note, || show::figure(&runs, &classes, super::title(args, setup)))?;
+    args.plot.write(&note, || show::figure(&runs, &classes, title(args, setup)))?;
     if let Some(path) = &args.save {
         Saved::write(live.follower(), setup, &classes, path).map_err(Failure::other)?;
     }

@@ -1,7 +1,7 @@
 //! Flags to settings: what was given, over what came with the weights, over the defaults. A flag that the method does not
 //! look at is refused: whoever gives it expects something of it.
 
-use super::{Args, MethodName};
+use super::args::{Args, MethodName};
 use crate::failure::Failure;
 use clap::ValueEnum as _;
 use optfilter_nn::adapt::{Setup, WeightMethod};
@@ -124,12 +124,6 @@ pub fn setup(args: &Args, saved: Option<Setup>) -> Result<Setup, Failure> {
 /// What a method is a form of: `bong` of `bong-sampled`.
 fn family(method: &str) -> &str {
     method.split('-').next().unwrap_or(method)
-}
-
-/// Two numbers with a comma between them.
-pub fn pair(text: &str) -> Result<(f64, f64), String> {
-    let two = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    two.ok_or_else(|| "two numbers are needed, as in 0.9,0.999".into())
 }
 
 /// Refuses flags that the method does not look at.

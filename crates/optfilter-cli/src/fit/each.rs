@@ -1,6 +1,8 @@
 //! `fit --each`: a model for each series, and their estimates as a table.
 
-use super::{Args, as_json, beside, failure};
+use super::answer::{as_json, failure};
+use super::args::Args;
+use super::beside;
 use crate::failure::Failure;
 use crate::files;
 use crate::style;

@@ -1,6 +1,6 @@
 //! Which rows are ahead of a series, and at which times.
 
-use super::Args;
+use super::args::Args;
 use crate::failure::Failure;
 use crate::whole::Whole;
 use optfilter::model::Step;

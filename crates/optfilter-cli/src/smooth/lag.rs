@@ -1,6 +1,8 @@
 //! `smooth --lag`: rows smoothed by the next few of their series, on a stream of any length.
 
-use super::{Args, Summary, columns, std};
+use super::args::Args;
+use super::columns::{columns, std};
+use super::summary::Summary;
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::files;

@@ -1,57 +1,27 @@
 //! `optfilter smooth`: what all rows, also later ones, say of each row.
 
+mod args;
+mod columns;
+mod done;
 mod lag;
+mod summary;
+
+pub use args::Args;
 
 use crate::failure::Failure;
 use crate::plot::time_axis;
-use crate::settings::with_form;
-use crate::style;
-use crate::tables::{SummaryFlags, TableFlags};
 use crate::whole::{self, Row, Whole};
+use columns::{columns, std};
+use done::Done;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
-use optfilter_model::table::{Format, OutputColumn};
+use optfilter_model::table::Format;
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
-use optfilter_run::{FilterSpec, Runner, Search, Smoothed, Watch, smooth_from};
+use optfilter_run::{Runner, Smoothed, Watch, smooth_from};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Smooth a table of measurements: estimates by all rows, earlier and later
-#[derive(clap::Args)]
-#[command(after_help = "\
-Examples:
-  optfilter smooth nile.toml nile.csv --out smoothed.csv --plot smoothed.svg
-  optfilter smooth model.toml data.csv --method ukf --both
-  optfilter smooth model.toml sensors.csv --by sensor --out smoothed.parquet
-  sensor | optfilter smooth model.toml - --lag 20 --follow | consumer
-
-The result has the time, each state and each state's standard deviation (NAME_std) given the whole table; with --both \
-also what the filter had said (NAME_filtered, NAME_filtered_std).
-
-kf, ekf, iekf and ukf are smoothed by Rauch, Tung and Striebel; pf by trajectories drawn backwards; imap takes the \
-whole table as one window, which may bend as far as the process noise says. Where measurements do not scatter by a Gaussian \
-(student-t, huber, counts), all but pf look for the path of the highest posterior density, in passes that weigh the \
-measurements anew; the summary says whether it is known to be the best of all. The table is held in memory, unless --lag \
-N says that each row waits for N rows of its series only: what they say of it is exact for kf, ekf, iekf and ukf \
-(imap: what its window says, without deviations), and any number of rows fits.")]
-#[derive(Clone)]
-pub struct Args {
-    /// Also write the estimates of the filter (NAME_filtered, NAME_filtered_std)
-    #[arg(long)]
-    both: bool,
-    /// Smooth each row by the N rows after it only, in constant memory; rows come N rows late
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    lag: Option<u32>,
-    /// With --lag: write each row as soon as it is known
-    #[arg(long, requires = "lag")]
-    follow: bool,
-    #[command(flatten)]
-    summary: SummaryFlags,
-    #[command(flatten)]
-    tables: TableFlags,
-}
+use summary::Summary;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -92,63 +62,6 @@ fn one(args: &Args) -> Result<(), Failure> {
     args.summary.say(tables, || summary.text(), || summary.json())
 }
 
-/// What is kept of a series that was smoothed.
-struct Done {
-    rows: Vec<Row>,
-    /// Sums of standard deviations, of the smoother and of the filter; empty without any.
-    stds: [Vec<f64>; 2],
-    search: Option<Search>,
-    /// For a picture; else empty.
-    smoothed: Smoothed,
-}
-
-impl Done {
-    fn new(args: &Args, spec: &ModelSpec, series: &Whole, smoothed: Smoothed) -> Self {
-        let n = spec.states.len();
-        let row = |k: usize| {
-            let mut values = vec![series.data.time(k)];
-            let mut push = |means: &[f64], covs: &[f64]| {
-                values.extend_from_slice(&means[k * n..][..n]);
-                values.extend((0..n).map(|i| std(covs, n, k, i)));
-            };
-            push(&smoothed.means, &smoothed.covs);
-            if args.both {
-                push(&smoothed.filtered_means, &smoothed.filtered_covs);
-            }
-            (values, series.rows.time_text(k).map(<[u8]>::to_vec))
-        };
-        let rows = (0..series.data.len()).map(row).collect();
-        let sums = |covs: &[f64]| match covs.is_empty() {
-            true => Vec::new(),
-            false => {
-                (0..n).map(|i| (0..series.data.len()).map(|k| std(covs, n, k, i)).sum()).collect()
-            }
-        };
-        let stds = [sums(&smoothed.covs), sums(&smoothed.filtered_covs)];
-        let drawn = args.tables.plot.path.is_some();
-        let search = smoothed.search;
-        Self { rows, stds, search, smoothed: if drawn { smoothed } else { Smoothed::default() } }
-    }
-}
-
-/// The standard deviation of state `i` at row `k`; NaN where there is none.
-fn std(covs: &[f64], n: usize, k: usize, i: usize) -> f64 {
-    covs.get(k * n * n + i * (n + 1)).map_or(f64::NAN, |&v| if v < 0.0 { 0.0 } else { v.sqrt() })
-}
-
-/// The columns of the results.
-fn columns(args: &Args, spec: &ModelSpec, layout: &Layout) -> Vec<OutputColumn> {
-    let mut columns = vec![OutputColumn::Time(layout.time.clone().unwrap_or_else(|| "t".into()))];
-    columns.extend(layout.by.clone().map(OutputColumn::Label));
-    let endings: &[&str] =
-        if args.both { &["", "_std", "_filtered", "_filtered_std"] } else { &["", "_std"] };
-    for ending in endings {
-        let name = |state: &String| OutputColumn::Number(format!("{state}{ending}"));
-        columns.extend(spec.states.iter().map(name));
-    }
-    columns
-}
-
 /// Writes all series, rows in the order in which they were read.
 fn write(
     args: &Args,
@@ -170,93 +83,6 @@ fn write(
     let labels: Vec<String> = series.iter().map(|series| series.key.clone()).collect();
     let columns = columns(args, spec, layout);
     whole::write_table(&args.tables.out, *format, columns, &labels, rows.into_iter())
-}
-
-/// What there is to say of a run.
-struct Summary<'a> {
-    spec: &'a ModelSpec,
-    filter: &'a FilterSpec,
-    series: usize,
-    rows: usize,
-    /// Mean standard deviations, of the smoother and of the filter; NaN without any.
-    stds: [Vec<f64>; 2],
-    seconds: f64,
-    form: Option<String>,
-    searches: Vec<Search>,
-}
-
-impl<'a> Summary<'a> {
-    fn new(
-        spec: &'a ModelSpec,
-        filter: &'a FilterSpec,
-        form: Option<&str>,
-        done: &[Done],
-        seconds: f64,
-    ) -> Self {
-        let rows = done.iter().map(|done| done.rows.len()).sum::<usize>();
-        let mean = |which: usize| {
-            let of = |done: &Done, i: usize| done.stds[which].get(i).copied().unwrap_or(f64::NAN);
-            let sum = |i: usize| done.iter().map(|done| of(done, i)).sum::<f64>();
-            (0..spec.states.len()).map(|i| sum(i) / rows as f64).collect()
-        };
-        Self {
-            spec,
-            filter,
-            series: done.len(),
-            rows,
-            stds: [mean(0), mean(1)],
-            seconds,
-            form: form.map(str::to_owned),
-            searches: done.iter().filter_map(|done| done.search).collect(),
-        }
-    }
-
-    /// The most passes that a path took, and whether all are the best there are; `None` where no path was looked for.
-    fn search(&self) -> Option<(u32, bool)> {
-        let most = self.searches.iter().map(|search| search.passes).max()?;
-        Some((most, self.searches.iter().all(|search| search.global)))
-    }
-
-    fn text(&self) -> String {
-        let Self { filter, series, rows, stds: [after, before], seconds, .. } = self;
-        let several = if *series > 1 { format!("{series} series, ") } else { String::new() };
-        let flags = with_form(&filter.flags(), self.form.as_deref());
-        let mut out = format!("{flags}\n{several}{rows} rows in {seconds:.2} s\n");
-        if let Some((passes, global)) = self.search() {
-            let kind = if global { "the best of all" } else { "a local optimum" };
-            out.push_str(&format!(
-                "path of the highest posterior density: {kind}, after {passes} passes\n"
-            ));
-        }
-        if after.iter().all(|std| std.is_nan()) {
-            out.push_str("no standard deviations: this window has none\n");
-            return out;
-        }
-        for (i, name) in self.spec.states.iter().enumerate() {
-            out.push_str(&format!("{name}: mean standard deviation {}", style::short(after[i])));
-            if before[i].is_finite() {
-                out.push_str(&format!(", of the filter {}", style::short(before[i])));
-            }
-            out.push('\n');
-        }
-        out
-    }
-
-    fn json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "model": self.spec.name,
-            "settings": self.filter.filled(),
-            "series": self.series,
-            "rows": self.rows,
-            "mean_std": self.stds[0],
-            "mean_filtered_std": self.stds[1],
-            "seconds": self.seconds,
-            "form": self.form,
-            "passes": self.search().map(|(passes, _)| passes),
-            "optimum": self.search().map(|(_, global)| if global { "global" } else { "local" }),
-            "loss": self.searches.iter().map(|search| search.loss).sum::<f64>(),
-        })
-    }
 }
 
 /// The most states and the most observations that have a panel.

@@ -1,7 +1,8 @@
 //! A model in mathematical notation, for `optfilter model check`.
 
-use super::{Equation, Integrator, LikelihoodKind, ModelSpec, Time};
+use super::{Equation, LikelihoodKind, ModelSpec, Time};
 use crate::expr::notation;
+use optfilter::model::Integrator;
 use optfilter_run::{Covariance, RunModel};
 use std::fmt::Write;
 

@@ -3,10 +3,11 @@
 use super::access::Reader;
 use super::fields::{places, split_name};
 use super::tree::{Entry, Kind, Value};
-use super::{Equation, Integrator, LikelihoodKind, Time};
+use super::{Equation, LikelihoodKind, Time};
 use crate::compile::Scope;
 use crate::diagnostic::Diagnostic;
 use crate::expr::{Field, Graph};
+use optfilter::model::Integrator;
 
 impl Reader {
     pub(super) fn check_equation(

@@ -1,20 +1,11 @@
 //! What a model file says about estimating it: the `[fit]` table, and states that start wholly unknown.
 
-use super::ModelSpec;
 use super::access::Reader;
 use super::fields::places;
+use super::spec::{FitTable, ModelSpec};
 use super::tree::{Entry, Kind, Value};
 use crate::diagnostic::Diagnostic;
 use crate::fit::{FreeError, quantities};
-
-/// What a fit estimates, and between which values.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FitTable {
-    /// Names of quantities or of groups of them; empty where the file does not say.
-    pub free: Vec<String>,
-    /// Least and greatest values by the name of a quantity.
-    pub bounds: Vec<(String, (f64, f64))>,
-}
 
 impl Reader {
     /// The names in a text or a list of texts.

@@ -35,6 +35,14 @@ const TOP: [&str; 20] = [
 /// Tables of which a file that names a built-in system may change single entries.
 const MERGED: [&str; 5] = ["parameters", "definitions", "columns", "filter", "time"];
 
+impl ModelSpec {
+    /// Reads a model from text; `name` is the file name that errors show.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Diagnostic> {
+        let source = Source { name: name.to_owned(), text: text.to_owned() };
+        Reader::new(source)?.read()
+    }
+}
+
 impl Reader {
     /// Adds what a built-in system says and the file does not.
     fn merge_system(&mut self) -> Result<(), Diagnostic> {

@@ -34,8 +34,13 @@
 //! ```
 
 mod climb;
+mod error;
 mod family;
+mod fitted;
+mod landscape;
 mod objective;
+mod options;
+mod placed;
 mod plan;
 mod prediction;
 mod quantity;
@@ -46,8 +51,11 @@ mod units;
 mod watch;
 mod window;
 
+pub use error::FitError;
+pub use fitted::{Estimated, Fit};
 pub use objective::Objective;
-pub use plan::{Plan, plan};
+pub use options::{Criterion, Options};
+pub use plan::{Plan, free, plan};
 pub use prediction::Prediction;
 pub use quantity::{FreeError, Quantity, quantities};
 pub use save::{SaveError, check_independent, replace_parameters, with_estimates};
@@ -56,195 +64,12 @@ pub use window::Windows;
 
 use crate::file::ModelSpec;
 use crate::run::Dataset;
-use optfilter::filter::FilterError;
+use landscape::Landscape;
 use optfilter::rng::Stream;
-use optfilter_run::{Covariance, FilterSpec, Method, SpecError};
-use quantity::Target;
+use optfilter_run::{FilterSpec, SpecError};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::fmt;
 use units::Units;
-
-/// What to estimate, and how hard to look.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// Names of quantities or groups; where there are none, the model's `[fit]` table or every noise.
-    pub free: Vec<String>,
-    /// Climbs: from the model's values in the units of the rows, before that from what the rows tell where that is better, and from
-    /// places around.
-    pub starts: usize,
-    /// Seed of those places.
-    pub seed: u64,
-    /// What is maximised; what suits the filter, unless given.
-    pub criterion: Option<Criterion>,
-    /// Past rows of a window; those of the filter, unless given.
-    pub window: Option<u32>,
-    /// The first rows of each series, at most so many, instead of all.
-    pub max_rows: Option<usize>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { free: Vec::new(), starts: 4, seed: 0, criterion: None, window: None, max_rows: None }
-    }
-}
-
-/// What a fit maximises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Criterion {
-    /// The log-likelihood of a Gaussian filter, with exact gradients.
-    Likelihood,
-    /// That of windows, along paths that follow from first states which are found with the rest; with exact gradients.
-    Window,
-    /// That of the one-step predictions of an implicit filter; by differences.
-    Prediction,
-}
-
-impl Criterion {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Likelihood, Self::Window, Self::Prediction];
-
-    /// Their names.
-    pub const NAMES: [&'static str; 3] = ["likelihood", "window", "prediction"];
-
-    /// The criterion of that name.
-    pub fn from_name(name: &str) -> Result<Self, SpecError> {
-        let found = Self::ALL.into_iter().find(|criterion| criterion.name() == name);
-        let known = Self::NAMES.join(", ");
-        found.ok_or_else(|| SpecError::of("criterion", format!("{name:?} is not one of {known}")))
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// What is climbed.
-trait Landscape: Sync {
-    fn quantities(&self) -> &[Quantity];
-    fn quantities_mut(&mut self) -> &mut [Quantity];
-    fn gradient(&self, z: &[f64]) -> Result<(f64, Vec<f64>), (usize, FilterError)>;
-}
-
-/// What is free: by the names given, else by the model's `[fit]` table, else all noise, or all parameters where there is no
-/// likelihood that process noise could be read from.
-pub fn free(
-    spec: &ModelSpec,
-    criterion: Criterion,
-    names: &[String],
-) -> Result<Vec<Quantity>, FreeError> {
-    let parameters = ["parameters".to_owned()];
-    let names = match (names.is_empty(), spec.fit.free.is_empty(), criterion) {
-        (false, _, _) => names,
-        (true, false, _) => &spec.fit.free,
-        (true, true, Criterion::Likelihood) => &[],
-        (true, true, Criterion::Window | Criterion::Prediction) => &parameters,
-    };
-    quantities(spec, names)
-}
-
-/// An estimate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Estimated {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: f64,
-    /// Its standard error; none at a bound, or where the likelihood is flat.
-    pub std_error: Option<f64>,
-    /// Its value in the model file.
-    pub start: f64,
-    /// The bound that it lies at, if it does.
-    pub at_bound: Option<f64>,
-    target: Target,
-}
-
-/// A model fitted to series.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fit {
-    /// The estimates, in the order of their names as given.
-    pub estimates: Vec<Estimated>,
-    /// Their correlations, row by row; NaN where there is no standard error.
-    pub correlations: Vec<Vec<f64>>,
-    /// The filter.
-    pub method: Method,
-    /// What it was fitted by.
-    pub criterion: Criterion,
-    /// The log-likelihood of all series.
-    pub log_likelihood: f64,
-    /// Twice the number of estimates less twice the log-likelihood; a diffuse state counts as an estimate, and so does the first
-    /// state of a window.
-    pub aic: f64,
-    /// The same with the logarithm of [`measured`](Self::measured) in place of two.
-    pub bic: f64,
-    /// The number of series.
-    pub series: usize,
-    /// Rows of all series.
-    pub rows: usize,
-    /// Rows in which something was measured.
-    pub measured: usize,
-    /// States that were diffuse.
-    pub diffuse: usize,
-    /// Windows in which something was measured, where those were fitted, and the most rows of one.
-    pub windows: Option<(usize, usize)>,
-    /// Components of their first states, which were found with the rest.
-    pub first_states: usize,
-    /// The log-likelihood that each climb ended at; none where there was no way up from its start.
-    pub climbs: Vec<Option<f64>>,
-    /// Whether nothing rises at the estimates: gradient, curvature and bounds say so.
-    pub converged: bool,
-    /// What to know before relying on it.
-    pub warnings: Vec<String>,
-}
-
-/// Why nothing was fitted.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum FitError {
-    /// A name that cannot be estimated.
-    Free(FreeError),
-    /// A model or filter without such a likelihood.
-    Spec(SpecError),
-    /// The filter does not come through a series from the model's own values.
-    Filter {
-        /// The series, from 0.
-        series: usize,
-        /// What happened.
-        error: FilterError,
-    },
-    /// A series without a measurement.
-    Empty {
-        /// The series, from 0.
-        series: usize,
-    },
-    /// It was told to end.
-    Stopped,
-}
-
-impl fmt::Display for FitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Free(error) => write!(f, "{error}"),
-            Self::Spec(error) => write!(f, "{error}"),
-            Self::Filter { series, error } => write!(
-                f,
-                "series {}: the filter fails with the values of the model: {error}; start from others",
-                series + 1
-            ),
-            Self::Empty { series } => write!(f, "series {} holds no measurement", series + 1),
-            Self::Stopped => write!(f, "the fit was told to end"),
-        }
-    }
-}
-
-impl std::error::Error for FitError {}
-
-impl From<SpecError> for FitError {
-    fn from(error: SpecError) -> Self {
-        Self::Spec(error)
-    }
-}
 
 /// Fits a model to one or more series, all with the same values.
 pub fn fit(
@@ -433,53 +258,4 @@ fn check_bounds(spec: &ModelSpec) -> Result<(), FitError> {
         return Err(FitError::Free(FreeError { message, ..error }));
     }
     Ok(())
-}
-
-impl Fit {
-    /// The model with the estimates in it.
-    pub fn model(&self, spec: &ModelSpec) -> ModelSpec {
-        placed(spec, self.estimates.iter().map(|e| (e.target, e.value)))
-    }
-}
-
-/// A model with other values in it.
-fn placed(spec: &ModelSpec, values: impl Iterator<Item = (Target, f64)>) -> ModelSpec {
-    let mut out = spec.clone();
-    for (target, value) in values {
-        match target {
-            Target::Parameter(i) => out.parameters[i].1 = value,
-            Target::Mean(i) => out.initial_mean[i] = value,
-            Target::Process(i) => {
-                if let Some(noise) = &mut out.process_noise {
-                    vary(&mut noise.cov, i, value, spec.states.len());
-                }
-            }
-            Target::Measurement(i) => {
-                if let Some(cov) = &mut out.measurement_cov {
-                    vary(cov, i, value, spec.observations.len());
-                }
-            }
-        }
-    }
-    out
-}
-
-/// Gives a component of a covariance another variance and leaves its correlations as they are.
-fn vary(cov: &mut Covariance, i: usize, variance: f64, n: usize) {
-    match cov {
-        Covariance::Dense(m) => {
-            // What has no variance is not correlated with anything.
-            if m[(i, i)] > 0.0 {
-                let stretch = (variance / m[(i, i)]).sqrt();
-                m.row_mut(i).scale_mut(stretch);
-                m.column_mut(i).scale_mut(stretch);
-            }
-            m[(i, i)] = variance;
-        }
-        other => {
-            let mut all: Vec<f64> = (0..n).map(|j| other.variance(j)).collect();
-            all[i] = variance;
-            *other = Covariance::Diagonal(all);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! The log-likelihood of all series at a place of the search, and its exact gradient.
 
 use super::family::TextFamily;
+use super::landscape::Landscape;
 use super::quantity::{Quantity, Target};
 use super::watch::Watch;
 use crate::file::{LikelihoodKind, ModelSpec};
@@ -195,7 +196,7 @@ pub(super) fn check_starts(quantities: &[Quantity]) -> Result<(), SpecError> {
     Ok(())
 }
 
-impl super::Landscape for Objective<'_> {
+impl Landscape for Objective<'_> {
     fn quantities(&self) -> &[Quantity] {
         self.quantities()
     }

@@ -8,7 +8,9 @@
 //! | nothing; imap without a window, vkf | prediction |
 //! | window or prediction without a filter | that of imap |
 
-use super::{Criterion, FitError, Options, Quantity, free};
+use super::error::FitError;
+use super::options::{Criterion, Options};
+use super::quantity::{FreeError, Quantity, quantities};
 use crate::file::{LikelihoodKind, ModelSpec};
 use optfilter_run::{FilterSpec, Method, SpecError};
 
@@ -74,4 +76,21 @@ pub fn plan(spec: &ModelSpec, filter: &FilterSpec, options: &Options) -> Result<
     };
     let free = free(spec, criterion, &options.free).map_err(FitError::Free)?;
     Ok(Plan { filter, criterion, window, free })
+}
+
+/// What is free: by the names given, else by the model's `[fit]` table, else all noise, or all parameters where there is no
+/// likelihood that process noise could be read from.
+pub fn free(
+    spec: &ModelSpec,
+    criterion: Criterion,
+    names: &[String],
+) -> Result<Vec<Quantity>, FreeError> {
+    let parameters = ["parameters".to_owned()];
+    let names = match (names.is_empty(), spec.fit.free.is_empty(), criterion) {
+        (false, _, _) => names,
+        (true, false, _) => &spec.fit.free,
+        (true, true, Criterion::Likelihood) => &[],
+        (true, true, Criterion::Window | Criterion::Prediction) => &parameters,
+    };
+    quantities(spec, names)
 }

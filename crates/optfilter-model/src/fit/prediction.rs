@@ -11,9 +11,10 @@
 //! noise need be known. Gradients are central differences: a descent inside of a filter is not differentiated here. Noise cannot
 //! be read from the size of errors alone and is refused.
 
+use super::landscape::Landscape;
 use super::objective::check_starts;
+use super::placed::placed;
 use super::quantity::Quantity;
-use super::{Landscape, placed};
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::run::Dataset;
 use optfilter::filter::FilterError;

@@ -1,6 +1,7 @@
 //! Estimates written into the text of a model file.
 
-use super::{Fit, Target};
+use super::fitted::Fit;
+use super::quantity::{Quantity, Target};
 use crate::diagnostic::Diagnostic;
 use crate::file::{ModelSpec, edit_table, replace_table};
 use optfilter_run::Covariance;
@@ -177,11 +178,7 @@ fn differing(a: &ModelSpec, b: &ModelSpec) -> Option<String> {
 }
 
 /// Refuses a fit of parameters that other numbers of the file are computed from: those would stay as they are.
-pub fn check_independent(
-    text: &str,
-    spec: &ModelSpec,
-    free: &[super::Quantity],
-) -> Result<(), SaveError> {
+pub fn check_independent(text: &str, spec: &ModelSpec, free: &[Quantity]) -> Result<(), SaveError> {
     for quantity in free {
         let Target::Parameter(place) = quantity.target else { continue };
         let moved = quantity.start + 1e-3 * quantity.start.abs().max(1.0);

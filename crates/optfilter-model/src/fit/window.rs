@@ -7,10 +7,11 @@
 //! The model is believed inside of a window: a path that may bend fits any parameters. What the likelihood is made of lives in
 //! [`optfilter::filter::evidence`]; here are the windows, their guesses, and what is refused.
 
+use super::error::FitError;
 use super::family::TextFamily;
+use super::landscape::Landscape;
 use super::objective::{check_starts, vary};
 use super::quantity::{Quantity, Target};
-use super::{FitError, Landscape};
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::run::Dataset;
 use nalgebra::{DMatrix, Dyn};

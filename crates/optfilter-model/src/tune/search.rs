@@ -7,8 +7,10 @@
 //! alone. So the grid is over the ratio, each setting is ranked by what it promises with its noise at the best size
 //! (which its own run tells), and the leaders are run again at that size.
 
+use super::parts::Parts;
+use super::space;
 use super::verdict::clearly_worse;
-use super::{Baseline, Entry, Metric, Parts, Tuned, Window, space};
+use super::{Baseline, Entry, Metric, Tuned, Window};
 use crate::ModelSpec;
 use crate::run::{Dataset, Trace, Yardstick};
 use optfilter::rng::Stream;

@@ -1,9 +1,9 @@
 //! Adam on many chains at once: each chain has its weights, its labels and its own pull to a prior.
 
-use super::{
-    Card, CudaError, FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, Sets, THREADS, check_weights,
-    grid, padded, sized,
-};
+use super::CudaError;
+use super::card::{Card, grid};
+use super::sets::{Sets, check_weights, padded, sized};
+use super::sizes::{FORWARD_BYTES, FRAGMENTS, GRADIENT_BYTES, PITCH, THREADS};
 use cudarc::driver::{CudaSlice, DeviceRepr, PushKernelArg};
 use optfilter::optim::Adam;
 

@@ -1,9 +1,9 @@
 //! Particle filters on the card: `count` weight vectors for each of several chains.
 
-use super::{
-    Card, CudaError, FORWARD_BYTES, HALF_BYTES, PARTICLE_THREADS, PITCH, Sets, THREADS,
-    check_weights, grid, sized,
-};
+use super::CudaError;
+use super::card::{Card, grid};
+use super::sets::{Sets, check_weights, sized};
+use super::sizes::{FORWARD_BYTES, HALF_BYTES, PARTICLE_THREADS, PITCH, THREADS};
 use cudarc::driver::{CudaSlice, PushKernelArg};
 
 /// Particles of several chains.

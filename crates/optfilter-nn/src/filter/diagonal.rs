@@ -38,7 +38,7 @@
 //! Murphy 2024 (BONG).
 
 use super::linearised::{Likelihood, Linearised, solve};
-use super::{Resumable, Weight, WeightFilter, same_length};
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::{Loss, Reduction};
 use optfilter::checkpoint::{self, CheckpointError};

@@ -34,10 +34,8 @@
 //!
 //! Reference: the paper's Algorithm 2 with the weights as state.
 
-use super::{
-    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, descend_at,
-    same_length,
-};
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
+use super::{Past, Transition, Window, WindowObjective, descend_at};
 use crate::evaluate::{Evaluator, Minibatch};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::Memory;

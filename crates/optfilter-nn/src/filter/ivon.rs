@@ -33,7 +33,7 @@
 //! Reference: Shen et al. 2024, "Variational learning is effective for large deep networks"; checked against the authors'
 //! program `ivon-opt` (`tests/golden/ivon_golden.py`).
 
-use super::{Resumable, Weight, WeightFilter, same_length};
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
 use optfilter::checkpoint::{self, CheckpointError};

@@ -37,7 +37,7 @@
 //! References: Chang, Duran-Martin, Shestopaloff, Jones and Murphy 2023 (LoFi); Jones, Chang and Murphy 2024 (BONG).
 
 use super::linearised::{Likelihood, Linearised, solve};
-use super::{Resumable, Weight, WeightFilter, same_length};
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
 use optfilter::checkpoint::{self, CheckpointError};
 

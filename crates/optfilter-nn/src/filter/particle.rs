@@ -29,7 +29,8 @@
 //!
 //! Reference: Gordon, Salmond and Smith 1993.
 
-use super::{Resumable, Transition, Weight, WeightFilter, same_length};
+use super::Transition;
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
 use optfilter::checkpoint::{self, CheckpointError};

@@ -28,9 +28,8 @@
 //!
 //! Reference: the paper's variational Kalman filter; Auvinen et al. 2010 for the name.
 
-use super::{
-    Past, Resumable, Transition, Weight, WeightFilter, Window, WindowObjective, same_length,
-};
+use super::traits::{Resumable, Weight, WeightFilter, same_length};
+use super::{Past, Transition, Window, WindowObjective};
 use crate::evaluate::{Evaluator, Minibatch};
 use crate::kernel::Reduction;
 use optfilter::checkpoint::{self, CheckpointError};

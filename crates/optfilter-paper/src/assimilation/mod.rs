@@ -6,12 +6,15 @@
 
 mod attractor;
 mod contest;
+mod outcome;
 mod report;
 mod scene;
+mod settings;
 mod size;
 
 pub use attractor::Attractor;
 pub use contest::Contender;
+pub use outcome::{Outcome, Score};
 pub use report::{add_to_report, is_in_report};
 pub use scene::{ArraysError, Circle, Scene};
 pub use size::{Shape, Size, measure};
@@ -19,6 +22,7 @@ pub use size::{Shape, Size, measure};
 use crate::error::RunError;
 use optfilter::filter::FilterError;
 use rayon::prelude::*;
+use settings::{BURN_IN, ITERATIONS, LARGE, LENGTHS, LOCAL, PROBED, SWEPT, contenders};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,78 +57,6 @@ impl Options {
     pub fn full(self, states: Vec<usize>) -> Self {
         Self { half: true, attractor: 100, sizes: (states, 150), ..self }
     }
-}
-
-/// The result of one contender on the scenes of one setting.
-#[derive(Clone, Debug)]
-pub struct Score {
-    /// The setting.
-    pub setting: String,
-    /// The contender.
-    pub contender: Contender,
-    /// The error on each scene; NaN where it diverged.
-    pub errors: Vec<f64>,
-}
-
-impl Score {
-    /// The mean over the scenes.
-    pub fn mean(&self) -> f64 {
-        self.errors.iter().sum::<f64>() / self.errors.len() as f64
-    }
-}
-
-/// Everything that was measured.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Every contender in every setting.
-    pub scores: Vec<Score>,
-    /// Error against the length of the window, for some numbers of iterations.
-    pub sweep: Vec<(usize, u32, f64)>,
-    /// Cycles that count in it.
-    pub swept: usize,
-    /// Lorenz '63.
-    pub attractor: Vec<Attractor>,
-    /// Cost and error against size, of one gradient step per measurement and of a window.
-    pub sizes: Vec<[Size; 2]>,
-    /// Seconds of a cycle of the local ensemble filter whose speed is compared with DAPPER's.
-    pub local: Option<f64>,
-    /// A scene with the estimates of a window on it, for a picture.
-    pub shown: Option<(Scene, Vec<f64>)>,
-    /// Whether it was ended early: then some of it is missing.
-    pub stopped: bool,
-    /// What ended it, if a filter could not go on.
-    pub failed: Option<String>,
-}
-
-/// Rows of a window, and iterations, at which sizes are compared.
-const LARGE: (usize, u32) = (24, 10);
-/// States beyond which a window has this many probes.
-const PROBED: (usize, u32) = (30_000, 4);
-/// Past rows and iterations of the sweep, and its cycles at most.
-const LENGTHS: [usize; 7] = [0, 4, 8, 16, 24, 40, 56];
-const ITERATIONS: [u32; 4] = [1, 2, 3, 5];
-const SWEPT: usize = 300;
-/// The ensemble filter whose speed is compared with DAPPER's.
-const LOCAL: Contender = Contender::Letkf { members: 20, inflation: 1.02, radius: 7.0 };
-/// Cycles before errors count: DAPPER's twenty units of time.
-const BURN_IN: usize = 400;
-
-/// The contenders of a setting, chosen on other seeds than those reported.
-fn contenders(stride: usize) -> Vec<Contender> {
-    let window = |length, iterations| Contender::Window { length, iterations };
-    let mut all = vec![
-        Contender::Descent { rate: 0.2, steps: 1 },
-        window(24, 2),
-        window(40, 3),
-        window(48, 4),
-        window(56, 5),
-        Contender::Letkf { members: 7, inflation: 1.04, radius: 4.0 },
-        Contender::Etkf { members: 24, inflation: 1.02 },
-    ];
-    if stride > 1 {
-        all.retain(|c| !matches!(c, Contender::Descent { .. }));
-    }
-    all
 }
 
 /// Runs the contest, the sweep and the timings; `hear` is told what is being done.

@@ -1,6 +1,8 @@
 //! The contest in the report: its tables, three figures, `assimilation.csv` and, of the whole table, `assimilation-lorenz63.csv` and `assimilation-sizes.csv`.
 
-use super::{ITERATIONS, LOCAL, Outcome, Score, Size};
+use super::outcome::{Outcome, Score};
+use super::settings::{ITERATIONS, LOCAL};
+use super::size::Size;
 use crate::error::RunError;
 use crate::figure::{Picture, untitled};
 use crate::files::{save, save_figure};

@@ -1,114 +1,36 @@
 //! The Python class behind every filter: steps one by one here, whole series in [`run`].
 
 mod ahead;
+mod class;
 mod lock;
+mod moving;
 mod results;
 mod run;
 mod series;
 mod stream;
 
+pub(crate) use class::CoreFilter;
+
 use crate::convert::{array, fill_vector, fixed_array, matrix};
-use crate::errors::{bad, stopping_at_exceptions, take_pending, to_python, with_last_good};
-use crate::model::{AnyModel, CoreModel};
+use crate::errors::{bad, take_pending, to_python, with_last_good};
+use crate::model::CoreModel;
 use crate::problem::{
     build, check_read, covariance, is_python, read_problem, read_rule, read_spec,
 };
 use crate::threads;
-use lock::Moving;
+use class::Built;
+use moving::{Moving, SavedClock, StepClock, Traces};
 use optfilter::filter::FilterError;
 use optfilter::model::{Dynamics, Observation, Step};
-use optfilter_run::{
-    Covariance, Estimate, FilterSpec, Live, Method, Problem, ProcessNoise, Runner,
-};
-use optfilter_run::{Start, UserRule};
+use optfilter_run::{Covariance, Estimate, FilterSpec, Live, Method, Runner, UserRule};
 use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use results::Wanted;
 use series::Arrays;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
-/// A filter. The classes of `optfilter.filters` derive from it.
-#[pyclass(frozen, subclass, module = "optfilter._core")]
-pub(crate) struct CoreFilter {
-    spec: FilterSpec,
-    rule: Option<UserRule>,
-    built: RwLock<Built>,
-    sizes: (usize, usize, usize),
-    /// Whether steps call Python: those must stay on the calling thread.
-    python: bool,
-    /// Whether a step is long enough to let other threads run meanwhile.
-    heavy: bool,
-    moving: Mutex<Moving>,
-    /// The thread that holds `moving`, or 0.
-    owner: AtomicU64,
-}
-
-/// What changes only when the user assigns noise.
-#[derive(Clone)]
-struct Built {
-    problem: Problem<AnyModel>,
-    runner: Arc<dyn Runner>,
-}
-
-impl CoreFilter {
-    fn built(&self) -> Built {
-        self.built.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn runner(&self) -> Arc<dyn Runner> {
-        self.built.read().unwrap_or_else(PoisonError::into_inner).runner.clone()
-    }
-
-    fn start(&self) -> Start {
-        self.runner().default_start().clone()
-    }
-
-    /// Runs a step, letting other threads run meanwhile if it is long, and ending it at a signal.
-    fn step<R: Send>(
-        &self,
-        py: Python<'_>,
-        runner: &dyn Runner,
-        f: impl FnOnce() -> R + Send,
-    ) -> PyResult<R> {
-        let stop = runner.stop_flag();
-        if self.python {
-            return Ok(stopping_at_exceptions(&stop, f));
-        }
-        if !self.heavy {
-            return Ok(f());
-        }
-        let result = threads::install(py, &stop, f);
-        stop.store(false, Ordering::Relaxed);
-        result
-    }
-
-    /// The filter with other noise, and the belief of `live` in it.
-    fn with_noise(
-        &self,
-        q: Option<Covariance>,
-        r: Option<Covariance>,
-        live: &dyn Live,
-    ) -> PyResult<(Built, Box<dyn Live>)> {
-        let mut problem = self.built().problem;
-        let given = (q.is_some(), r.is_some());
-        check_read(&self.spec, &problem, &*self.runner(), given)?;
-        if let Some(cov) = q {
-            let per_time = problem.process.as_ref().is_some_and(|q| q.per_time);
-            problem.process = Some(ProcessNoise { cov, per_time });
-        }
-        if let Some(r) = r {
-            problem.measurement = Some(r);
-        }
-        let runner = build(&self.spec, &problem, self.rule.as_ref())?;
-        let wrong = |e| PyValueError::new_err(format!("{e}"));
-        let bytes = live.save().map_err(wrong)?;
-        let moved = runner.load(&bytes).map_err(wrong)?;
-        Ok((Built { problem, runner }, moved))
-    }
-}
 
 /// What is wrong with a belief, under the names by which it is set.
 fn as_set(error: FilterError) -> FilterError {
@@ -488,7 +410,7 @@ impl CoreFilter {
     }
 
     /// The belief, with what the last measurement left, and the clock, for pickling.
-    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, lock::SavedClock)> {
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, SavedClock)> {
         let guard = self.lock(py)?;
         let mut bytes = guard.moving.save_traces();
         let belief = guard.moving.live.save().map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -497,16 +419,16 @@ impl CoreFilter {
     }
 
     /// The inverse of `save`.
-    fn load(&self, py: Python<'_>, saved: (Vec<u8>, lock::SavedClock)) -> PyResult<()> {
+    fn load(&self, py: Python<'_>, saved: (Vec<u8>, SavedClock)) -> PyResult<()> {
         let (bytes, clock) = saved;
         let wrong = |e: &dyn std::fmt::Display| PyValueError::new_err(e.to_string());
-        let (traces, belief) = lock::Traces::read(&bytes)
+        let (traces, belief) = Traces::read(&bytes)
             .filter(|(traces, _)| traces.fit(self.sizes))
             .ok_or_else(|| wrong(&"the saved state is damaged, or of another filter"))?;
         let live = self.runner().load(belief).map_err(|e| wrong(&e))?;
         let mut guard = self.lock(py)?;
         guard.moving.live = live;
-        guard.moving.clock = lock::StepClock::load(clock);
+        guard.moving.clock = StepClock::load(clock);
         guard.moving.load_traces(traces);
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The paper's experiments: toy and Lorenz systems here, the portraits in [`yearbook`].
 
+mod listener;
 mod yearbook;
 
 pub(crate) use yearbook::reproduce_yearbook;
 
 use crate::errors::bad;
 use crate::threads;
+use listener::Listener;
 use optfilter_paper::control::{Control, Event};
 use optfilter_paper::row::Row;
 use optfilter_paper::systems::System;
@@ -13,8 +15,7 @@ use optfilter_paper::{Protocol, RunError, Runs, SystemRows, compare, rows, work}
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 fn protocol(specified: bool) -> Protocol {
     if specified { Protocol::Specified } else { Protocol::Published }
@@ -29,37 +30,6 @@ pub(crate) fn paper_systems() -> Vec<(String, &'static str, String, f64, f64)> {
         (s.to_string(), s.family(), s.group(), published, specified)
     };
     System::all().iter().map(row).collect()
-}
-
-/// Tells Python how far a computation is. Python may raise, which stops the computation.
-struct Listener<'a> {
-    tell: Option<Py<PyAny>>,
-    stop: &'a AtomicBool,
-    raised: Mutex<Option<PyErr>>,
-}
-
-impl<'a> Listener<'a> {
-    fn new(tell: Option<Py<PyAny>>, stop: &'a AtomicBool) -> Self {
-        Self { tell, stop, raised: Mutex::new(None) }
-    }
-
-    fn tell(&self, work: f64) {
-        let Some(tell) = &self.tell else { return };
-        if let Err(error) = Python::attach(|py| tell.call1(py, (work,)).map(|_| ())) {
-            self.stop.store(true, Ordering::Relaxed);
-            if let Ok(mut slot) = self.raised.lock() {
-                slot.get_or_insert(error);
-            }
-        }
-    }
-
-    /// What Python raised, if it did.
-    fn raise(&self) -> PyResult<()> {
-        match self.raised.lock().ok().and_then(|mut slot| slot.take()) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Runs every configuration of some systems. `tell(seconds_of_work)` hears of progress and may raise to stop. Returns,

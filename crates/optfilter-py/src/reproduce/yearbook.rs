@@ -1,6 +1,6 @@
 //! The paper's portraits: a network's weights followed through eighty years.
 
-use super::Listener;
+use super::listener::Listener;
 use crate::errors::bad;
 use crate::threads;
 use optfilter_paper::Protocol;

@@ -1,3 +1,5 @@
+use super::product::add_by;
+use super::tile::Narrow;
 use super::*;
 use crate::rng::Stream;
 use alloc::vec;

@@ -1,6 +1,7 @@
 //! Solving with symmetric positive definite matrices, in any scalar.
 
-use super::{dot, large, product};
+use super::large;
+use super::products::{dot, product};
 use crate::scalar::{Lanes, Scalar};
 use crate::scratch;
 use nalgebra::allocator::Allocator;

@@ -6,110 +6,23 @@
 //! Euler-Maruyama, for dx = f dt + alpha dW:   x + dt f(x, t) + alpha sqrt(dt) z,   z ~ N(0, I)
 //! ```
 
+mod equation;
+mod slopes;
+mod steps;
+
+pub use equation::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator};
+pub use steps::{euler, euler_maruyama, rk4};
+
 use super::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
-use crate::rng::Stream;
 use crate::scalar::Scalar;
 use crate::scratch::Scratch;
 use crate::simd::dispatch_long;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
-use serde::{Deserialize, Serialize};
 use slopes::{
     pull_back_stages, pull_back_steps, push_forward_stages, push_forward_steps, stage_pull_back,
 };
-
-/// The right-hand side of a differential equation dx/dt = f(x, u, t).
-pub trait Drift: Sized {
-    /// The dimension of the state.
-    type State: Dim;
-    /// The dimension of the state.
-    fn state_dim(&self) -> Self::State;
-    /// The number of control inputs that the equation reads.
-    fn input_dim(&self) -> usize {
-        0
-    }
-    /// Writes dx/dt at `x` and `time` to `out`.
-    fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]);
-    /// A hand-written function that writes the transposed Jacobian of [`drift`](Drift::drift) at a state times
-    /// a vector, if there is one; every integrator then has its own.
-    #[inline(always)]
-    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
-        None
-    }
-
-    /// A hand-written function that writes the Jacobian of [`drift`](Drift::drift) at a state times a vector, if there is one.
-    #[inline(always)]
-    fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
-        None
-    }
-    /// Whether a component of the state is an angle.
-    fn is_state_angle(&self, _component: usize) -> bool {
-        false
-    }
-    /// How long a whole turn of such a component is.
-    fn state_turn(&self, _component: usize) -> f64 {
-        core::f64::consts::TAU
-    }
-}
-
-/// Writes J' r for the Jacobian J of a drift at `x`: `(drift, x, u, time, r, out)`.
-pub type DriftPullBack<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
-
-/// Writes J v for the Jacobian J of a drift at `x`: `(drift, x, u, time, v, out)`.
-pub type DriftPushForward<D> = fn(&D, &[f64], &[f64], f64, &[f64], &mut [f64]);
-
-/// Runs `$body` with vectors of the state's size to work in, with anything in them: on the stack where the size is known at compile
-/// time; else kept ones, and in the vector unit where they are long.
-macro_rules! with_work {
-    ($drift:expr, $scalar:ty, $len:expr, [$($name:ident),+], $body:expr) => {
-        // Constant, so that only one of the two is compiled: a dimension that is a type takes no memory.
-        if const { size_of::<D::State>() > 0 } {
-            $(let mut $name = Scratch::<$scalar>::new($len);)+
-            dispatch_long::<D::State, _>(
-                $len,
-                #[inline(always)]
-                || {
-                    $(let $name = &mut *$name;)+
-                    $body
-                },
-            );
-        } else {
-            let zeros = OVector::<$scalar, D::State>::from_element_generic($drift.state_dim(), U1, <$scalar>::ZERO);
-            $(let mut $name = zeros.clone(); let $name = $name.as_mut_slice();)+
-            $body
-        }
-    };
-}
-
-// Below the macro, which it uses.
-mod slopes;
-
-/// A way to step a differential equation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Integrator {
-    /// Euler's method, first order.
-    Euler,
-    /// The classical fourth-order Runge-Kutta method.
-    Rk4,
-}
-
-/// A differential equation made discrete: each filter step is `substeps` integration steps.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Integrated<D> {
-    /// The equation.
-    pub drift: D,
-    /// The method.
-    pub method: Integrator,
-    /// Integration steps per filter step, at least 1.
-    pub substeps: u32,
-}
-
-impl<D> Integrated<D> {
-    /// One integration step per filter step.
-    pub fn new(drift: D, method: Integrator) -> Self {
-        Self { drift, method, substeps: 1 }
-    }
-}
+use steps::{rk4_trailed, with_work};
 
 impl<D: Drift> Dynamics for Integrated<D>
 where
@@ -242,20 +155,6 @@ where
     }
 }
 
-impl<D> Integrated<D> {
-    /// The integration steps of a model step: their number, and input, time and length.
-    #[inline(always)]
-    fn substeps<'a>(
-        &self,
-        u: &'a [f64],
-        step: &Step,
-    ) -> impl DoubleEndedIterator<Item = (u32, (&'a [f64], f64, f64))> + use<'a, D> {
-        let substeps = self.substeps.max(1);
-        let (start, dt) = (step.time - step.dt, step.dt / f64::from(substeps));
-        (0..substeps).map(move |k| (k, (u, start + f64::from(k) * dt, dt)))
-    }
-}
-
 /// Where the part of integration step `k` starts in a trail: its state, which for the first is that of the model step and not there,
 /// and its second, third and fourth stages.
 #[inline(always)]
@@ -323,113 +222,5 @@ impl<D: Observation> Observation for Integrated<D> {
     }
     fn turn(&self, component: usize) -> f64 {
         self.drift.turn(component)
-    }
-}
-
-/// One Euler step in place.
-#[inline(always)]
-pub fn euler<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, dt: f64)
-where
-    DefaultAllocator: Allocator<D::State>,
-{
-    with_work!(drift, S, x.len(), [k], euler_step(drift, x, (u, time, dt), k));
-}
-
-#[inline(always)]
-fn euler_step<D: Drift, S: Scalar>(
-    drift: &D,
-    x: &mut [S],
-    (u, time, dt): (&[f64], f64, f64),
-    k: &mut [S],
-) {
-    drift.drift(x, u, time, k);
-    for (x, k) in x.iter_mut().zip(&*k) {
-        *x += k.scale(dt);
-    }
-}
-
-/// One fourth-order Runge-Kutta step in place.
-#[inline(always)]
-pub fn rk4<D: Drift, S: Scalar>(drift: &D, x: &mut [S], u: &[f64], time: f64, dt: f64)
-where
-    DefaultAllocator: Allocator<D::State>,
-{
-    with_work!(drift, S, x.len(), [k1, k2, k, at], {
-        rk4_step(drift, x, (u, time, dt), [k1, k2, k], at, 0);
-    });
-}
-
-/// The same with its stages left behind, one after the other.
-#[inline(always)]
-fn rk4_trailed<D: Drift, S: Scalar>(
-    drift: &D,
-    x: &mut [S],
-    (u, time, dt): (&[f64], f64, f64),
-    trail: &mut [S],
-) where
-    DefaultAllocator: Allocator<D::State>,
-{
-    with_work!(drift, S, x.len(), [k1, k2, k], {
-        rk4_step(drift, x, (u, time, dt), [k1, k2, k], trail, x.len());
-    });
-}
-
-/// A Runge-Kutta step whose second, third and fourth stages are `stride` numbers apart in `stages`; none apart, where nobody asks
-/// for them.
-#[inline(always)]
-fn rk4_step<D: Drift, S: Scalar>(
-    drift: &D,
-    x: &mut [S],
-    (u, time, dt): (&[f64], f64, f64),
-    [k1, k2, k]: [&mut [S]; 3],
-    stages: &mut [S],
-    stride: usize,
-) {
-    let half = 0.5 * dt;
-    let n = x.len();
-    let (k1, k2, k) = (&mut k1[..n], &mut k2[..n], &mut k[..n]);
-    drift.drift(x, u, time, k1);
-    let at = &mut stages[..n];
-    for i in 0..n {
-        at[i] = x[i] + k1[i].scale(half);
-    }
-    drift.drift(at, u, time + half, k2);
-    let at = &mut stages[stride..][..n];
-    for i in 0..n {
-        at[i] = x[i] + k2[i].scale(half);
-    }
-    drift.drift(at, u, time + half, k);
-    let at = &mut stages[2 * stride..][..n];
-    // The two in the middle enter as one.
-    for i in 0..n {
-        at[i] = x[i] + k[i].scale(dt);
-        k2[i] += k[i];
-    }
-    drift.drift(at, u, time + dt, k);
-    for i in 0..n {
-        x[i] += (k1[i] + k2[i] + k2[i] + k[i]).scale(dt / 6.0);
-    }
-}
-
-/// Steps the stochastic equation dx = f dt + alpha dW over `step` by `substeps` Euler-Maruyama steps.
-pub fn euler_maruyama<D: Drift>(
-    drift: &D,
-    diffusion_std: f64,
-    x: &mut [f64],
-    u: &[f64],
-    step: &Step,
-    substeps: u32,
-    stream: &mut Stream,
-) where
-    DefaultAllocator: Allocator<D::State>,
-{
-    let substeps = substeps.max(1);
-    let dt = step.dt / f64::from(substeps);
-    let increment_std = diffusion_std * Scalar::sqrt(dt);
-    for k in 0..substeps {
-        euler(drift, x, u, step.time - step.dt + f64::from(k) * dt, dt);
-        for x in x.iter_mut() {
-            *x += increment_std * stream.normal();
-        }
     }
 }

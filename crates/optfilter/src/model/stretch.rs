@@ -9,8 +9,7 @@ use crate::scalar::Scalar;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
-/// Writes a factor for each standard deviation of a row's noise: `(model, u, step, out)`.
-pub type Stretch<M> = fn(&M, &[f64], &Step, &mut [f64]);
+pub use super::traits::Stretch;
 
 /// Every covariance between components, times the factors of both.
 #[inline(always)]

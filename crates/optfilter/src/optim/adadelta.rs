@@ -28,7 +28,9 @@
 //!
 //! Reference: Zeiler 2012 (there lr = 1).
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
+use super::buffer::{Buffer, finite};
+use super::error::{OptimizerError, decay_rate, positive};
+use super::{Hyper, Optimizer};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

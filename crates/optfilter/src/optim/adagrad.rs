@@ -27,7 +27,9 @@
 //!
 //! Reference: Duchi, Hazan and Singer 2011.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, finite, positive};
+use super::buffer::{Buffer, finite};
+use super::error::{OptimizerError, positive};
+use super::{Hyper, Optimizer};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

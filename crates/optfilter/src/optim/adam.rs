@@ -29,7 +29,9 @@
 //!
 //! Reference: Kingma and Ba 2014. Libraries differ in the default eps (burn: 1e-5; optax: 1e-8).
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
+use super::buffer::{Buffer, finite};
+use super::error::{OptimizerError, decay_rate, positive};
+use super::{Hyper, Optimizer};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

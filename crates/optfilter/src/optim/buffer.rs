@@ -72,3 +72,10 @@ where
         Self::from_element_generic(self.shape_generic().0, U1, value)
     }
 }
+
+/// Whether every lane of every number is finite.
+#[inline(always)]
+pub(super) fn finite<V: Buffer>(values: &V) -> bool {
+    let infinity = V::Elem::from_f64(f64::INFINITY);
+    values.as_slice().iter().all(|v| Scalar::all_lt(v.abs(), infinity))
+}

@@ -29,7 +29,9 @@
 //!
 //! References: Polyak 1964; Nesterov 1983; Sutskever et al. 2013.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
+use super::buffer::{Buffer, finite};
+use super::error::{OptimizerError, decay_rate, positive};
+use super::{Hyper, Optimizer};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

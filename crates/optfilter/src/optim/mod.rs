@@ -35,9 +35,11 @@ mod any;
 mod bounds;
 mod buffer;
 mod conjugate;
+mod error;
 mod gradient_descent;
 mod preconditioned;
 mod rmsprop;
+mod traits;
 
 pub use adadelta::{Adadelta, AdadeltaState};
 pub use adagrad::{Adagrad, AdagradState};
@@ -47,82 +49,13 @@ pub use bounds::Bounds;
 pub(crate) use bounds::{reflect, truncated};
 pub use buffer::Buffer;
 pub use conjugate::ConjugateGradients;
+pub use error::OptimizerError;
 pub use gradient_descent::{GradientDescent, GradientDescentState, Momentum};
 pub use preconditioned::Preconditioned;
 pub use rmsprop::{RmsProp, RmsPropState};
+pub use traits::{Hyper, Objective, Optimizer};
 
-use crate::scalar::{Lanes, Scalar};
-
-/// A function to be made small: all that a first-order method may ask of it.
-pub trait Objective<S> {
-    /// The value at `x`.
-    fn value(&mut self, x: &[S]) -> S;
-    /// Writes the gradient at `x` to `out`.
-    fn gradient(&mut self, x: &[S], out: &mut [S]);
-}
-
-/// A rule that turns a sequence of gradients into a sequence of steps.
-pub trait Optimizer<S: Scalar>: Clone {
-    /// What the rule remembers between steps.
-    type State<V: Buffer<Elem = S>>: Clone;
-
-    /// The number of components of the vectors it moves, for a rule that is made for a certain number.
-    #[inline(always)]
-    fn dim(&self) -> Option<usize> {
-        None
-    }
-
-    /// The state before the first step at `x`.
-    fn init<V: Buffer<Elem = S>>(&self, x: &V) -> Self::State<V>;
-
-    /// Moves `x` by one step, given the gradient `g` at `x`.
-    fn step<V: Buffer<Elem = S>>(&self, x: &mut V, g: &V, state: &mut Self::State<V>);
-
-    /// Whether a later step can start from a state: nothing in it has left the finite numbers.
-    #[inline(always)]
-    fn is_sound<V: Buffer<Elem = S>>(&self, _state: &Self::State<V>) -> bool {
-        true
-    }
-
-    /// Whether each component is moved by its own gradient alone, so that any stretch of a vector can be moved by itself.
-    #[inline(always)]
-    fn is_elementwise(&self) -> bool {
-        false
-    }
-
-    /// Whether a descent should end before its last step.
-    #[inline(always)]
-    fn is_done(&self) -> bool {
-        false
-    }
-}
-
-/// A hyper-parameter: one number for all lanes, or one for each lane.
-pub trait Hyper<S: Scalar>: Scalar {
-    /// The hyper-parameter in the numbers of the state.
-    fn get(self) -> S;
-}
-
-impl<S: Scalar> Hyper<S> for f64 {
-    #[inline(always)]
-    fn get(self) -> S {
-        S::from_f64(self)
-    }
-}
-
-impl<const L: usize> Hyper<Lanes<L>> for Lanes<L> {
-    #[inline(always)]
-    fn get(self) -> Self {
-        self
-    }
-}
-
-/// Whether every lane of every number is finite.
-#[inline(always)]
-pub(crate) fn finite<V: Buffer>(values: &V) -> bool {
-    let infinity = V::Elem::from_f64(f64::INFINITY);
-    values.as_slice().iter().all(|v| Scalar::all_lt(v.abs(), infinity))
-}
+use crate::scalar::Scalar;
 
 /// Takes `steps` steps of `optimizer` on `objective` from `x` (Algorithm 2 of the paper).
 ///
@@ -260,72 +193,4 @@ impl<S: Scalar> Slope<S> {
 /// Whether two vectors differ in value.
 fn differs<S: Scalar>(a: &[S], b: &[S]) -> bool {
     a.iter().zip(b).any(|(&a, &b)| S::all_lt(a, b) || S::all_lt(b, a))
-}
-
-/// Why an optimizer cannot be built.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OptimizerError {
-    /// A hyper-parameter is outside the values for which the rule is defined.
-    #[error("{optimizer}: {name} = {value} is not allowed; it must be {requirement}")]
-    HyperParameter {
-        /// The rule.
-        optimizer: &'static str,
-        /// The argument.
-        name: &'static str,
-        /// The value given.
-        value: f64,
-        /// The values allowed.
-        requirement: &'static str,
-    },
-    /// A learning-rate matrix that is not square, symmetric and positive semi-definite.
-    #[error("the learning-rate matrix must be {requirement}")]
-    Matrix {
-        /// What it must be.
-        requirement: &'static str,
-    },
-    /// Bounds that leave no room.
-    #[error("bounds: lower[{index}] = {lower} is above upper[{index}] = {upper}, or one is NaN")]
-    Bounds {
-        /// The component.
-        index: usize,
-        /// Its lower bound.
-        lower: f64,
-        /// Its upper bound.
-        upper: f64,
-    },
-    /// A name that no optimizer has.
-    #[error(
-        "there is no optimizer called {name:?}; there are gd, momentum, nesterov, adagrad, adadelta, rmsprop and adam"
-    )]
-    UnknownName {
-        /// The name given.
-        name: alloc::string::String,
-    },
-}
-
-/// Checks a learning rate: positive and finite.
-pub(crate) fn positive(
-    optimizer: &'static str,
-    name: &'static str,
-    value: f64,
-) -> Result<(), OptimizerError> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    let requirement = "positive and finite";
-    Err(OptimizerError::HyperParameter { optimizer, name, value, requirement })
-}
-
-/// Checks a decay rate: at least zero and below one.
-pub(crate) fn decay_rate(
-    optimizer: &'static str,
-    name: &'static str,
-    value: f64,
-) -> Result<(), OptimizerError> {
-    if (0.0..1.0).contains(&value) {
-        return Ok(());
-    }
-    let requirement = "at least 0 and below 1";
-    Err(OptimizerError::HyperParameter { optimizer, name, value, requirement })
 }

@@ -27,7 +27,9 @@
 //!
 //! Reference: Tieleman and Hinton 2012.
 
-use super::{Buffer, Hyper, Optimizer, OptimizerError, decay_rate, finite, positive};
+use super::buffer::{Buffer, finite};
+use super::error::{OptimizerError, decay_rate, positive};
+use super::{Hyper, Optimizer};
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

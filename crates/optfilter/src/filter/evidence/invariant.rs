@@ -16,10 +16,13 @@
 //!
 //! Reference: Anderson and Moore 1979, chapter 4; Brent 1980.
 
-use super::{Belief, Family, Flow, Row, Setting, jacobian};
+use super::family::{Family, jacobian};
+use super::flow::Flow;
+use super::setting::{Row, Setting};
 use crate::Shapes;
 use crate::error::FilterError;
 use crate::filter::gaussian::{ln_turns, log_density, not_positive_definite};
+use crate::filter::limit::Limit as Belief;
 use crate::linalg::{Solver, product};
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::scalar::Scalar;

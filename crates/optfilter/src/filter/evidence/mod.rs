@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Everything that the filter is made of may depend on parameters theta: the equations (a [`Family`] of models), the noise
-//! and the start ([`Setting`]). In [`Dual`] numbers the sum carries its exact gradient through every prediction and update,
+//! and the start ([`Setting`]). In [`Dual`](crate::scalar::Dual) numbers the sum carries its exact gradient through every prediction and update,
 //! which is what maximum likelihood climbs. The kernels are
 //! those of the filters themselves, so the value is the sum that a filter reports, to rounding.
 //!
@@ -62,128 +62,31 @@
 //! Reference: Durbin and Koopman 2012, chapters 5 and 7.
 
 mod density;
+mod family;
+mod flow;
 mod invariant;
 mod points;
+mod setting;
 mod window;
 
 pub use density::Density;
+pub use family::Family;
+pub use setting::{Approximation, Row, Setting};
 pub use window::{Begin, along, best_start, end_of_path};
 
 use super::damping::{Cost, Stepped};
 use super::gaussian::{Conditioned, GaussianMeasurement, condition, not_positive_definite};
 use super::limit::{Limit as Belief, carried, split};
-use super::sigma_points::{SigmaPoints, Weights};
+use super::sigma_points::Weights;
 use crate::error::FilterError;
 use crate::linalg::{product, sandwich};
-use crate::model::Step;
-use crate::model::discretize::{Discretized, discretize};
 use crate::model::likelihood::{Observed, masked_cov};
-use crate::scalar::{Dual, Scalar};
+use crate::scalar::Scalar;
 use alloc::vec;
 use alloc::vec::Vec;
-use nalgebra::{DMatrix, DVector, Dyn};
-
-/// Models that differ by the value of their parameters.
-pub trait Family {
-    /// The numbers of states and of measurements.
-    fn dims(&self) -> (usize, usize);
-
-    /// The number of inputs.
-    fn input_dim(&self) -> usize {
-        0
-    }
-
-    /// Writes the state after a step.
-    fn transition<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]);
-
-    /// Writes the measurement that is expected of a state.
-    fn observe<S: Scalar>(&self, theta: &[S], x: &[S], u: &[f64], step: &Step, out: &mut [S]);
-
-    /// Whether the dynamics are dx = (A x + b(u)) dt with constant A, which is solved exactly; then
-    /// [`rate`](Self::rate) is asked instead of [`transition`](Self::transition).
-    fn is_exact(&self) -> bool {
-        false
-    }
-
-    /// Whether state and measurement after a step are affine in the state, by coefficients that depend on nothing but the
-    /// parameters and the length of the step (inputs may be added), and no component is an angle. Then they are asked for once.
-    fn is_invariant(&self) -> bool {
-        false
-    }
-
-    /// Writes the rate of change of a state.
-    fn rate<S: Scalar>(&self, _theta: &[S], _x: &[S], _u: &[f64], _out: &mut [S]) {}
-
-    /// The length of a whole turn, of a component of the state that is an angle.
-    fn state_angle(&self, _component: usize) -> Option<f64> {
-        None
-    }
-
-    /// The same of a component of the measurement.
-    fn angle(&self, _component: usize) -> Option<f64> {
-        None
-    }
-}
-
-/// All that a likelihood depends on besides the data.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Setting<S: Scalar> {
-    /// The parameters of the equations.
-    pub theta: Vec<S>,
-    /// Mean of the state before the first row.
-    pub mean: DVector<S>,
-    /// Its covariance (n x n); what it says of a diffuse state is not read.
-    pub cov: DMatrix<S>,
-    /// States of which nothing is known before the first row. Only linear models may have any.
-    pub diffuse: Vec<bool>,
-    /// Q per step, or per unit of time (n x n).
-    pub process_cov: DMatrix<S>,
-    /// Whether Q is per unit of time.
-    pub per_time: bool,
-    /// R (m x m).
-    pub measurement_cov: DMatrix<S>,
-}
-
-impl<S: Scalar> Setting<S> {
-    /// Unit covariances of `n` states and `m` measurements around a mean of zero.
-    pub fn new(n: usize, m: usize) -> Self {
-        let unit = |n| DMatrix::from_fn(n, n, |i, j| if i == j { S::ONE } else { S::ZERO });
-        Self {
-            theta: Vec::new(),
-            mean: DVector::from_element(n, S::ZERO),
-            cov: unit(n),
-            diffuse: vec![false; n],
-            process_cov: unit(n),
-            per_time: false,
-            measurement_cov: unit(m),
-        }
-    }
-}
-
-/// Which Gaussian filter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Approximation {
-    /// The extended filter with so many linearisations per update; one is exact for linear models.
-    Linearized {
-        /// Linearisations.
-        iterations: u32,
-    },
-    /// The unscented filter.
-    Unscented(SigmaPoints),
-}
-
-/// A row of a series.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    /// Measurements; NaN where missing.
-    pub y: &'a [f64],
-    /// Inputs.
-    pub u: &'a [f64],
-    /// The step that leads to it.
-    pub step: Step,
-    /// Whether the belief is carried through that step first.
-    pub predict: bool,
-}
+use family::{jacobian, residual};
+use flow::Flow;
+use nalgebra::{DMatrix, DVector};
 
 /// The log-likelihood of a series.
 pub fn log_likelihood<'a, S: Scalar, F: Family>(
@@ -229,47 +132,6 @@ pub fn log_likelihood<'a, S: Scalar, F: Family>(
             return Err(FilterError::Diverged { index, quantity, last_good: Vec::new() });
         }
     }
-}
-
-/// The dynamics of an exact solution, ready-made for the length of the step before.
-struct Flow<S: Scalar> {
-    /// A, if the dynamics are solved exactly.
-    a: Option<DMatrix<S>>,
-    ready: Option<(f64, Discretized<S, Dyn>)>,
-}
-
-impl<S: Scalar> Flow<S> {
-    fn new<F: Family>(family: &F, setting: &Setting<S>) -> Self {
-        Self { a: family.is_exact().then(|| drift(family, setting)), ready: None }
-    }
-
-    fn over(&mut self, setting: &Setting<S>, dt: f64) -> Option<&Discretized<S, Dyn>> {
-        let a = self.a.as_ref()?;
-        if self.ready.as_ref().is_none_or(|(ready, _)| *ready != dt) {
-            let density = setting.per_time.then_some(&setting.process_cov);
-            self.ready = Some((dt, discretize(a, density, dt)));
-        }
-        self.ready.as_ref().map(|(_, made)| made)
-    }
-}
-
-/// A of dx = (A x + b) dt.
-fn drift<S: Scalar, F: Family>(family: &F, setting: &Setting<S>) -> DMatrix<S> {
-    let (n, _) = family.dims();
-    let (zero, mut offset) = (vec![S::ZERO; n], vec![S::ZERO; n]);
-    let u = vec![0.0; family.input_dim()]; // inputs do not enter A
-    family.rate(&setting.theta, &zero, &u, &mut offset);
-    let mut a = DMatrix::from_element(n, n, S::ZERO);
-    let mut rate = vec![S::ZERO; n];
-    for j in 0..n {
-        let mut unit = zero.clone();
-        unit[j] = S::ONE;
-        family.rate(&setting.theta, &unit, &u, &mut rate);
-        for i in 0..n {
-            a[(i, j)] = rate[i] - offset[i];
-        }
-    }
-    a
 }
 
 impl<S: Scalar> Belief<S> {
@@ -387,46 +249,4 @@ impl<S: Scalar> Belief<S> {
         }
         Err(fail())
     }
-}
-
-/// The value and the Jacobian by x of a function of parameters and x, four directions at a time.
-fn jacobian<S: Scalar>(
-    theta: &[S],
-    x: &[S],
-    m: usize,
-    f: impl Fn(&[Dual<S, 4>], &[Dual<S, 4>], &mut [Dual<S, 4>]),
-) -> (DVector<S>, DMatrix<S>) {
-    let n = x.len();
-    let theta: Vec<_> = theta.iter().map(|&v| Dual::constant(v)).collect();
-    let mut value = DVector::from_element(m, S::ZERO);
-    let mut matrix = DMatrix::from_element(m, n, S::ZERO);
-    let mut out = vec![Dual::ZERO; m];
-    for first in (0..n).step_by(4) {
-        let seeded = |(j, &v): (usize, &S)| Dual::variable(v, j.wrapping_sub(first));
-        let point: Vec<_> = x.iter().enumerate().map(seeded).collect();
-        f(&theta, &point, &mut out);
-        for i in 0..m {
-            value[i] = out[i].re;
-            for d in 0..4.min(n - first) {
-                matrix[(i, first + d)] = out[i].eps[d];
-            }
-        }
-    }
-    (value, matrix)
-}
-
-/// Measurement less prediction, zero where missing, angles brought into half a turn.
-fn residual<S: Scalar, F: Family>(
-    family: &F,
-    y: &[f64],
-    predicted: &DVector<S>,
-    observed: Observed<'_>,
-) -> DVector<S> {
-    DVector::from_fn(y.len(), |i, _| {
-        if !observed.has(i) {
-            return S::ZERO;
-        }
-        let difference = S::from_f64(y[i]) - predicted[i];
-        family.angle(i).map_or(difference, |turn| difference.wrap(turn))
-    })
 }

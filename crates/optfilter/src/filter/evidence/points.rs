@@ -1,8 +1,10 @@
 //! The unscented prediction and update, in any scalar: the kernels of [`Unscented`](crate::filter::Unscented).
 
-use super::{Belief, Family, Row, Setting, residual};
+use super::family::{Family, residual};
+use super::setting::{Row, Setting};
 use crate::error::FilterError;
 use crate::filter::gaussian::{ln_turns, not_positive_definite};
+use crate::filter::limit::Limit as Belief;
 use crate::filter::sigma_points::{Spread, Weights, condition_on_points};
 use crate::linalg::Factor;
 use crate::model::likelihood::{Observed, masked_cov};

@@ -50,7 +50,9 @@
 //! ```
 
 use super::density::Density;
-use super::{Family, Flow, Row, Setting};
+use super::family::Family;
+use super::flow::Flow;
+use super::setting::{Row, Setting};
 use crate::error::FilterError;
 use crate::model::likelihood::Observed;
 use crate::scalar::{Dual, Scalar};

@@ -1,8 +1,10 @@
 //! Derivatives through the steps of an integrator: transposed Jacobians times a vector backwards through its stages, and Jacobians
 //! times a vector along them.
 
-use super::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator, Step, euler, rk4};
+use super::equation::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator};
+use super::steps::{euler, rk4, with_work};
 use crate::derivative;
+use crate::model::Step;
 use crate::scalar::{Scalar, VectorFunction};
 use crate::scratch::Scratch;
 use crate::simd::dispatch_long;

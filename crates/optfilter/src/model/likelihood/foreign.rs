@@ -26,7 +26,8 @@
 //! assert_eq!(slope, [-1.5]); // a surprise of two deviations asks for a larger variance
 //! ```
 
-use super::{Likelihood, Observed, reweighted};
+use super::traits::reweighted;
+use super::{Likelihood, Observed};
 use crate::scalar::Scalar;
 use alloc::sync::Arc;
 use alloc::vec;

@@ -5,7 +5,8 @@
 //! Huber       z^2 / 2 where |z| <= delta, else delta |z| - delta^2 / 2
 //! ```
 
-use super::{LikelihoodError, Single, positive};
+use super::error::{LikelihoodError, positive};
+use super::single::Single;
 use crate::model::likelihood::gaussian::half_ln_tau;
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};

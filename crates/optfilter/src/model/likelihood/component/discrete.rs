@@ -17,7 +17,7 @@
 //! sees y counts, by y over its distance from zero. Inside, nothing differs from the equations above. The score
 //! is the derivative of the loss everywhere, and the canonical forms keep their precision in both tails.
 
-use super::Single;
+use super::single::Single;
 use crate::scalar::Scalar;
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,8 @@
 //!
 //! Reference: Lange, Little and Taylor 1989; Huber 1981; Masreliez 1975 (moments by the score); Alspach and Sorenson 1972 (sums of Gaussians).
 
-use super::{Component, Huber, Single};
+use super::single::Single;
+use super::{Component, Huber};
 use crate::scalar::Scalar;
 use core::f64::consts::TAU;
 

@@ -1,5 +1,8 @@
+use super::any::dispatch;
+use super::single::Single;
 use super::*;
-use crate::scalar::Dual;
+use crate::scalar::{Dual, Scalar};
+use alloc::vec::Vec;
 
 fn all() -> Vec<Component> {
     alloc::vec![
