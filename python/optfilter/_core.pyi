@@ -31,6 +31,7 @@ __all__ = [
     "parse_times",
     "reproduce_systems",
     "reproduce_yearbook",
+    "settings",
     "simulate",
 ]
 
@@ -232,6 +233,7 @@ class CoreFollower:
 
 def built_in_systems() -> list[tuple[str, str]]: ...
 def check_spec(text: str) -> str: ...
+def settings() -> str: ...
 def fit_text(
     name: str,
     text: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,51 +12,39 @@ import numpy as np
 from . import _core
 from ._arrays import whole
 
-#: Whole numbers: the least and the largest.
-_WHOLE = {
-    "steps": (1, 2**32 - 1),
-    "particles": (1, 2**32 - 1),
-    "members": (2, 2**32 - 1),
-    "seed": (0, 2**64 - 1),
-    "window": (0, 2**32 - 1),
-    "probes": (0, 2**32 - 1),
-}
-_SWITCHES = ("carry", "eps_in_sqrt", "error_bars", "periodic", "predict_first", "rotate", "shorten", "strict")
-_TEXTS = ("constraint", "gaps", "gating", "irregular", "loss", "method", "optimizer", "resampling")
-_NUMBERS = (
-    *("accumulator", "alpha", "beta", "beta1", "beta2", "decay", "discount", "eps", "gate", "inflation", "kappa", "lr"),
-    *("measurement_scale", "prior_var", "process_scale", "radius", "threshold"),
-)
-#: Arrays of so many dimensions.
-_ARRAYS = {"state_places": 2, "measurement_places": 2, "period": 1}
+#: The engine's table of settings, by name.
+TABLE: dict[str, dict[str, Any]] = {setting["name"]: setting for setting in json.loads(_core.settings())}
 #: Every setting of the engine.
-KEYS = tuple(sorted((*_WHOLE, *_SWITCHES, *_TEXTS, *_NUMBERS, *_ARRAYS)))
+KEYS = tuple(sorted(TABLE))
+#: Arrays have so many dimensions.
+_DIMENSIONS = {"list": 1, "table": 2}
 
 
 def _plain(key: str, value: Any) -> Any:
     """A setting as JSON has it."""
-    if key in _WHOLE:
-        return whole(key, value, *_WHOLE[key])
-    if key in _SWITCHES:
+    if key not in TABLE:
+        raise ValueError(f"{key}: is not a setting of a filter; there are {', '.join(KEYS)}")
+    kind, limits = TABLE[key]["kind"], TABLE[key]["range"]
+    if kind == "whole":
+        return whole(key, value, int(limits["low"][0]), min(int(limits["high"][0]), 2**64 - 1))
+    if kind == "switch":
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{key}: must be True or False, not {value!r}")
         return bool(value)
-    if key in _TEXTS:
+    if isinstance(kind, dict):
         if not isinstance(value, str):
             raise ValueError(f"{key}: must be text, not {value!r}")
         return value
-    if key in _ARRAYS:
+    if kind in _DIMENSIONS:
         try:
             array = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             array = np.full(1, np.nan)
-        if key != "period" and array.ndim == 1:
+        if kind == "table" and array.ndim == 1:
             array = array[:, None]
-        if array.ndim != _ARRAYS[key] or not np.isfinite(array).all():
-            raise ValueError(f"{key}: must be finite numbers in {_ARRAYS[key]} dimensions")
+        if array.ndim != _DIMENSIONS[kind] or not np.isfinite(array).all():
+            raise ValueError(f"{key}: must be finite numbers in {_DIMENSIONS[kind]} dimensions")
         return array.tolist()
-    if key not in KEYS:
-        raise ValueError(f"{key}: is not a setting of a filter; there are {', '.join(KEYS)}")
     try:
         number = np.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
@@ -64,6 +52,18 @@ def _plain(key: str, value: Any) -> Any:
     if not np.isfinite(number):
         raise ValueError(f"{key}: must be a finite number, not {value!r}")
     return number
+
+
+def documented(text: str, names: Iterable[str]) -> str:
+    """A docstring with a line for each of these settings that it does not speak of."""
+    missing = [TABLE[name] for name in names if name in TABLE and f"``{name}``" not in text and f"\n    {name} :" not in text]
+    if not missing:
+        return text
+    lines = []
+    for setting in missing:
+        default = f" ({setting['default']} unless given)" if setting["default"] else ""
+        lines.append(f"    {setting['name']} : {setting['help']}{default}.")
+    return "\n".join([text.rstrip(), "", "    Further settings", "    ----------------", *lines, "    "])
 
 
 def to_json(settings: Mapping[str, Any]) -> str:

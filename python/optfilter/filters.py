@@ -16,12 +16,14 @@ row as one step where times are irregular and the model knows no ``dt``; otherwi
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Optional
 
 from . import likelihoods, optimizers
 from ._arrays import Array
 from ._filter import Filter
 from ._model import Model
+from ._settings import documented
 
 __all__ = [
     "ETKF",
@@ -251,7 +253,9 @@ class ETKF(_Ensemble):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -287,7 +291,9 @@ class LETKF(_Ensemble):
         P0: Any = None,
         dt: Optional[float] = None,
         process_scale: Optional[float] = None,
+        measurement_scale: Optional[float] = None,
         predict_first: Optional[bool] = None,
+        irregular: Optional[str] = None,
     ) -> Any:
         return cls._make(model, _given(locals()))
 
@@ -431,6 +437,9 @@ BY_NAME: dict[str, type[Filter]] = {
         LETKF,
     )
 }
+
+for _kind in BY_NAME.values():
+    _kind.__doc__ = documented(_kind.__doc__ or "", inspect.signature(_kind.__new__).parameters)
 
 
 def make(model: Model, **settings: Any) -> Filter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 
@@ -11,6 +12,7 @@ from conftest import growth_callable, random_system
 
 import optfilter
 from optfilter import _core, _settings
+from optfilter._settings import TABLE
 
 
 @pytest.fixture
@@ -331,3 +333,17 @@ def test_a_saved_state_of_another_size_is_refused_and_nothing_changes():
             large.load(small.save())
         assert large.save() == before
         large.update([1.0, 2.0, 3.0])
+
+
+#: What an optimizer says itself.
+OF_OPTIMIZERS = {"lr", "decay", "beta1", "beta2", "eps", "eps_in_sqrt", "accumulator", "probes"}
+
+
+@pytest.mark.parametrize("name", sorted(optfilter.filters.BY_NAME))
+def test_a_filter_takes_the_settings_that_the_table_says_it_reads(name):
+    kind = optfilter.filters.BY_NAME[name]
+    taken = set(inspect.signature(kind.__new__).parameters) & set(TABLE)
+    read = {key for key, setting in TABLE.items() if name in setting["readers"]}
+    # vkf has a covariance in place of one variance.
+    assert taken == read - OF_OPTIMIZERS - {"method", "prior_var"}
+    assert all(key in kind.__doc__ for key in taken)

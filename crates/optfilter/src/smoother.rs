@@ -195,7 +195,7 @@ where
 }
 
 /// The share of a variance that the others leave open, below which it is nearly none.
-const NEARLY: f64 = 2.0;
+const NEARLY: f64 = 1e-6;
 
 /// Whether some component of a covariance is known from the others so well that the gain would lose its digits.
 fn is_near_singular<S: Scalar, N: Dim>(a: &OMatrix<S, N, N>, root: &OMatrix<S, N, N>) -> bool

@@ -5,4 +5,5 @@ mod golden;
 
 mod build;
 mod forecast;
+mod settings;
 mod smooth;

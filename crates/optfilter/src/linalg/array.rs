@@ -172,3 +172,17 @@ pub(crate) fn factor<S: Scalar>(a: &DMatrix<S>) -> DMatrix<S> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A direction that is not seen moves nothing, unless what is seen there is no number.
+    #[test]
+    fn what_is_no_number_is_not_left_out() {
+        let l = DMatrix::from_row_slice(2, 2, &[1.0, 0.0, 0.0, 0.0]);
+        let seen = Seen::new(&l, &l, &DMatrix::zeros(2, 2));
+        assert_eq!(seen.whitened(&DVector::from_column_slice(&[0.0, 3.0])).as_slice(), [0.0, 0.0]);
+        assert!(seen.whitened(&DVector::from_column_slice(&[0.0, f64::NAN]))[1].is_nan());
+    }
+}
