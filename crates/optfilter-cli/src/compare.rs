@@ -7,7 +7,7 @@ use crate::reading::LookFlags;
 use crate::settings::unmoved_text;
 use crate::style;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Dataset, Score};
+use optfilter_model::run::{Dataset, Prepared, Score};
 use optfilter_plot::color::PALETTE;
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{FilterSpec, Method, Session};
@@ -54,8 +54,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .collect();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for method in methods {
-        match look.filter.of(method).filter(&spec) {
-            Ok(filter) => rows.push(measure(&spec, &data, filter)),
+        match look.filter.of(method).prepare(spec.clone()) {
+            Ok(prepared) => rows.push(measure(prepared, &data)),
             Err(failure) => left_out.push((method, failure.message)),
         }
     }
@@ -87,23 +87,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
     files::print(&text)
 }
 
-fn measure(spec: &ModelSpec, data: &Dataset, filter: FilterSpec) -> Row {
+fn measure(prepared: Prepared, data: &Dataset) -> Row {
+    let Prepared { spec, filter, runner, .. } = &prepared;
     let begun = Instant::now();
     let yard = data.yardstick(spec, 0, data.len());
-    let done = data.trace(spec, &filter, &yard, data.len());
+    let done = data.trace(spec, filter, &yard, data.len());
     let per_row = begun.elapsed().as_secs_f64() / data.len() as f64;
     let result = match done {
         Ok(trace) if trace.failed.is_none() => {
-            let session = spec.runner(&filter).ok();
-            let session = session.and_then(|r| Session::new(&*r, &filter, spec.dt).ok());
+            let session = Session::new(&**runner, filter, spec.dt).ok();
             let memory = session.map_or(0, |s| s.memory());
             Ok((trace.score(0..data.len()), per_row, memory))
         }
         Ok(trace) => Err(trace.failed.map_or_else(String::new, |(_, e)| e.to_string())),
         Err(e) => Err(e.to_string()),
     };
-    let unmoved = spec.unmoved(&filter).into_iter().map(str::to_owned).collect();
-    Row { filter, unmoved, result }
+    let unmoved = prepared.unmoved().into_iter().map(str::to_owned).collect();
+    Row { filter: prepared.filter, unmoved, result }
 }
 
 fn report(spec: &ModelSpec, rows: &[Row], with_truth: bool) -> String {

@@ -10,6 +10,7 @@ use crate::whole::{Whole, asked_to_end};
 use optfilter::filter::Followed;
 use optfilter::scalar::Scalar;
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Prepared;
 use optfilter_plot::color::{BLUE, GREY};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
 use optfilter_run::{Diagnosis, Estimate, FilterSpec, Residuals, Seen, Sequence};
@@ -34,32 +35,28 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(Args { look }: Args) -> Result<(), Failure> {
-    let spec = look.check()?;
-    let filter = look.filter.filter(&spec)?;
-    look.filter.check_discount(&filter)?;
-    let series = look.series(&spec, &[], filter.predict_first())?;
-    let rows = run_through(&spec, &filter, &series)?;
+    let prepared = look.filter.prepare(look.check()?)?;
+    let Prepared { spec, filter, runner, .. } = &prepared;
+    look.filter.check_discount(filter)?;
+    let series = look.series(spec, &[], filter.predict_first())?;
+    let rows = run_through(&prepared, &series)?;
     let found =
         Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize, &spec.heavy());
-    let unmoved = spec.unmoved(&filter);
-    let text = describe(&spec, &filter, &found);
-    look.plot.write(&text, || figure(&spec, &series, &rows, &found))?;
+    let unmoved = prepared.unmoved();
+    let text = describe(spec, (filter, runner.form()), &found);
+    look.plot.write(&text, || figure(spec, &series, &rows, &found))?;
     if look.json {
-        let mut json = json(&spec, &filter, &found);
+        let mut json = json(spec, filter, &found);
         json["unmoved"] = unmoved.into();
         return files::print(&format!("{json}\n"));
     }
-    warn_of_unmoved(&unmoved, &filter);
+    warn_of_unmoved(&unmoved, filter);
     files::print(&text)
 }
 
 /// Filters the rows, keeping what a diagnosis reads.
-fn run_through(
-    spec: &ModelSpec,
-    filter: &FilterSpec,
-    series: &Whole,
-) -> Result<Vec<Seen>, Failure> {
-    let runner = spec.runner(filter)?;
+fn run_through(prepared: &Prepared, series: &Whole) -> Result<Vec<Seen>, Failure> {
+    let Prepared { spec, filter, runner, .. } = prepared;
     let mut live = runner.start(runner.default_start()).map_err(Failure::other)?;
     let (data, mut estimate) = (&series.data, Estimate::default());
     let mut rows = Vec::with_capacity(data.len());
@@ -85,9 +82,12 @@ fn run_through(
     Ok(rows)
 }
 
-fn describe(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> String {
-    let form = spec.runner(filter).ok().and_then(|r| r.form().map(str::to_owned));
-    let mut out = format!("{}\n", with_form(&filter.flags(), form.as_deref()));
+fn describe(
+    spec: &ModelSpec,
+    (filter, form): (&FilterSpec, Option<&str>),
+    found: &Diagnosis,
+) -> String {
+    let mut out = format!("{}\n", with_form(&filter.flags(), form));
     let _ = write!(out, "{} rows", found.rows);
     if found.missing > 0 {
         let _ = write!(out, ", {} without a measurement", found.missing);

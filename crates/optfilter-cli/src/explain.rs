@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::usage("--gain is a number between 0 and 1"));
     }
     let (_, spec) = args.reading.model(&args.model)?;
-    let filter = args.filter.or_imap(args.gain.is_some()).filter(&spec)?;
+    let filter = args.filter.or_imap(args.gain.is_some()).prepare(spec.clone())?.filter;
     let (state, step, u) = typical(&args, &spec)?;
     let at = Linearized::at(&spec.problem()?, &state, &step, &u)?;
     if !filter.method().optimizes() {

@@ -88,7 +88,7 @@ fn given(args: &Args, model: &Path) -> Result<(Opening, Table), Failure> {
             .map_or(text.clone(), |(_, full)| full.to_owned()),
         None => text,
     };
-    let filter = args.filter.filter(&spec)?;
+    let filter = args.filter.prepare(spec.clone())?.filter;
     let table = match &args.data {
         Some(path) => read(path)?,
         None => simulated(&spec)?,

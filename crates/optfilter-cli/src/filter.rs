@@ -7,8 +7,9 @@ use crate::settings::{warn_of_unmoved, with_form};
 use crate::style;
 use crate::tables::{Asked, SummaryFlags, TableFlags};
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Prepared;
 use optfilter_model::table::is_gzip;
-use optfilter_run::{CG, FilterSpec, Method, lost_track};
+use optfilter_run::{CG, Method, lost_track};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -104,8 +105,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[("--checkpoint", args.checkpoint.as_deref())])?;
-    tables.filter.check_discount(&asked.filter)?;
-    let Asked { spec, filter, format, out_format, .. } = &asked;
+    let Asked { prepared, format, out_format, .. } = &asked;
+    let Prepared { spec, filter, runner, .. } = prepared;
+    tables.filter.check_discount(filter)?;
     let SummaryFlags { json, quiet } = args.summary;
     let layout = tables.layout(spec, &asked.tables)?;
     if args.follow && !(format.is_text() && asked.tables.len() == 1) {
@@ -145,12 +147,11 @@ fn one(args: &Args) -> Result<(), Failure> {
             "--follow answers every row at once; --late would have it wait",
         ));
     }
-    if args.lagged && spec.runner(filter)?.lag().is_none() {
+    if args.lagged && runner.lag().is_none() {
         return Err(Failure::usage("--lagged needs imap with --window (or --optimizer cg)"));
     }
     let job = Job {
-        spec,
-        filter,
+        prepared,
         layout: layout.horizon(args.horizon.unwrap_or(0).into()),
         tables: &asked.tables,
         by: tables.series.by.is_some(),
@@ -168,8 +169,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         late: args.late.map_or(0.0, |seconds| seconds / spec.seconds_per_unit),
         progress: !quiet && pipeline::progress_is_wanted(files::is_standard(&tables.out)),
     };
-    let unmoved = spec.unmoved(filter);
-    let runner = spec.runner(filter)?;
+    let unmoved = prepared.unmoved();
     if args.horizon.is_some() && !spec.inputs.is_empty() && !quiet {
         files::remark(
             "note: forecasts of --horizon take the inputs of their row to stay as they are",
@@ -184,12 +184,12 @@ fn one(args: &Args) -> Result<(), Failure> {
     let begun = Instant::now();
     let outcome = pipeline::run(&job)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let text = describe(spec, filter, &outcome, seconds);
+    let text = describe(prepared, &outcome, seconds);
     if let Some(chart) = &outcome.plot {
         tables.plot.write(&text, || chart.figure())?;
     }
     let as_json = || {
-        let mut json = as_json(spec, filter, &outcome, seconds);
+        let mut json = as_json(prepared, &outcome, seconds);
         json["unmoved"] = unmoved.into();
         json
     };
@@ -211,12 +211,11 @@ fn degrees_note(spec: &ModelSpec, largest: &[f64]) -> String {
     largest.iter().enumerate().filter(suspicious).map(note).collect()
 }
 
-fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f64) -> String {
+fn describe(prepared: &Prepared, outcome: &Outcome, seconds: f64) -> String {
+    let Prepared { spec, filter, runner, .. } = prepared;
     let tally = &outcome.tally;
     let rows = tally.rows - outcome.resumed_at;
-    let runner = spec.runner(filter).ok();
-    let form = runner.as_ref().and_then(|r| r.form());
-    let mut out = format!("{}\n", with_form(&filter.flags(), form));
+    let mut out = format!("{}\n", with_form(&filter.flags(), runner.form()));
     if outcome.resumed_at > 0 {
         out.push_str(&format!("resumed after row {}\n", outcome.resumed_at));
     }
@@ -263,7 +262,7 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
         }
     }
     // That they were left out for their cost was said before.
-    let left_out = runner.is_some_and(|r| r.word().is_some() && !r.has_cov());
+    let left_out = runner.word().is_some() && !runner.has_cov();
     if let Some(row) = tally.bars_lost.filter(|_| {
         !left_out
             && filter.method() == Method::Imap
@@ -300,17 +299,13 @@ fn describe(spec: &ModelSpec, filter: &FilterSpec, outcome: &Outcome, seconds: f
     out
 }
 
-fn as_json(
-    spec: &ModelSpec,
-    filter: &FilterSpec,
-    outcome: &Outcome,
-    seconds: f64,
-) -> serde_json::Value {
+fn as_json(prepared: &Prepared, outcome: &Outcome, seconds: f64) -> serde_json::Value {
+    let Prepared { spec, filter, runner, .. } = prepared;
     let tally = &outcome.tally;
     serde_json::json!({
         "model": spec.name,
         "settings": filter.filled(),
-        "form": spec.runner(filter).ok().and_then(|r| r.form().map(str::to_owned)),
+        "form": runner.form(),
         "rows": tally.rows,
         "series": outcome.series,
         "resumed_at": outcome.resumed_at,

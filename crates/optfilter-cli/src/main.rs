@@ -105,3 +105,37 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optfilter_model::made;
+
+    /// Model compiled and filter built once, whatever a command does with them.
+    #[test]
+    fn a_command_makes_its_model_and_its_filter_once() {
+        let folder = std::env::temp_dir().join(format!("optfilter-once-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let (model, data, out) = (path("m.toml"), path("d.csv"), path("out.csv"));
+        let text = "system = \"local-level\"\n[filter]\nmethod = \"kf\"\n";
+        std::fs::write(&model, text).unwrap();
+        std::fs::write(&data, format!("y\n{}", "1\n2\n".repeat(40))).unwrap();
+        for command in ["filter", "smooth", "forecast", "diagnose"] {
+            let before = made::counts();
+            let quiet = ["optfilter", command, &model, &data, "-q", "--out", &out];
+            let args = if command == "diagnose" { &quiet[..4] } else { &quiet[..] };
+            match Cli::try_parse_from(args).unwrap().command {
+                Command::Filter(args) => filter::run(args),
+                Command::Smooth(args) => smooth::run(args),
+                Command::Forecast(args) => forecast::run(args),
+                Command::Diagnose(args) => diagnose::run(args),
+                _ => unreachable!(),
+            }
+            .unwrap();
+            let after = made::counts();
+            assert_eq!([after[0] - before[0], after[1] - before[1]], [1, 1], "{command}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -10,10 +10,14 @@ use serde_json::{Value, json};
     after_help = "Example: optfilter schema > optfilter.schema.json, and as the first line of a model file \
     `#:schema ./optfilter.schema.json`"
 )]
-pub struct Args {}
+pub struct Args {
+    /// Print JSON, which it is in any case
+    #[arg(long)]
+    json: bool,
+}
 
 /// Prints the schema.
-pub fn run(_: &Args) -> Result<(), Failure> {
+pub fn run(Args { json: _ }: &Args) -> Result<(), Failure> {
     let schema = schema().map_err(|e| Failure::usage(format!("the schema: {e}")))?;
     crate::files::print(&format!("{schema:#}\n"))
 }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Prepared;
 use optfilter_run::{CG, FilterSpec, Kind, Method, SETTINGS, Setting};
 use std::io::Write;
 
@@ -122,15 +123,16 @@ pub fn warn_of_unmoved(states: &[&str], filter: &FilterSpec) {
 }
 
 impl FilterFlags {
-    /// The flags over the model file's settings; checked against the model.
-    pub fn filter(&self, spec: &ModelSpec) -> Result<FilterSpec, Failure> {
+    /// The model with the filter of these flags over the file's settings, checked and built.
+    pub fn prepare(&self, spec: ModelSpec) -> Result<Prepared, Failure> {
+        let problem = spec.problem()?;
         let (given, of_file) = (&self.0, &spec.filter);
         // Settings of another method in the file mean nothing for the one asked for.
         let same =
             given.method.is_none() || given.method == of_file.method || of_file.method.is_none();
         let FilterSpec { predict_first, irregular, .. } = *of_file;
         let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
-        let filter = spec.fitted(&given.over(if same { of_file } else { &clock }))?;
+        let filter = given.over(if same { of_file } else { &clock }).fitted(&problem);
         let method = filter.method();
         if let Some(setting) = self.unread(method).first() {
             let (flag, readers) = (setting.flag(), setting.readers());
@@ -147,8 +149,7 @@ impl FilterFlags {
             );
             return Err(Failure::usage(message));
         }
-        spec.runner(&filter)?;
-        Ok(filter)
+        Ok(Prepared::new(spec, problem, filter)?)
     }
 
     /// Refuses a discount without a window, which a filter that runs forwards does not read. (A smoother's reaches over everything.)

@@ -8,9 +8,8 @@ use crate::reading::SeriesFlags;
 use crate::settings::FilterFlags;
 use crate::whole::Source;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
+use optfilter_model::run::{Layout, Prepared};
 use optfilter_model::table::Format;
-use optfilter_run::FilterSpec;
 use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,8 +37,7 @@ pub struct TableFlags {
 
 /// What the flags ask for, checked before anything is read of the table.
 pub struct Asked {
-    pub spec: ModelSpec,
-    pub filter: FilterSpec,
+    pub prepared: Prepared,
     pub format: Format,
     pub out_format: Format,
     /// The tables that DATA stands for.
@@ -98,12 +96,12 @@ impl TableFlags {
         files::check_outputs(&inputs, &outputs)?;
         self.plot.check()?;
         let (_, spec) = self.series.model()?;
-        let filter = self.filter.filter(&spec)?;
+        let prepared = self.filter.prepare(spec)?;
         let format = tables.first().map_or(Format::Csv, |path| files::format(path, self.format()));
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
-        let layout = self.layout(&spec, &tables)?;
+        let layout = self.layout(&prepared.spec, &tables)?;
         let many = layout.by.is_some();
         if many && out_format == Format::Npy {
             return Err(Failure::usage("an .npy file has no names of series; write .npz"));
@@ -114,7 +112,7 @@ impl TableFlags {
                 "--plot is for one series; it goes neither with --by nor with several tables",
             ));
         }
-        Ok(Asked { spec, filter, format, out_format, tables, many })
+        Ok(Asked { prepared, format, out_format, tables, many })
     }
 
     /// What cannot be read is said before what cannot be done with it.
@@ -135,7 +133,7 @@ impl TableFlags {
 
     /// The series to be read for what was asked.
     pub fn source<'a>(&'a self, asked: &'a Asked) -> Source<'a> {
-        self.series.source(&asked.tables, asked.filter.predict_first())
+        self.series.source(&asked.tables, asked.prepared.filter.predict_first())
     }
 
     /// A summary, under the name of its table if that is one of several.

@@ -323,8 +323,8 @@ fn mistakes_in_flags_and_models() {
     for (flags, expected) in [
         (&["--method", "kalman"][..], "invalid value 'kalman'"),
         (&["--steps", "0"], "invalid value '0'"),
-        (&["--lr", "-1"], "a positive number"),
-        (&["--lr", "nan"], "a positive number"),
+        (&["--lr", "-1"], "must be positive"),
+        (&["--lr", "nan"], "must be positive"),
         (&["--decay", "1"], "below 1"),
         (&["--method", "ekf", "--lr", "0.1"], "belongs to imap"),
         (&["--particles", "10"], "belongs to pf"),

@@ -110,18 +110,6 @@ fn a_table_that_is_dropped_on_the_page_has_lines_of_bounded_length() {
     }
 }
 
-/// The page refuses what the program would refuse.
-#[test]
-fn the_fields_of_the_page_have_the_limits_of_the_program() {
-    let script = include_str!("../page/controls.js");
-    for (key, most) in
-        [("steps", 10_000), ("window", 1_000), ("particles", 1_000_000), ("members", 1_000)]
-    {
-        let line = script.lines().find(|l| l.contains(&format!("key: \"{key}\""))).unwrap();
-        assert!(line.contains(&format!("most: {most} ")), "{line}");
-    }
-}
-
 #[test]
 fn a_map_that_nobody_waits_for_ends_between_its_cells() {
     let talk = Talk::new();

@@ -3,6 +3,7 @@
 use crate::diagnostic::closest;
 use crate::expr::{Affine, Edges, Field, Found, Graph, Load, Names, NodeId, Program, Stencil};
 use crate::file::{Equation, LikelihoodKind, ModelSpec, NoiseLaw, Time};
+use crate::made::{self, Made};
 use crate::model::{Compiled, Equations, Laws, TextModel};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -272,6 +273,7 @@ impl Lookup<'_, '_> {
 impl ModelSpec {
     /// Compiles the equations.
     pub fn compile(&self) -> TextModel {
+        made::count(Made::Model);
         let mut scope = Scope::constants(&self.parameters)
             .with_states(&self.states, &self.fields)
             .with_inputs(&self.inputs);

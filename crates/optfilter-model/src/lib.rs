@@ -28,6 +28,7 @@ pub mod diagnostic;
 pub mod expr;
 mod file;
 pub mod fit;
+pub mod made;
 mod model;
 pub mod run;
 pub mod tune;

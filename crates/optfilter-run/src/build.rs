@@ -31,6 +31,9 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Whether many series can run side by side: a sixth of the machine code, for programs that ask for it.
+const LANES: bool = cfg!(feature = "lanes");
+
 /// The filter that `spec` describes, of `problem`.
 pub fn build<T: RunModel>(
     spec: &FilterSpec,
@@ -39,7 +42,7 @@ pub fn build<T: RunModel>(
     build_with(spec, problem, None, false)
 }
 
-/// [`build`] with a rule that a specification cannot name, and with lanes for batches if they are wanted.
+/// [`build`] with a rule that a specification cannot name, and with lanes for batches if they are wanted (and the feature `lanes` is on).
 pub fn build_with<T: RunModel>(
     spec: &FilterSpec,
     problem: &Problem<T>,
@@ -306,7 +309,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                     .damped()
                     .stopping_at(stop.clone());
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
-                if with_lanes {
+                if LANES && with_lanes {
                     engine.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
@@ -317,7 +320,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
                 let filter = Unscented::new(model, noise, points).map_err(wrong)?;
                 let stop = Arc::new(AtomicBool::new(false));
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
-                if with_lanes {
+                if LANES && with_lanes {
                     engine.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
@@ -426,7 +429,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
             let filter = Extended::new(model, self.noise(n, m, r)?);
             let stop = Arc::new(AtomicBool::new(false));
             let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
-            if with_lanes {
+            if LANES && with_lanes {
                 engine.together = self.together::<M>(&stop)?;
             }
             return Ok(Arc::new(Shared(Arc::new(engine))));
@@ -456,7 +459,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         let mut engine = self.engine(filter, (), stop.clone())?;
         // Lanes leave angles as they are.
         let turns = (0..n.value()).any(|i| self.problem.model.is_state_angle(i));
-        if with_lanes && !turns && self.rule.is_none() {
+        if LANES && with_lanes && !turns && self.rule.is_none() {
             engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))

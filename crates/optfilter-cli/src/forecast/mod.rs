@@ -13,7 +13,7 @@ use crate::tables::Asked;
 use crate::whole::{self, Row, Whole};
 use ahead::Ahead;
 use optfilter_model::ModelSpec;
-use optfilter_model::run::forecast_names;
+use optfilter_model::run::{Prepared, forecast_names};
 use optfilter_model::table::OutputColumn;
 use optfilter_run::forecast::{LEVEL_NAMES, LEVELS};
 use optfilter_run::{Estimate, FilterSpec, Forecast, Runner, Spread, forecast};
@@ -30,19 +30,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[])?;
-    let Asked { spec, filter, .. } = &asked;
+    let Prepared { spec, filter, runner, .. } = &asked.prepared;
     tables.filter.check_discount(filter)?;
     let series = tables.source(&asked).read(spec)?;
-    let runner = spec.runner(filter)?;
     let look = |series: &Whole| -> Result<Done, Failure> {
-        Done::new(args, &asked, &*runner, series).map_err(|failure| failure.of_series(&series.key))
+        Done::new(args, &asked.prepared, series).map_err(|failure| failure.of_series(&series.key))
     };
     let done: Vec<Done> = series.par_iter().map(look).collect::<Result<_, _>>()?;
     let names = forecast_names(spec);
     if !(args.json && files::is_standard(&tables.out)) {
         write(args, &asked, &series, &done, &names)?;
     }
-    let text = describe(spec, filter, &*runner, &done, &names);
+    let text = describe(spec, filter, &**runner, &done, &names);
     if let ([series], [only]) = (&series[..], &done[..]) {
         let Done { ahead, past, found } = only;
         tables.plot.write(&text, || figure::figure(spec, series, ahead, past, found))?;
@@ -80,13 +79,9 @@ struct Done {
 }
 
 impl Done {
-    fn new(
-        args: &Args,
-        asked: &Asked,
-        runner: &dyn Runner,
-        series: &Whole,
-    ) -> Result<Self, Failure> {
-        let (spec, filter, data) = (&asked.spec, &asked.filter, &series.data);
+    fn new(args: &Args, prepared: &Prepared, series: &Whole) -> Result<Self, Failure> {
+        let Prepared { spec, filter, runner, .. } = prepared;
+        let data = &series.data;
         let ahead = Ahead::new(args, spec, series)?;
         let failed = |error| series.failure(spec, filter, error);
         let mut live = runner.start(runner.default_start()).map_err(|e| failed(e.into()))?;
@@ -104,7 +99,7 @@ impl Done {
             }
         }
         let inputs = &data.inputs[ahead.first * spec.inputs.len()..];
-        let found = forecast(runner, &mut *live, &ahead.steps, inputs).map_err(failed)?;
+        let found = forecast(&**runner, &mut *live, &ahead.steps, inputs).map_err(failed)?;
         Ok(Self { ahead, past, found })
     }
 

@@ -6,10 +6,8 @@ use crate::failure::Failure;
 use crate::files::checksum;
 use crate::{feed, files};
 use optfilter::checkpoint::CheckpointError;
-use optfilter_model::ModelSpec;
-use optfilter_model::run::Layout;
+use optfilter_model::run::{Layout, Prepared};
 use optfilter_model::table::{Format, Trail};
-use optfilter_run::FilterSpec;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -53,8 +51,7 @@ pub(super) struct SavedTrack {
 
 /// What a run needs.
 pub struct Job<'a> {
-    pub spec: &'a ModelSpec,
-    pub filter: &'a FilterSpec,
+    pub prepared: &'a Prepared,
     pub layout: Layout,
     /// The tables, read one after the other, and whether a column of them names the series.
     pub tables: &'a [PathBuf],
@@ -148,10 +145,10 @@ pub(super) fn settings(job: &Job<'_>) -> Result<Vec<(String, u64)>, Failure> {
     let values = |value: &dyn Fn() -> Result<Vec<u8>, CheckpointError>| {
         value().map(|bytes| checksum(&bytes)).map_err(Failure::other)
     };
-    let model = values(&|| optfilter::checkpoint::save("", job.spec))?;
+    let model = values(&|| optfilter::checkpoint::save("", &job.prepared.spec))?;
     let columns = values(&|| optfilter::checkpoint::save("", &job.layout))?;
     // Of settings some are left out, so that their names are needed.
-    let filter = serde_json::to_vec(job.filter).map_err(Failure::other)?;
+    let filter = serde_json::to_vec(&job.prepared.filter).map_err(Failure::other)?;
     let mut all = vec![
         ("the model", model),
         ("the filter", checksum(&filter)),

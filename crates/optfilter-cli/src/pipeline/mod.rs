@@ -55,12 +55,12 @@ pub fn run(job: &Job<'_>) -> Result<Outcome, Failure> {
     let mut worker = Worker::new(job)?;
     let resumed = resume(job, &mut worker)?;
     let mut reader =
-        Feed::open(job.tables, job.format, job.spec, &job.layout, job.by, &[], job.late)?;
+        Feed::open(job.tables, job.format, &job.prepared.spec, &job.layout, job.by, &[], job.late)?;
     if job.checkpoint.is_some() {
         reader.keep_apart();
     }
     let resumed_at = worker.tally.rows;
-    let mut lines = Interpolation::new(job.spec, &job.layout);
+    let mut lines = Interpolation::new(&job.prepared.spec, &job.layout);
     if let Some(saved) = resumed.as_ref()
         && (job.skip_done || !files::is_standard(job.first()))
     {
@@ -165,6 +165,7 @@ mod tests {
     use super::*;
     use optfilter_model::ModelSpec;
     use optfilter_model::run::Layout;
+    use optfilter_model::run::Prepared;
     use optfilter_model::table::{Format, Source, TableReader};
     use optfilter_run::FilterSpec;
 
@@ -184,15 +185,15 @@ mod tests {
     #[test]
     fn a_panic_while_reading_leaves_whole_rows_and_a_failure() {
         let spec = ModelSpec::parse("m.toml", "system = \"local-level\"\n").unwrap();
-        let filter = FilterSpec::of("kf").unwrap();
         let layout = Layout::new(&spec, None);
+        let problem = spec.problem().unwrap();
+        let prepared = Prepared::new(spec, problem, FilterSpec::of("kf").unwrap()).unwrap();
         let tables = [std::path::PathBuf::from("torn.csv")];
         for follow in [false, true] {
             let name = format!("optfilter-torn-{}-{follow}.csv", std::process::id());
             let out = std::env::temp_dir().join(name);
             let job = Job {
-                spec: &spec,
-                filter: &filter,
+                prepared: &prepared,
                 layout: layout.clone(),
                 tables: &tables,
                 by: false,
@@ -212,7 +213,7 @@ mod tests {
             };
             let text = format!("y\n{}", "1\n".repeat(2 * BATCH));
             let source = Source::Stream(Box::new(Torn(io::Cursor::new(text.into_bytes()))));
-            let wanted = layout.wanted(&spec);
+            let wanted = layout.wanted(&prepared.spec);
             let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
             let reader = Feed::of(reader, &tables[0]);
             let mut worker = Worker::new(&job).unwrap();

@@ -42,13 +42,13 @@ impl Sink {
         resumed: Option<&Saved>,
         checkpoint: Option<Lock>,
     ) -> Result<(Self, Option<Arc<Fresh>>), Failure> {
-        let columns = job.layout.output_columns(job.spec, job.full, job.lagged);
+        let columns = job.layout.output_columns(&job.prepared.spec, job.full, job.lagged);
         let width = columns.len();
         files::check_columns(&columns)?;
         let named = job.layout.by.is_some();
         let mut lagged = job.lagged.then(|| {
-            let states = job.spec.states.len();
-            Lagged::new(1 + usize::from(named), states, job.filter.window(), !job.follow)
+            let states = job.prepared.spec.states.len();
+            Lagged::new(1 + usize::from(named), states, job.prepared.filter.window(), !job.follow)
         });
         if let (Some(lagged), Some(saved)) = (&mut lagged, resumed) {
             lagged.restore(&saved.waiting);

@@ -8,7 +8,7 @@ use crate::plot::StripChart;
 use crate::refused::Refused;
 use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Held, Keys, Layout};
+use optfilter_model::run::{Held, Keys, Layout, Prepared};
 use optfilter_model::table::{Rows, Trail};
 use optfilter_run::{FilterSpec, Flag, Horizon, Runner, Session, SessionError};
 use std::sync::Arc;
@@ -55,15 +55,14 @@ pub(super) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub(super) fn new(job: &Job<'a>) -> Result<Self, Failure> {
-        let spec = job.spec;
-        let runner = spec.runner(job.filter)?;
+        let Prepared { spec, filter, runner, .. } = job.prepared;
         let rows = job.layout.horizon;
         let mut worker = Self {
             spec,
-            filter: job.filter,
+            filter,
             layout: job.layout.clone(),
             horizon: (rows > 0).then(|| Horizon::new(runner.clone(), rows)),
-            runner,
+            runner: runner.clone(),
             tracks: Vec::new(),
             keys: Keys::default(),
             tally: Tally::new(spec),
@@ -245,9 +244,9 @@ fn chart(job: &Job<'_>) -> Result<Option<StripChart>, Failure> {
     if !job.plot {
         return Ok(None);
     }
-    let mut chart = StripChart::new(job.spec);
+    let mut chart = StripChart::new(&job.prepared.spec);
     if let Some(states) = job.plane {
-        let plane = Plane::new(job.spec, states);
+        let plane = Plane::new(&job.prepared.spec, states);
         chart.plane =
             Some(plane.map_err(|why| Failure::usage(format!("--plot-xy {states}: {why}")))?);
     }

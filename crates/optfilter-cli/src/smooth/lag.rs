@@ -11,7 +11,7 @@ use crate::refused::Refused;
 use crate::tables::Asked;
 use crate::whole::{self, Results};
 use optfilter_model::ModelSpec;
-use optfilter_model::run::{Held, Interpolation, Keys, Layout};
+use optfilter_model::run::{Held, Interpolation, Keys, Layout, Prepared};
 use optfilter_model::table::Rows;
 use optfilter_run::{FilterSpec, Lag, Late, RunError, Runner, Session, SessionError};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Instant;
 
 pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure> {
-    let (tables, spec) = (&args.tables, &asked.spec);
+    let (tables, spec) = (&args.tables, &asked.prepared.spec);
     if tables.plot.path.is_some() {
         return Err(Failure::usage("--plot needs the whole series; leave out --lag"));
     }
@@ -31,8 +31,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
         files::check_follow(spec)?;
     }
     let begun = Instant::now();
-    let filter = spec.smoothing(&asked.filter, lag + 1)?;
-    let runner = spec.runner(&filter)?;
+    let Prepared { filter, runner, .. } = asked.prepared.smoothing(lag + 1)?;
     Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
     let layout = tables.layout(spec, &asked.tables)?;
     let by = tables.series.by.is_some();

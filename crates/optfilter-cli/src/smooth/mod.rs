@@ -14,6 +14,7 @@ use crate::whole::{self, Row, Whole};
 use columns::{columns, std};
 use done::Done;
 use optfilter_model::ModelSpec;
+use optfilter_model::run::Prepared;
 use optfilter_model::table::Format;
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
@@ -32,18 +33,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn one(args: &Args) -> Result<(), Failure> {
     let tables = &args.tables;
     let asked = tables.check(&[])?;
-    let spec = &asked.spec;
+    let spec = &asked.prepared.spec;
     if let Some(rows) = args.lag {
         return lag::run(args, &asked, rows as usize);
     }
     let series = tables.source(&asked).read(spec)?;
     let begun = Instant::now();
-    let first = spec.smoothing(&asked.filter, series[0].data.len())?;
-    let runner = spec.runner(&first)?;
+    let first = asked.prepared.smoothing(series[0].data.len())?;
+    let series_len = series[0].data.len();
     let smooth = |series: &Whole| -> Result<Done, Failure> {
         // A window as long as the series is another filter for every length.
-        let filter = spec.smoothing(&asked.filter, series.data.len())?;
-        let runner = if filter == first { runner.clone() } else { spec.runner(&filter)? };
+        let Prepared { filter, runner, .. } = match series.data.len() == series_len {
+            true => first.clone(),
+            false => asked.prepared.smoothing(series.data.len())?,
+        };
         let failed = |error| series.failure(spec, &filter, error);
         let watch = Watch { stride: 64, stop: &whole::asked_to_end };
         let data = series.data.series(spec, &filter).map_err(|e| failed(e.into()))?;
@@ -53,9 +56,9 @@ fn one(args: &Args) -> Result<(), Failure> {
     };
     let done: Vec<Done> = series.par_iter().map(smooth).collect::<Result<_, _>>()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let summary = Summary::new(spec, &first, runner.form(), &done, seconds);
+    let summary = Summary::new(spec, &first.filter, first.runner.form(), &done, seconds);
     if let (Some(_), [only]) = (&tables.plot.path, &done[..]) {
-        let figure = figure(spec, &runner, &series[0], &only.smoothed)?;
+        let figure = figure(spec, &first.runner, &series[0], &only.smoothed)?;
         tables.plot.write(&summary.text(), || figure)?;
     }
     write(args, spec, &asked.out_format, &series, done)?;

@@ -18,7 +18,7 @@ pub use dataset::Dataset;
 pub use held::Held;
 pub use interpolate::{Interpolation, acting_inputs};
 pub use layout::{Layout, forecast_names};
-pub use problem::build_text;
+pub use problem::{Prepared, build_text};
 pub use repeat::Repeating;
 pub(crate) use score::mean;
 pub use score::{Score, Trace, Yardstick};

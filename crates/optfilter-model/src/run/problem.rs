@@ -1,6 +1,7 @@
 //! A model file as a problem: what `optfilter-run` needs to know, and the filter the file asks for.
 
 use crate::file::{LikelihoodKind, ModelSpec};
+use crate::made::{self, Made};
 use crate::model::TextModel;
 use nalgebra::Dyn;
 use optfilter::model::Step;
@@ -153,6 +154,46 @@ impl ModelSpec {
     }
 }
 
+/// A model and its filter: compiled, checked and built once, for all that a command does with them.
+#[derive(Clone)]
+pub struct Prepared {
+    /// What the model file says.
+    pub spec: ModelSpec,
+    /// The compiled model with its noise, start and bounds.
+    pub problem: Problem<TextModel>,
+    /// The filter, by name.
+    pub filter: FilterSpec,
+    /// The filter itself.
+    pub runner: Arc<dyn Runner>,
+}
+
+impl Prepared {
+    /// From a model and its problem, and the filter of it.
+    pub fn new(
+        spec: ModelSpec,
+        problem: Problem<TextModel>,
+        filter: FilterSpec,
+    ) -> Result<Self, SpecError> {
+        let runner = build_text(&filter, &problem, None, false)?;
+        Ok(Self { spec, problem, filter, runner })
+    }
+
+    /// The same for smoothing so many rows; itself where that is the same filter.
+    pub fn smoothing(&self, rows: usize) -> Result<Self, SpecError> {
+        let filter = self.filter.smoothing(&self.problem, rows)?;
+        if filter == self.filter {
+            return Ok(self.clone());
+        }
+        Self::new(self.spec.clone(), self.problem.clone(), filter)
+    }
+
+    /// The states that no measurement moves.
+    pub fn unmoved(&self) -> Vec<&str> {
+        let states = unmoved(&*self.runner, &self.problem);
+        states.into_iter().map(|i| self.spec.states[i].as_str()).collect()
+    }
+}
+
 /// [`build_with`] for models written as text, whose machine code is thus made once, here.
 pub fn build_text(
     spec: &FilterSpec,
@@ -160,5 +201,6 @@ pub fn build_text(
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
+    made::count(Made::Filter);
     build_with(spec, problem, rule, with_lanes)
 }

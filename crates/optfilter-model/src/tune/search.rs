@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn what_the_model_has_stays_in_the_pool() {
-        let plan = |k: u64| FilterSpec { seed: Some(k), ..FilterSpec::default() };
+        let plan = |k: u32| FilterSpec { steps: Some(k), ..FilterSpec::default() };
         let pool = pool((0..50).map(plan), Some(plan(40)));
         assert_eq!(pool.len(), 11);
         assert_eq!(pool[10], plan(40));
