@@ -54,18 +54,18 @@ pub fn offered() -> Value {
     let one = |setting: &Setting| {
         let slider = setting.slider?;
         let mut out = json!({"key": setting.name, "label": slider.label});
+        out["check"] = json!(setting.kind == Kind::Switch);
         if let Kind::Choice(names) = setting.kind {
             out["choices"] = json!(names);
+            let said = |name: &&&str| setting.default.split(' ').next() == Some(**name);
+            out["fallback"] = json!(names.iter().find(said));
         }
-        out["check"] = json!(setting.kind == Kind::Switch);
         if let Some((low, high)) = slider.ends {
             out["low"] = json!(low);
             out["high"] = json!(high);
             out["log"] = json!(slider.by_factors);
             out["whole"] = json!(setting.kind == Kind::Whole);
             out["fallback"] = json!(setting.default.parse::<f64>().ok());
-        } else {
-            out["fallback"] = json!(setting.default.split(' ').next());
         }
         out["most"] =
             json!(LARGEST.iter().find(|(key, _)| *key == setting.name).map(|most| most.1));
