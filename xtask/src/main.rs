@@ -4,6 +4,7 @@ mod beside;
 mod circles;
 mod fuzz;
 mod imports;
+mod instructions;
 mod licences;
 mod packages;
 mod page;
@@ -19,6 +20,7 @@ Tasks:
   check      every check: format, licences, circles, lints, no_std build, documentation, all tests
   licences   only: are the licences of all dependencies on the allowed list?
   circles    only: does any file import another one that imports it?
+  instructions  only: instructions of a row in each kernel, against bench/instructions.txt (--write: record them)
   packages   only: every crate packed, and a program built and run from the packages alone
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
              the Python package compiled from its source package and the command line, both with the release profile that users get;
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Some("licences") => licences::check(),
         Some("circles") => circles::check(),
         Some("packages") => packages::check(),
+        Some("instructions") => instructions::check(args.iter().any(|a| a == "--write")),
         Some("peers") => peers(),
         Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
         Some("storm") => storm(&args[1..]),
@@ -98,6 +101,7 @@ fn check(python: bool) -> Result<(), String> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     storm(&[])?;
+    instructions::check(false)?;
     let browser = page::check()?;
     let packed = packages::check();
     // Left alone, a browser would stay behind.
