@@ -123,8 +123,12 @@ mod tests {
         std::fs::write(&data, format!("y\n{}", "1\n2\n".repeat(40))).unwrap();
         for command in ["filter", "smooth", "forecast", "diagnose"] {
             let before = made::counts();
-            let quiet = ["optfilter", command, &model, &data, "-q", "--out", &out];
-            let args = if command == "diagnose" { &quiet[..4] } else { &quiet[..] };
+            let mut args = vec!["optfilter", command, &model, &data];
+            match command {
+                "diagnose" => {}
+                "forecast" => args.extend(["--steps", "3", "-q", "--out", &out]),
+                _ => args.extend(["-q", "--out", &out]),
+            }
             match Cli::try_parse_from(args).unwrap().command {
                 Command::Filter(args) => filter::run(args),
                 Command::Smooth(args) => smooth::run(args),

@@ -29,7 +29,7 @@ use crate::scalar::Scalar;
 use crate::scratch;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian belief: mean and covariance.
@@ -290,12 +290,12 @@ where
             (hp, s)
         }
     };
-    if is_steep(&s, r) {
-        return if S::LANES > 1 {
-            None
-        } else {
-            conditioned_in_factors(mean, cov, measurement, s, turns)
-        };
+    if !is_gentle(&s, r) {
+        let parts = [numbers(mean), numbers(cov), numbers(residual), numbers(h), numbers(r)];
+        let (n, m) = (mean.shape_generic().0, residual.shape_generic().0);
+        if let Some(done) = conditioned_in_factors(n, m, parts, numbers(&s), turns) {
+            return done;
+        }
     }
     let factor = Solver::new(&s)?;
     // Before everything that is still to come: a logarithm is a call, which leaves nothing in the registers.
@@ -330,54 +330,66 @@ pub(super) fn is_steep<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M
 where
     DefaultAllocator: Allocator<M, M>,
 {
+    !is_gentle(s, r) && is_steep_with_noise(s.as_slice(), r.as_slice(), s.nrows())
+}
+
+/// Whether every measurement adds to what was known before.
+#[inline(always)]
+fn is_gentle<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
+where
+    DefaultAllocator: Allocator<M, M>,
+{
     let mut gentle = true;
     for i in 0..s.nrows() {
         gentle &= S::all_lt(s[(i, i)], r[(i, i)].scale(STEEP));
     }
-    !gentle && is_steep_with_noise(s, r)
+    gentle
 }
 
-/// The same where some ratio is large: what is measured exactly, or is not a number, has ways of its own.
+/// Where some ratio is large: what is measured exactly, or is not a number, has ways of its own.
 #[cold]
 #[inline(never)]
-fn is_steep_with_noise<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
-where
-    DefaultAllocator: Allocator<M, M>,
-{
-    (0..s.nrows()).all(|i| S::all_lt(S::ZERO, r[(i, i)]))
-        && s.iter().chain(r.iter()).all(|v| v.is_finite())
+fn is_steep_with_noise<S: Scalar>(s: &[S], r: &[S], m: usize) -> bool {
+    r.iter().step_by(m + 1).all(|v| S::all_lt(S::ZERO, *v))
+        && s.iter().chain(r).all(|v| v.is_finite())
 }
 
-/// [`condition_masked`] where the measurement is far more precise than the belief: in factors of P and R, whose digits do not meet.
+/// [`condition_masked`] where the measurement is far more precise than the belief: in factors of P and R, whose digits do not meet. The parts
+/// are m, P, v, H and R; nothing where a measurement has no noise or a number is none.
 #[cold]
 #[inline(never)]
 fn conditioned_in_factors<S: Scalar, N: Dim, M: Dim>(
-    mean: &OVector<S, N>,
-    cov: &OMatrix<S, N, N>,
-    measurement: &GaussianMeasurement<S, N, M>,
-    s: OMatrix<S, M, M>,
+    n: N,
+    m: M,
+    parts: [Vec<S>; 5],
+    s: Vec<S>,
     turns: S,
-) -> Option<Conditioned<S, N, M>>
+) -> Option<Option<Conditioned<S, N, M>>>
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let GaussianMeasurement { residual, h, r, .. } = measurement;
-    let (n, m) = (cov.nrows(), h.nrows());
-    if !cov.iter().all(|v| v.is_finite()) {
+    let [mean, cov, residual, h, r] = parts;
+    if !is_steep_with_noise(&s, &r, m.value()) {
         return None;
     }
-    let cov_factor = array::factor(&DMatrix::from_column_slice(n, n, cov.as_slice()));
-    let image = product(&DMatrix::from_column_slice(m, n, h.as_slice()), &cov_factor);
-    let seen = Seen::new(&cov_factor, &image, &DMatrix::from_column_slice(m, m, r.as_slice()));
-    let z = seen.whitened(&DVector::from_column_slice(residual.as_slice()));
+    if S::LANES > 1 || !cov.iter().all(|v| v.is_finite()) {
+        return Some(None);
+    }
+    let (rows, columns) = (m.value(), n.value());
+    let cov_factor = array::factor(&DMatrix::from_vec(columns, columns, cov));
+    let image = product(&DMatrix::from_vec(rows, columns, h), &cov_factor);
+    let seen = Seen::new(&cov_factor, &image, &DMatrix::from_vec(rows, rows, r));
+    let z = seen.whitened(&DVector::from_vec(residual));
     let nis = z.iter().fold(S::ZERO, |sum, z| sum + *z * *z);
-    Some(Conditioned {
-        mean: mean + retyped(mean.shape_generic(), &seen.moved(&z)),
-        cov: retyped(cov.shape_generic(), &symmetric_product(&seen.left, &seen.left)),
-        innovation_cov: s,
+    let mean = OVector::from_column_slice_generic(n, U1, &mean);
+    let cov = symmetric_product(&seen.left, &seen.left);
+    Some(Some(Conditioned {
+        mean: mean + OVector::from_column_slice_generic(n, U1, seen.moved(&z).as_slice()),
+        cov: OMatrix::from_column_slice_generic(n, n, cov.as_slice()),
+        innovation_cov: OMatrix::from_column_slice_generic(m, m, &s),
         log_likelihood: (nis + turns + seen.ln_det()).scale(-0.5),
         nis,
-    })
+    }))
 }
 
 /// [`condition`] as the update of a filter: the belief after the measurement, and what was learnt. Unless a component

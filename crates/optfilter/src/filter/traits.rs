@@ -13,6 +13,7 @@ use crate::error::{FilterError, check_len};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
+use crate::scalar::Scalar;
 use crate::scratch::LONG;
 use crate::simd::dispatch;
 use alloc::vec::Vec;
@@ -579,7 +580,7 @@ fn predicted(quantity: &'static str) -> &'static str {
 /// A copy on the heap, for a function that is hardly ever called. Not a copy by value: the optimiser would pass the place of the
 /// original, and then a small belief is kept in memory all the time for the sake of what never happens.
 #[inline(always)]
-pub(super) fn numbers<R: Dim, C: Dim>(of: &OMatrix<f64, R, C>) -> Vec<f64>
+pub(super) fn numbers<S: Scalar, R: Dim, C: Dim>(of: &OMatrix<S, R, C>) -> Vec<S>
 where
     DefaultAllocator: Allocator<R, C>,
 {
