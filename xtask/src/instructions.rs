@@ -26,6 +26,11 @@ pub(crate) fn check(write: bool) -> Result<(), String> {
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
     let program = format!("{target}/release/examples/kernels");
     let compiler = output(Command::new("rustc").arg("--version"))?.0.trim().to_owned();
+    // What chooses other code: the compiler, the library of C and the widest vectors that valgrind knows.
+    let library = output(Command::new("getconf").arg("GNU_LIBC_VERSION"))
+        .map_or_else(|_| "?".into(), |said| said.0);
+    let machine =
+        format!("{compiler}, {}, {}, {}", std::env::consts::ARCH, library.trim(), vectors());
     let names = output(&mut Command::new(&program))?.0;
     let mut counted = BTreeMap::new();
     for name in names.lines() {
@@ -33,7 +38,7 @@ pub(crate) fn check(write: bool) -> Result<(), String> {
         counted.insert(name.to_owned(), (many? - few?) / (ROWS[1] - ROWS[0]));
     }
     if write {
-        let mut text = format!("{compiler}, {}\n", std::env::consts::ARCH);
+        let mut text = format!("{machine}\n");
         text.extend(counted.iter().map(|(name, count)| format!("{count:>8} {name}\n")));
         return std::fs::write(RECORD, text).map_err(|e| format!("{RECORD}: {e}"));
     }
@@ -44,7 +49,11 @@ pub(crate) fn check(write: bool) -> Result<(), String> {
         .filter_map(|line| line.trim().split_once(' '))
         .filter_map(|(count, name)| Some((name, count.parse().ok()?)))
         .collect();
-    let same = recorded_by == format!("{compiler}, {}", std::env::consts::ARCH);
+    let same = recorded_by == machine;
+    let gone: Vec<&&str> = known.keys().filter(|name| !counted.contains_key(**name)).collect();
+    if !gone.is_empty() {
+        return Err(format!("kernels that are recorded and not there: {gone:?}"));
+    }
     let mut grown = Vec::new();
     for (name, &count) in &counted {
         let before = known.get(name.as_str()).copied().unwrap_or(0);
@@ -65,6 +74,15 @@ pub(crate) fn check(write: bool) -> Result<(), String> {
             grown.join("\n  ")
         )),
     }
+}
+
+/// The widest vectors of this machine that valgrind has.
+fn vectors() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+        return "avx2";
+    }
+    "plain"
 }
 
 /// The instructions of a run.

@@ -32,24 +32,27 @@ fn schema() -> Result<Value, serde_json::Error> {
 }
 
 fn property(setting: &Setting) -> Value {
-    let numbers = json!({"type": "array", "items": {"type": "number"}});
-    let mut out = match setting.kind {
-        Kind::Number => json!({"type": "number"}),
-        Kind::Whole => json!({"type": "integer"}),
-        Kind::Switch => json!({"type": "boolean"}),
-        Kind::Choice(names) => json!({"enum": names}),
-        Kind::List => numbers,
-        Kind::Table => json!({"type": "array", "items": numbers}),
-    };
+    // Numbers may be constant expressions.
+    let or_text = |number: Value| json!({"anyOf": [number, {"type": "string"}]});
+    let numbers = json!({"type": "array", "items": or_text(json!({"type": "number"}))});
+    let mut number =
+        json!({"type": if setting.kind == Kind::Whole { "integer" } else { "number" }});
     let ends = [
         (setting.range.low, "minimum", "exclusiveMinimum"),
         (setting.range.high, "maximum", "exclusiveMaximum"),
     ];
     for ((end, belongs), with, without) in ends {
         if end.is_finite() {
-            out[if belongs { with } else { without }] = json!(end);
+            number[if belongs { with } else { without }] = json!(end);
         }
     }
+    let mut out = match setting.kind {
+        Kind::Number | Kind::Whole => or_text(number),
+        Kind::Switch => json!({"type": "boolean"}),
+        Kind::Choice(names) => json!({"enum": names}),
+        Kind::List => numbers,
+        Kind::Table => json!({"type": "array", "items": numbers}),
+    };
     let readers = setting.readers();
     out["description"] = json!(match setting.default {
         "" => format!("{} ({readers})", setting.help),
@@ -67,12 +70,28 @@ mod tests {
         if let Some(path) = schema["$ref"].as_str() {
             return fits(value, root.pointer(path.trim_start_matches('#')).unwrap(), root);
         }
-        if let Some(any) = schema["anyOf"].as_array() {
+        let has = |one: &Value| {
+            let mut keys = one["required"].as_array().into_iter().flatten();
+            keys.all(|key| value.get(key.as_str().unwrap()).is_some())
+        };
+        let any = schema["anyOf"].as_array();
+        if !has(schema) || schema["type"] == "object" && any.is_some_and(|any| !any.iter().any(has))
+        {
+            return false;
+        }
+        if let (Some(any), false) = (any, schema["type"] == "object") {
             return any.iter().any(|one| fits(value, one, root));
         }
         if let Some(known) = schema["enum"].as_array() {
             return known.iter().any(|one| *one == serde_json::to_value(value).unwrap());
         }
+        let end = |key: &str| schema[key].as_f64();
+        let lies = |v: f64| {
+            end("minimum").is_none_or(|low| v >= low)
+                && end("exclusiveMinimum").is_none_or(|low| v > low)
+                && end("maximum").is_none_or(|high| v <= high)
+                && end("exclusiveMaximum").is_none_or(|high| v < high)
+        };
         let named = |kind: &str| schema["type"] == kind;
         match value {
             toml::Value::Table(entries) => {
@@ -92,8 +111,8 @@ mod tests {
             }
             toml::Value::String(_) => named("string"),
             toml::Value::Boolean(_) => named("boolean"),
-            toml::Value::Integer(_) => named("number") || named("integer"),
-            toml::Value::Float(_) => named("number"),
+            toml::Value::Integer(v) => (named("number") || named("integer")) && lies(*v as f64),
+            toml::Value::Float(v) => named("number") && lies(*v),
             toml::Value::Datetime(_) => false,
         }
     }
@@ -103,20 +122,31 @@ mod tests {
         let schema = schema().unwrap();
         let keeps =
             |text: &str| fits(&text.parse::<toml::Table>().unwrap().into(), &schema, &schema);
-        let folder =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../optfilter-model/systems");
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut folders = vec![root.join("crates/optfilter-model/systems"), root.join("examples")];
         let mut found = 0;
-        for file in std::fs::read_dir(folder).unwrap() {
-            let path = file.unwrap().path();
-            assert!(keeps(&std::fs::read_to_string(&path).unwrap()), "{}", path.display());
-            found += 1;
+        while let Some(folder) = folders.pop() {
+            for file in std::fs::read_dir(folder).unwrap() {
+                let path = file.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|ending| ending == "toml") {
+                    assert!(keeps(&std::fs::read_to_string(&path).unwrap()), "{}", path.display());
+                    found += 1;
+                }
+            }
         }
-        assert!(found > 10);
+        assert!(found > 15, "{found}");
         for wrong in [
             "state = [\"x\"]",
             "[filter]\nlearning_rate = 1",
             "[filter]\nmethod = \"kalman\"",
             "[time]\nunit = \"s\"",
+            "[time]\nepoch = \"day\"",
+            "[filter]\nlr = -1",
+            "angles = [\"x\"]",
+            "[initial]\nmean = 1",
+            "[measurement_noise]\nvar = 1\nper = \"time\"",
         ] {
             assert!(!keeps(wrong), "{wrong}");
         }

@@ -134,13 +134,18 @@ impl FilterFlags {
         let clock = FilterSpec { predict_first, irregular, ..FilterSpec::default() };
         let filter = given.over(if same { of_file } else { &clock }).fitted(&problem);
         let method = filter.method();
+        if given.strict() && given.error_bars == Some(false) {
+            let message =
+                "--strict is about standard deviations, and --error-bars=false leaves them out";
+            return Err(Failure::usage(message));
+        }
         if let Some(setting) = self.unread(method).first() {
             let (flag, readers) = (setting.flag(), setting.readers());
             let of = if setting.name == "steps" { " (of an optimizer)" } else { "" };
             let message = format!("{flag}{of} belongs to {readers}, not to {}", method.name());
             return Err(Failure::usage(message));
         }
-        let rates = ["lr", "decay", "beta1", "beta2"];
+        let rates = ["lr", "decay", "beta1", "beta2", "eps", "eps_in_sqrt", "accumulator"];
         let rate = given.given().into_iter().find(|(setting, _)| rates.contains(&setting.name));
         if let (Some((setting, _)), CG) = (rate, filter.optimizer()) {
             let message = format!(
@@ -166,7 +171,8 @@ impl FilterFlags {
     fn unread(&self, method: Method) -> Vec<&'static Setting> {
         // A gate has words of its own for what it is not for, and a filter without standard deviations is asked for none.
         let told = ["gate", "gating", "error_bars", "strict", "seed"];
-        let given = self.0.given().into_iter().map(|(setting, _)| setting);
+        let given = self.0.given().into_iter().filter(|(_, value)| value != "false");
+        let given = given.map(|(setting, _)| setting);
         given.filter(|s| !s.is_read_by(method) && !told.contains(&s.name)).collect()
     }
 

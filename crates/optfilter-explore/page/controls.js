@@ -111,7 +111,8 @@ export class Controls {
       const v = filter[key] ?? (result && result.filled[key]) ?? setting.fallback;
       if (made.select) made.select.value = v ?? "";
       else if (made.check) made.check.checked = v === true;
-      else if (v !== undefined && v !== null) {
+      else if (v === undefined || v === null) made.field.value = "";
+      else {
         if (document.activeElement !== made.field) made.field.value = plain(Number(v));
         const [low, high] = this.range(setting);
         const share = setting.log ? Math.log(Math.max(v, 1e-300) / low) / Math.log(high / low) : (v - low) / (high - low);

@@ -57,7 +57,7 @@ pub fn offered() -> Value {
         out["check"] = json!(setting.kind == Kind::Switch);
         if let Kind::Choice(names) = setting.kind {
             out["choices"] = json!(names);
-            let said = |name: &&&str| setting.default.split(' ').next() == Some(**name);
+            let said = |name: &&&str| setting.default.split([' ', ';']).next() == Some(**name);
             out["fallback"] = json!(names.iter().find(said));
         }
         if let Some((low, high)) = slider.ends {
@@ -65,10 +65,12 @@ pub fn offered() -> Value {
             out["high"] = json!(high);
             out["log"] = json!(slider.by_factors);
             out["whole"] = json!(setting.kind == Kind::Whole);
-            out["fallback"] = json!(setting.default.parse::<f64>().ok());
+            out["fallback"] =
+                json!(setting.default.split([' ', ';']).next().and_then(|v| v.parse::<f64>().ok()));
         }
-        out["most"] =
-            json!(LARGEST.iter().find(|(key, _)| *key == setting.name).map(|most| most.1));
+        if let Some((_, most)) = LARGEST.iter().find(|(key, _)| *key == setting.name) {
+            out["most"] = json!(most);
+        }
         Some(out)
     };
     SETTINGS.iter().filter_map(one).collect()
@@ -102,4 +104,21 @@ pub fn methods(subject: &Subject) -> Value {
         json!({"name": method.name(), "why_not": why})
     };
     Method::ALL.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sizes_something_has_its_largest_value() {
+        let offered = offered();
+        for (key, most) in LARGEST {
+            let found = offered.as_array().unwrap().iter().find(|s| s["key"] == key).unwrap();
+            assert_eq!(found["most"], most);
+            assert!(found["high"].as_f64().unwrap() <= f64::from(most));
+        }
+        let decay = offered.as_array().unwrap().iter().find(|s| s["key"] == "decay").unwrap();
+        assert_eq!(decay["fallback"], 0.9);
+    }
 }

@@ -80,6 +80,7 @@ const fn range(low: (f64, bool), high: (f64, bool), requirement: &'static str) -
 pub(crate) const NONE: Range = range((-INF, true), (INF, true), "a number");
 pub(crate) const FINITE: Range = range((-INF, false), (INF, false), "finite");
 pub(crate) const POSITIVE: Range = range((0.0, false), (INF, false), "positive and finite");
+pub(crate) const REACH: Range = range((0.0, false), (INF, true), "positive");
 pub(crate) const NOT_NEGATIVE: Range = range((0.0, true), (INF, false), "at least 0 and finite");
 pub(crate) const FRACTION: Range = range((0.0, true), (1.0, false), "at least 0 and below 1");
 pub(crate) const SHARE: Range = range((0.0, true), (1.0, true), "between 0 and 1");

@@ -7,8 +7,8 @@
 use crate::choice::{Beyond, Constraint, Gaps, Irregular, Loss, Method};
 use crate::setting::{
     ENSEMBLES, FINITE, FRACTION, FROM_0, FROM_1, FROM_2, GAUSSIAN, IMAP, INSIDE, Kind, LETKF, NONE,
-    NOT_NEGATIVE, OPTIMIZED, PF, POSITIVE, RANDOM, SEEDS, SHARE, STEPPED, Setting, UKF, UP_TO_ONE,
-    VKF, Value, even, factor, pick,
+    NOT_NEGATIVE, OPTIMIZED, PF, POSITIVE, RANDOM, REACH, SEEDS, SHARE, STEPPED, Setting, UKF,
+    UP_TO_ONE, VKF, Value, even, factor, pick,
 };
 use optfilter::filter::Scheme;
 use serde::{Deserialize, Serialize};
@@ -108,9 +108,9 @@ settings! {
     measurement_places: Vec<Vec<f64>> | "by index", NONE, LETKF, "ROWS", None, "Where each measurement stands, in the same coordinates";
     period: Vec<f64> | "none", NONE, LETKF, "LENGTHS", None, "The length after which each coordinate repeats; 0: never";
     discount: f64 = 1.0, UP_TO_ONE, IMAP, "G", even("discount of past rows", 0.3, 1.0), "How much a row of the window counts, of the one after it";
-    constraint: Constraint | "strong", NONE, IMAP, "NAME", pick("path through the window"), "Whether the window's path follows the model or may bend as Q says";
+    constraint: Constraint | "strong in filters, weak in smoothing", NONE, IMAP, "NAME", pick("path through the window"), "Whether the window's path follows the model or may bend as Q says";
     lr: f64 = 0.1, POSITIVE, OPTIMIZED, "RATE", factor("learning rate", 1e-4, 10.0), "Learning rate";
-    decay: f64 | "the optimizer's", FRACTION, OPTIMIZED, "D", even("decay (momentum, betas)", 0.0, 0.999), "Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam";
+    decay: f64 | "0.9; adam 0.9 and 0.999", FRACTION, OPTIMIZED, "D", even("decay (momentum, betas)", 0.0, 0.999), "Momentum, RMSprop's gamma, Adadelta's rho, or both betas of Adam";
     beta1: f64 | "decay, or 0.9", FRACTION, OPTIMIZED, "D", None, "Adam's first beta, where the two differ";
     beta2: f64 | "decay, or 0.999", FRACTION, OPTIMIZED, "D", None, "Adam's second beta";
     eps: f64 | "the optimizer's", NOT_NEGATIVE, OPTIMIZED, "E", None, "The small number that keeps adaptive rules from dividing by zero";
@@ -119,7 +119,7 @@ settings! {
     process_scale: f64 = 1.0, POSITIVE, ALL, "F", factor("factor on Q", 1e-3, 1e3), "Factor on the process noise Q";
     measurement_scale: f64 = 1.0, POSITIVE, ALL, "F", factor("factor on R", 1e-3, 1e3), "Factor on the measurement noise R";
     inflation: f64 = 1.02, POSITIVE, ENSEMBLES, "F", even("inflation", 1.0, 1.5), "Factor on the members' deviations after each row";
-    radius: f64 = 4.0, POSITIVE, LETKF, "R", factor("radius of localisation", 0.5, 50.0), "How far away, in states, a measurement counts for two thirds";
+    radius: f64 = 4.0, REACH, LETKF, "R", factor("radius of localisation", 0.5, 50.0), "How far away, in states, a measurement counts for two thirds";
     threshold: f64 = 0.5, SHARE, PF, "P", None, "Share of effective particles below which they are resampled; 1: after every row";
     gate: f64 | "none", INSIDE, GAUSSIAN, "P", None, "Share of good measurements to let through, as 0.999";
     alpha: f64 = 1.0, POSITIVE, UKF, "A", None, "Spread of the sigma points";
@@ -135,7 +135,7 @@ settings! {
     predict_first: bool = false, NONE, ALL, "", None, "Predict before the first row too: the initial belief is one step before it";
     particles: u32 = 1000, FROM_1, PF, "N", factor("particles", 10.0, 20_000.0), "Number of particles";
     members: u32 = 40, FROM_2, ENSEMBLES, "N", factor("members", 2.0, 400.0), "Members of the ensemble";
-    seed: u64 = 0, SEEDS, RANDOM, "S", even("seed", 0.0, 100.0), "Seed of the random numbers";
+    seed: u64 = 0, SEEDS, RANDOM, "S", even("seed", 0.0, 100.0), "Seed of the random numbers, those of forecasts too";
     resampling: Scheme | "systematic", NONE, PF, "NAME", None, "How particles are resampled";
     gaps: Gaps | "widen where process noise is per time", NONE, IMAP, "NAME", None, "Whether imap takes more steps after a gap";
     gating: Beyond | "reject", NONE, GAUSSIAN, "NAME", None, "What happens beyond the gate; inflate counts a row as one at the gate";

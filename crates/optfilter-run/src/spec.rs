@@ -15,7 +15,7 @@
 
 use crate::choice::{Constraint, Method};
 use crate::error::SpecError;
-use crate::setting::{CG, Kind, Setting};
+use crate::setting::{CG, Setting};
 use crate::settings::FilterSpec;
 use optfilter::filter::{Resampling, SigmaPoints};
 use optfilter::optim::AnyOptimizer;
@@ -49,8 +49,9 @@ impl FilterSpec {
         // Standard deviations are asked of any filter; a variance of the prior is asked of vkf by name.
         let told = ["error_bars", "strict", "prior_var"];
         let of_one = |method| matches!(method, &Method::Imap | &Method::Vkf | &Method::Iekf);
-        let all = self.given();
-        all.iter().any(|(s, _)| s.readers.iter().all(of_one) && !told.contains(&s.name))
+        let given = self.given().into_iter().filter(|(_, value)| value != "false");
+        let mut given = given.map(|(setting, _)| setting);
+        given.any(|s| s.readers.iter().all(of_one) && !told.contains(&s.name))
     }
 
     /// The optimizer's name.
@@ -211,7 +212,9 @@ impl FilterSpec {
     /// Whether the filter reads a setting, with the others as they are.
     fn reads(&self, setting: &Setting) -> bool {
         let descends_by_rate = self.optimizer() != CG || !self.method().optimizes();
-        setting.is_read_by(self.method())
+        // Forecasts of any filter may be drawn, too.
+        let draws = setting.name == "seed" && self.seed.is_some_and(|seed| seed != 0);
+        (setting.is_read_by(self.method()) || draws)
             && match setting.name {
                 "lr" | "decay" | "beta1" | "beta2" | "eps" | "eps_in_sqrt" | "accumulator" => {
                     descends_by_rate
@@ -237,33 +240,48 @@ impl FilterSpec {
         self.over(&worked_out).only(|setting| self.reads(setting))
     }
 
-    /// What a model file would say to get this filter: nothing that the filter does not read, and of the rest what
-    /// differs from its default or says how large the filter is.
+    /// What a model file would say to get this filter: nothing that the filter does not read, what says how large the filter is, and of the
+    /// rest what is given. (Left out is given by a file beneath it, so that only what changes nothing anywhere is left out.)
     #[must_use]
     pub fn essential(&self) -> Self {
-        const ALWAYS: [&str; 8] =
+        const SIZES: [&str; 8] =
             ["method", "optimizer", "steps", "lr", "particles", "members", "inflation", "radius"];
-        let filled = Self { error_bars: None, ..self.filled() };
-        let differs = |value: &str, default: &str| {
+        const NEUTRAL: [&str; 12] = [
+            "probes",
+            "window",
+            "discount",
+            "shorten",
+            "carry",
+            "process_scale",
+            "measurement_scale",
+            "rotate",
+            "periodic",
+            "seed",
+            "predict_first",
+            "irregular",
+        ];
+        let changes = |(setting, value): &(&Setting, String)| {
             let number = |text: &str| text.parse::<f64>().ok();
-            number(value).map_or(value.trim_matches('"') != default, |v| number(default) != Some(v))
+            let differs = match number(value) {
+                Some(v) => number(setting.default) != Some(v),
+                None => value.trim_matches('"') != setting.default,
+            };
+            (differs || !NEUTRAL.contains(&setting.name)).then_some(setting.name)
         };
-        let given = filled.given();
-        let said = given.iter().filter(|(s, v)| ALWAYS.contains(&s.name) || differs(v, s.default));
-        let kept: Vec<&str> = said.map(|(setting, _)| setting.name).collect();
-        filled.clone().only(|setting| kept.contains(&setting.name))
+        let given: Vec<&str> = self.given().iter().filter_map(changes).collect();
+        let filled = Self { error_bars: None, ..self.filled() };
+        filled.only(|setting| SIZES.contains(&setting.name) || given.contains(&setting.name))
     }
 
     /// The flags that give this filter on the command line.
     pub fn flags(&self) -> String {
         let flag = |(setting, value): (&Setting, String)| match value.as_str() {
             "true" => setting.flag(),
-            value if setting.is_flag() && setting.kind != Kind::Switch => {
-                format!("{} {}", setting.flag(), value.trim_matches('"'))
-            }
-            value => format!("{}={value}", setting.flag()),
+            "false" => format!("{}=false", setting.flag()),
+            value => format!("{} {}", setting.flag(), value.trim_matches('"')),
         };
-        self.essential().given().into_iter().map(flag).collect::<Vec<_>>().join(" ")
+        let given = self.essential().given().into_iter().filter(|(setting, _)| setting.is_flag());
+        given.map(flag).collect::<Vec<_>>().join(" ")
     }
 
     /// The `[filter]` table of a model file.

@@ -177,6 +177,17 @@ impl Reader {
                 (Kind::Flag(on), _) => toml::Value::Boolean(*on),
                 _ => self.numbers_of(value)?,
             };
+            if let toml::Value::Integer(_) | toml::Value::Float(_) = plain {
+                let v = self.finite(value)?;
+                if !setting.range.holds(v) {
+                    let message = format!(
+                        "{}: {v} is not allowed; {}",
+                        entry.key,
+                        setting.range.complaint(v)
+                    );
+                    return Err(self.at(&value.at, message));
+                }
+            }
             let wrong = |message: String| {
                 let first = message.lines().next().unwrap_or_default();
                 self.at(&value.at, format!("{}: {first}", entry.key))

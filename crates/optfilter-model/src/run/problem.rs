@@ -194,7 +194,7 @@ impl Prepared {
     }
 }
 
-/// [`build_with`] for models written as text, whose machine code is thus made once, here.
+/// [`build_with`] for models written as text, whose machine code is thus made once, here. Lanes need the feature `lanes` of `optfilter-run`.
 pub fn build_text(
     spec: &FilterSpec,
     problem: &Problem<TextModel>,

@@ -39,6 +39,7 @@ fn every_way_through_ends_at_the_uneven_row() {
                 _ => assert_eq!(session.estimate.mean[0], means[k], "{method:?}, row {k}"),
             }
         }
+        assert_eq!(runner.lanes().is_some(), method == Method::Imap, "the feature `lanes`");
         if let Some(lanes) = runner.lanes() {
             let short = Series::new(&y[..5], 1).unwrap().with_times(&times[..5]).unwrap();
             let starts = vec![runner.default_start().clone(); 2];

@@ -39,9 +39,36 @@ fn what_is_filled_in_is_the_same_filter() {
     for method in Method::ALL {
         let plain = FilterSpec { method: Some(method), ..FilterSpec::default() };
         let filled = plain.filled();
-        assert_eq!(filled.essential(), plain.essential(), "{method:?}");
+        assert_eq!(filled.filled(), filled, "{method:?}");
+        assert_eq!(plain.essential().filled(), filled, "{method:?}");
         assert!(filled.given().iter().all(|(s, _)| s.is_read_by(method)), "{method:?}");
         filled.validate().unwrap();
+    }
+}
+
+/// Flags that are printed give the same filter over a file that says otherwise.
+#[test]
+fn printed_flags_say_what_was_given() {
+    let file = [("alpha", "0.5"), ("threshold", "0.9"), ("gating", "flag"), ("gate", "0.9")];
+    let cases = [
+        ("ukf", [("alpha", "1"), ("gating", "reject"), ("seed", "5")]),
+        ("pf", [("threshold", "0.5"), ("resampling", "systematic"), ("seed", "5")]),
+        ("imap", [("constraint", "strong"), ("window", "3"), ("loss", "likelihood")]),
+    ];
+    for (method, settings) in cases {
+        let (mut spec, mut below) = (FilterSpec::of(method).unwrap(), FilterSpec::default());
+        settings.into_iter().for_each(|(name, value)| assert!(spec.set(name, value)));
+        file.into_iter().for_each(|(name, value)| assert!(below.set(name, value)));
+        let flags = spec.flags();
+        let mut read = FilterSpec::default();
+        for flag in flags.split("--").skip(1) {
+            let (name, value) = flag.trim().split_once([' ', '=']).unwrap_or((flag.trim(), "true"));
+            assert!(read.set(&name.replace('-', "_"), value), "{flags}");
+        }
+        for (name, value) in settings {
+            let said = read.over(&below).given().into_iter().find(|(s, _)| s.name == name);
+            assert_eq!(said.map(|(_, v)| v.trim_matches('"').to_owned()).as_deref(), Some(value));
+        }
     }
 }
 
@@ -52,8 +79,12 @@ fn values_are_read_as_they_are_written() {
         let value = match setting.kind {
             Kind::Choice(names) => names[names.len() - 1].to_owned(),
             Kind::Switch => "true".into(),
-            _ => setting.default.parse::<f64>().map_or("3".into(), |v| v.to_string()),
+            Kind::Whole => setting.default.parse::<u64>().map_or("3".into(), |v| v.to_string()),
+            _ => setting.default.parse::<f64>().map_or("0.3".into(), |v| v.to_string()),
         };
+        if let Ok(v) = value.parse::<f64>() {
+            assert!(setting.range.holds(v), "{}", setting.name);
+        }
         let mut spec = FilterSpec::default();
         assert!(spec.set(setting.name, &value), "{}", setting.name);
         let given = spec.given();

@@ -290,7 +290,7 @@ where
             (hp, s)
         }
     };
-    if !is_gentle(&s, r) {
+    if is_steep(&s, r) {
         let parts = [numbers(mean), numbers(cov), numbers(residual), numbers(h), numbers(r)];
         let (n, m) = (mean.shape_generic().0, residual.shape_generic().0);
         if let Some(done) = conditioned_in_factors(n, m, parts, numbers(&s), turns) {
@@ -330,32 +330,17 @@ pub(super) fn is_steep<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M
 where
     DefaultAllocator: Allocator<M, M>,
 {
-    !is_gentle(s, r) && is_steep_with_noise(s.as_slice(), r.as_slice(), s.nrows())
-}
-
-/// Whether every measurement adds to what was known before.
-#[inline(always)]
-fn is_gentle<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
-where
-    DefaultAllocator: Allocator<M, M>,
-{
-    let mut gentle = true;
+    // What is measured exactly has ways of its own.
+    let (mut gentle, mut noisy) = (true, true);
     for i in 0..s.nrows() {
         gentle &= S::all_lt(s[(i, i)], r[(i, i)].scale(STEEP));
+        noisy &= S::all_lt(S::ZERO, r[(i, i)]);
     }
-    gentle
-}
-
-/// Where some ratio is large: what is measured exactly, or is not a number, has ways of its own.
-#[cold]
-#[inline(never)]
-fn is_steep_with_noise<S: Scalar>(s: &[S], r: &[S], m: usize) -> bool {
-    r.iter().step_by(m + 1).all(|v| S::all_lt(S::ZERO, *v))
-        && s.iter().chain(r).all(|v| v.is_finite())
+    !gentle && noisy
 }
 
 /// [`condition_masked`] where the measurement is far more precise than the belief: in factors of P and R, whose digits do not meet. The parts
-/// are m, P, v, H and R; nothing where a measurement has no noise or a number is none.
+/// are m, P, v, H and R; nothing where S or R has what is no number.
 #[cold]
 #[inline(never)]
 fn conditioned_in_factors<S: Scalar, N: Dim, M: Dim>(
@@ -369,7 +354,7 @@ where
     DefaultAllocator: Shapes<N, M>,
 {
     let [mean, cov, residual, h, r] = parts;
-    if !is_steep_with_noise(&s, &r, m.value()) {
+    if !s.iter().chain(&r).all(|v| v.is_finite()) {
         return None;
     }
     if S::LANES > 1 || !cov.iter().all(|v| v.is_finite()) {
