@@ -12,7 +12,7 @@ use optfilter::equivalence::implied_prior_of_rate;
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Observation};
 use optfilter_model::run::build_text;
-use optfilter_run::{Estimate, FilterSpec, Linearized, Live, Loss, Method, RunModel, Runner};
+use optfilter_run::{Estimate, FilterSpec, Linearized, Live, Loss, Method, Runner};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 

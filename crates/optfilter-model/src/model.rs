@@ -1,16 +1,15 @@
-//! A model from a file, as the library's traits. Small sizes also run with their numbers in the type.
+//! A model from a file, as the library's traits.
 
 use crate::expr::{Environment, Program, Stencil};
 use crate::file::{ModelSpec, Time};
-use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, Dyn};
+use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::model::integrator::DriftPullBack;
 use optfilter::model::{
     Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step, Stretch,
     pull_back_transition,
 };
 use optfilter::scalar::Scalar;
-use optfilter_run::{Pace, RunModel, Size};
+use optfilter_run::{Pace, RunModel};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
@@ -236,28 +235,6 @@ impl TextModel {
         model.with_inputs(inputs).ok().filter(|_| finite)
     }
 
-    fn transition_in<D: Dim, S: Scalar>(
-        &self,
-        dim: D,
-        x: &[S],
-        u: &[f64],
-        step: &Step,
-        out: &mut [S],
-    ) where
-        DefaultAllocator: Allocator<D>,
-    {
-        if let Some(exact) = &self.exact {
-            return with_constant(exact, u, |u| exact.transition(x, u, step, out));
-        }
-        match self.time {
-            Time::Discrete => self.dynamics.eval(x, &environment(u, step), out),
-            Time::Continuous { method, substeps } => {
-                let drift = Rate { model: self, dim };
-                integrated(drift, method, substeps).transition(x, u, step, out);
-            }
-        }
-    }
-
     fn transition_reversed<S: Scalar>(
         &self,
         x: &[S],
@@ -274,8 +251,7 @@ impl TextModel {
         match self.time {
             Time::Discrete => self.dynamics.pull_back(x, r, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
-                let drift = Rate { model: self, dim: Dyn(self.states) };
-                let model = integrated(drift, method, substeps);
+                let model = integrated(Rate { model: self }, method, substeps);
                 if let Some(pull_back) = model.transition_pull_back() {
                     pull_back(&model, x, u, step, r, out);
                 }
@@ -309,9 +285,8 @@ fn environment<'a>(u: &'a [f64], step: &Step) -> Environment<'a> {
 }
 
 /// The right-hand side of a differential equation from a file.
-struct Rate<'a, D> {
+struct Rate<'a> {
     model: &'a TextModel,
-    dim: D,
 }
 
 /// What a rate of change may refer to: it has no step.
@@ -319,10 +294,10 @@ fn at(u: &[f64], time: f64) -> Environment<'_> {
     Environment { u, t: time, dt: f64::NAN, k: f64::NAN }
 }
 
-impl<D: Dim> Drift for Rate<'_, D> {
-    type State = D;
-    fn state_dim(&self) -> D {
-        self.dim
+impl Drift for Rate<'_> {
+    type State = Dyn;
+    fn state_dim(&self) -> Dyn {
+        Dyn(self.model.states)
     }
     #[inline]
     fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]) {
@@ -344,7 +319,15 @@ impl Dynamics for TextModel {
         self.inputs
     }
     fn transition<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
-        self.transition_in(Dyn(self.states), x, u, step, out);
+        if let Some(exact) = &self.exact {
+            return with_constant(exact, u, |u| exact.transition(x, u, step, out));
+        }
+        match self.time {
+            Time::Discrete => self.dynamics.eval(x, &environment(u, step), out),
+            Time::Continuous { method, substeps } => {
+                integrated(Rate { model: self }, method, substeps).transition(x, u, step, out);
+            }
+        }
     }
     fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
         self.dynamics.has_reverse().then_some(Self::transition_reversed)
@@ -392,22 +375,6 @@ impl Observation for TextModel {
 }
 
 impl RunModel for TextModel {
-    const SIZES: &'static [Size] = if cfg!(debug_assertions) {
-        // The others are the same source; compiling them as well would take longer than all tests. `cargo xtask peers` tests what users get.
-        &[(3, 2, false)]
-    } else {
-        &[
-            (1, 1, false),
-            (2, 1, false),
-            (2, 2, false),
-            (3, 1, false),
-            (3, 2, false),
-            (3, 3, false),
-            (4, 1, false),
-            (4, 2, false),
-        ]
-    };
-
     fn is_linear(&self) -> bool {
         self.linear
     }
@@ -423,20 +390,6 @@ impl RunModel for TextModel {
 
     fn drift(&self) -> Option<DMatrix<f64>> {
         self.exact.as_ref()?.drift().cloned()
-    }
-
-    // Not inlined, nor is what it calls: equations are interpreted, which takes longer than any call.
-    fn transition_sized<D: Dim, S: Scalar>(
-        &self,
-        dim: D,
-        x: &[S],
-        u: &[f64],
-        step: &Step,
-        out: &mut [S],
-    ) where
-        DefaultAllocator: Allocator<D>,
-    {
-        self.transition_in(dim, x, u, step, out);
     }
 }
 

@@ -310,7 +310,7 @@ fn a_diffuse_start_asks_for_a_filter_that_has_one_and_others_say_that_they_have_
 #[test]
 fn a_start_of_its_own_is_not_diffuse_unless_it_says_so() {
     let spec = ModelSpec::parse("m.toml", LEVEL).unwrap();
-    let problem: Problem<_> = spec.problem().unwrap();
+    let problem: Problem = spec.problem().unwrap();
     assert_eq!(problem.diffuse, [true]);
     let runner = spec.runner(&FilterSpec::of("kf").unwrap()).unwrap();
     let mut start = runner.default_start().clone();

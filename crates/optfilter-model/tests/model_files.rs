@@ -1,10 +1,10 @@
 //! Model files: what is accepted, what is refused and where the finger points.
 
 use nalgebra::Const;
-use optfilter::model::{Dynamics, Growth, Lorenz63, Lorenz96, Observation, Step};
+use optfilter::model::{Dynamics, Erased, Growth, Lorenz63, Lorenz96, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
 use optfilter_model::{LikelihoodKind, ModelSpec, TextModel, Time};
-use optfilter_run::{Fixed, RunModel};
+use optfilter_run::RunModel;
 
 const PENDULUM: &str = r#"name = "Pendulum"
 states = ["theta", "omega"]
@@ -214,7 +214,7 @@ fn built_ins_move_as_the_systems_of_the_library() {
 #[test]
 fn a_fixed_size_and_lanes_change_no_bit() {
     let model = parse("system = \"lorenz63\"").unwrap().compile();
-    let fixed = Fixed::<3, 3, TextModel>(model.clone());
+    let fixed = Erased::new(model.clone()).sized::<3, 3>().unwrap();
     let step = Step::even(1, 0.02);
     let (mut a, mut b, mut c) = ([0.0; 3], [0.0; 3], [Lanes([0.0; 16]); 3]);
     let x = [1.0, 2.0, 30.0];

@@ -5,7 +5,7 @@ use nalgebra::DMatrix;
 use optfilter::Series;
 use optfilter_model::run::{Dataset, Interpolation, Layout};
 use optfilter_model::table::{Format, Rows, Source, TableReader};
-use optfilter_model::{FilterSpec, ModelSpec, TextModel};
+use optfilter_model::{FilterSpec, ModelSpec};
 use optfilter_run::{Covariance, Gaps, Method, Problem, simulate, smooth};
 use std::io::Cursor;
 
@@ -355,7 +355,7 @@ fn many_states_need_no_matrices() {
         );
         ModelSpec::parse("field", &text).unwrap_or_else(|e| panic!("{e}"))
     };
-    let drawn = |problem: &Problem<TextModel>, rows: usize| {
+    let drawn = |problem: &Problem, rows: usize| {
         let (mut states, mut y) = (Vec::new(), Vec::new());
         simulate(problem, rows, (7, 0), true, &[], |_, x, seen| {
             states.extend_from_slice(x);

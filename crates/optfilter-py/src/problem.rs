@@ -3,7 +3,7 @@
 use crate::convert::{as_array, check_memory, fill_vector, matrix, slice};
 use crate::errors::{bad, take_pending};
 use crate::log_prob::PythonLogDensity;
-use crate::model::{AnyModel, CoreModel};
+use crate::model::CoreModel;
 use crate::optimizer::PythonRule;
 use nalgebra::DMatrix;
 use numpy::PyUntypedArrayMethods;
@@ -12,10 +12,9 @@ use optfilter::model::likelihood::{
 };
 use optfilter::model::{Dynamics, Observation};
 use optfilter::optim::Bounds;
-use optfilter_model::run::build_text;
 use optfilter_run::{
-    CG, Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner, SpecError,
-    UserRule, build_with,
+    AnyModel, CG, Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner,
+    SpecError, UserRule, build_with,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -120,8 +119,8 @@ pub(crate) fn likelihood(spec: &Bound<'_, PyAny>) -> PyResult<LikelihoodSpec> {
 }
 
 /// Whether a step of a filter of the problem runs Python code.
-pub(crate) fn is_python(problem: &Problem<AnyModel>) -> bool {
-    problem.model.is_python() || matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)))
+pub(crate) fn is_python(problem: &Problem) -> bool {
+    problem.model.is_foreign() || matches!(problem.likelihood, Some(LikelihoodSpec::Foreign(_)))
 }
 
 /// One component: kind, shape (degrees of freedom, delta), scale, canonical link.
@@ -151,10 +150,7 @@ pub(crate) fn diffuse(places: Option<&Bound<'_, PyAny>>, n: usize) -> PyResult<V
 }
 
 /// The problem of a dictionary: dt, x0, P0, diffuse, Q, Q_per_time, R, likelihood, bounds, prior_cov.
-pub(crate) fn read_problem(
-    model: &AnyModel,
-    values: &Bound<'_, PyDict>,
-) -> PyResult<Problem<AnyModel>> {
+pub(crate) fn read_problem(model: &AnyModel, values: &Bound<'_, PyDict>) -> PyResult<Problem> {
     let get = |key: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
         Ok(values.get_item(key)?.filter(|value| !value.is_none()))
     };
@@ -209,7 +205,7 @@ pub(crate) fn read_rule(rule: Option<&Bound<'_, PyAny>>) -> PyResult<Option<User
 /// a start holds less. Callables see all particles as an array, and so do we.
 pub(crate) fn check_particles(
     spec: &FilterSpec,
-    problem: &Problem<AnyModel>,
+    problem: &Problem,
     beliefs: usize,
 ) -> PyResult<()> {
     if spec.method() != Method::Pf {
@@ -223,7 +219,7 @@ pub(crate) fn check_particles(
 /// Raises what is wrong with noise that is given to a filter which does not read it.
 pub(crate) fn check_read(
     spec: &FilterSpec,
-    problem: &Problem<AnyModel>,
+    problem: &Problem,
     runner: &dyn Runner,
     (q, r): (bool, bool),
 ) -> PyResult<()> {
@@ -255,11 +251,10 @@ pub(crate) fn check_read(
     Ok(())
 }
 
-/// The filter of a problem. Models written as text are filtered by the same machine code as from the command
-/// line.
+/// The filter of a problem.
 pub(crate) fn build(
     spec: &FilterSpec,
-    problem: &Problem<AnyModel>,
+    problem: &Problem,
     rule: Option<&UserRule>,
 ) -> PyResult<Arc<dyn Runner>> {
     let (n, m) = (problem.model.state_dim().0, problem.model.output_dim().0);
@@ -277,11 +272,5 @@ pub(crate) fn build(
     }
     // Lanes of Python code would be no faster.
     let lanes = !is_python(problem);
-    let built = match &problem.model {
-        AnyModel::Text(text) => {
-            build_text(spec, &problem.with_model((**text).clone()), rule, lanes)
-        }
-        _ => build_with(spec, problem, rule, lanes),
-    };
-    built.map_err(spec_error)
+    build_with(spec, problem, rule, lanes).map_err(spec_error)
 }

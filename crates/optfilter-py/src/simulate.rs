@@ -58,7 +58,7 @@ pub(crate) fn simulate<'py>(
             !(k.is_multiple_of(STRIDE) && stop())
         })
     };
-    let ended: Vec<Result<(), SimulationError>> = if model.is_python() {
+    let ended: Vec<Result<(), SimulationError>> = if model.is_foreign() {
         let parts = states.chunks_mut(steps * n).zip(measured.chunks_mut(steps * m));
         parts.enumerate().map(|(b, (x, y))| run(b, x, y, &is_pending)).collect()
     } else {

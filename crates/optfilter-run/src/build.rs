@@ -6,7 +6,6 @@ use crate::engine::{Engine, Shared};
 use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
-use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem, SlimNoise};
 use crate::rule::{AnyRule, Stoppable, UserRule};
@@ -24,7 +23,7 @@ use optfilter::filter::{
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::{Component, Gaussian};
-use optfilter::model::{Dynamics, Model, Noise, Observation, Step};
+use optfilter::model::{Dynamics, Erased, Model, Noise, Observation, Step};
 use optfilter::optim::{ConjugateGradients, Preconditioned};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,17 +34,14 @@ use std::sync::atomic::AtomicBool;
 const LANES: bool = cfg!(feature = "lanes");
 
 /// The filter that `spec` describes, of `problem`.
-pub fn build<T: RunModel>(
-    spec: &FilterSpec,
-    problem: &Problem<T>,
-) -> Result<Arc<dyn Runner>, SpecError> {
+pub fn build(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn Runner>, SpecError> {
     build_with(spec, problem, None, false)
 }
 
 /// [`build`] with a rule that a specification cannot name, and with lanes for batches if they are wanted (and the feature `lanes` is on).
-pub fn build_with<T: RunModel>(
+pub fn build_with(
     spec: &FilterSpec,
-    problem: &Problem<T>,
+    problem: &Problem,
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {
@@ -65,38 +61,36 @@ pub fn build_with<T: RunModel>(
     let choice = Choice::new(&named, problem, rule)?;
     if named.is_windowed() {
         // A window is long vectors: sizes known to the compiler would gain nothing.
-        return choice.windowed(Flexible(problem.model.clone()));
+        return choice.windowed(problem.model.equations().clone());
     }
     if choice.is_diffuse() {
-        return choice.diffuse(Flexible(problem.model.clone()));
+        return choice.diffuse(problem.model.equations().clone());
     }
     if let Some(laws) = choice.robust {
         // Several Gaussians are on the heap in any case.
-        return choice.robust(Flexible(problem.model.clone()), laws);
+        return choice.robust(problem.model.equations().clone(), laws);
     }
-    let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
-    // Small sizes also exist as types, where a step allocates nothing: 2 to 4 times the speed, for a few
-    // kilobytes of machine code each.
-    macro_rules! fixed {
-        ($(($n:literal, $m:literal)),*) => {
-            $(if const { compiled(T::SIZES, $n, $m, true) } && sizes == ($n, $m) {
-                return choice.any(Fixed::<$n, $m, T>(problem.model.clone()), with_lanes);
-            }
-            if const { compiled(T::SIZES, $n, $m, false) } && sizes == ($n, $m)
-                && matches!(choice.method, Method::Imap | Method::Ekf | Method::Kf)
-            {
-                return choice.streaming(Fixed::<$n, $m, T>(problem.model.clone()), with_lanes);
+    let model = problem.model.equations();
+    // Small sizes also exist as types, where a step allocates nothing.
+    macro_rules! sized {
+        ($how:ident: $(($n:literal, $m:literal)),*) => {
+            $(if let Some(model) = model.sized::<$n, $m>() {
+                return choice.$how(model, with_lanes);
             })*
         };
     }
-    fixed!((1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2));
-    choice.any(Flexible(problem.model.clone()), with_lanes)
+    sized!(any: (1, 1), (3, 3));
+    #[cfg(not(debug_assertions))]
+    if matches!(choice.method, Method::Imap | Method::Ekf | Method::Kf) {
+        sized!(streaming: (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2));
+    }
+    choice.any(model.clone(), with_lanes)
 }
 
 /// A specification that fits its problem.
-struct Choice<'a, T> {
+struct Choice<'a> {
     spec: &'a FilterSpec,
-    problem: &'a Problem<T>,
+    problem: &'a Problem,
     rule: Option<&'a UserRule>,
     method: Method,
     squared: bool,
@@ -107,11 +101,11 @@ struct Choice<'a, T> {
     word: Option<String>,
 }
 
-impl<'a, T: RunModel> Choice<'a, T> {
+impl<'a> Choice<'a> {
     /// Checks that the filter can run on the problem.
     fn new(
         spec: &'a FilterSpec,
-        problem: &'a Problem<T>,
+        problem: &'a Problem,
         rule: Option<&'a UserRule>,
     ) -> Result<Self, SpecError> {
         spec.validate()?;
@@ -373,9 +367,9 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// A Gaussian filter whose measurements count by how well they fit.
-    fn robust(&self, model: Flexible<T>, laws: &[Component]) -> Result<Arc<dyn Runner>, SpecError> {
+    fn robust(&self, model: Erased, laws: &[Component]) -> Result<Arc<dyn Runner>, SpecError> {
         let noise =
-            self.noise(model.state_dim(), model.output_dim(), Some(&Problem::<T>::scales(laws)))?;
+            self.noise(model.state_dim(), model.output_dim(), Some(&Problem::scales(laws)))?;
         let stop = Arc::new(AtomicBool::new(false));
         let laws = laws.to_vec();
         match self.method {
@@ -476,7 +470,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
         if M::State::try_to_usize().is_some() && !shares {
             return Ok(None);
         }
-        let model = Flexible(self.problem.model.clone());
+        let model = self.problem.model.equations().clone();
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
         together::together(self.spec, self.problem, (model, noise), stop)
@@ -504,7 +498,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// A Gaussian filter from a start that is unknown.
-    fn diffuse(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+    fn diffuse(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = || self.noise(n, m, self.problem.measurement.as_ref());
         let linear = Extended::new(model.clone(), noise()?);
@@ -523,7 +517,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
     }
 
     /// Implicit MAP over a window.
-    fn windowed(&self, model: Flexible<T>) -> Result<Arc<dyn Runner>, SpecError> {
+    fn windowed(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
             let stop = Arc::new(AtomicBool::new(false));
             let rule = ConjugateGradients::default()
@@ -538,7 +532,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
 
     fn window_of<R>(
         &self,
-        model: Flexible<T>,
+        model: Erased,
         rule: R,
         stop: Arc<AtomicBool>,
     ) -> Result<Arc<dyn Runner>, SpecError>
@@ -755,10 +749,7 @@ impl<'a, T: RunModel> Choice<'a, T> {
 
 impl FilterSpec {
     /// The gate, if there is one: each sensor's, as R says which components belong together.
-    pub(crate) fn gate_of<M: Observation>(
-        &self,
-        problem: &Problem<M>,
-    ) -> Result<Option<Gate>, SpecError> {
+    pub(crate) fn gate_of(&self, problem: &Problem) -> Result<Option<Gate>, SpecError> {
         let Some(share) = self.gate else { return Ok(None) };
         let gating = match self.gating.unwrap_or_default() {
             Beyond::Reject | Beyond::Flag => Gating::Reject,
@@ -774,10 +765,7 @@ impl FilterSpec {
 }
 
 /// The filter that says what the rows up to each say, where a window over all rows would be descended anew in every row.
-fn companion<T: RunModel>(
-    spec: &FilterSpec,
-    problem: &Problem<T>,
-) -> Result<Arc<dyn Runner>, SpecError> {
+fn companion(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn Runner>, SpecError> {
     let usual = match problem.robust_laws() {
         Some(_) => FilterSpec { method: Some(Method::Ekf), ..FilterSpec::default() },
         None => FilterSpec::default().believing(problem),

@@ -21,7 +21,6 @@
 use crate::build::build;
 use crate::choice::Method;
 use crate::linearize::Linearized;
-use crate::model::{Flexible, RunModel};
 use crate::problem::{LikelihoodSpec, Problem};
 use crate::runner::{Estimate, Runner};
 use crate::settings::FilterSpec;
@@ -53,7 +52,7 @@ impl FilterSpec {
     /// The same settings with the filter named: the one they name, imap where they set an optimizer, else the
     /// one that fits the problem.
     #[must_use]
-    pub fn fitted<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+    pub fn fitted(&self, problem: &Problem) -> Self {
         let classical = self.classical(problem);
         // A start that is unknown asks for the filter that knows what follows from it.
         let named = self.method.is_some() || self.sets_optimizer() || problem.is_diffuse();
@@ -72,12 +71,12 @@ impl FilterSpec {
 
     /// [`fitted`](Self::fitted) where a likelihood is asked for: where noise is given, always a filter that has one.
     #[must_use]
-    pub fn classical<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+    pub fn classical(&self, problem: &Problem) -> Self {
         if self.method.is_some() || self.sets_optimizer() {
             return Self { method: Some(self.method()), ..self.clone() };
         }
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
-        let scales = problem.robust_laws().map(Problem::<T>::scales);
+        let scales = problem.robust_laws().map(Problem::scales);
         let r = scales.as_ref().or(problem.measurement.as_ref());
         let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, r);
         if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood
@@ -100,7 +99,7 @@ impl FilterSpec {
 
     /// imap that believes what is measured.
     #[must_use]
-    pub fn believing<T: RunModel>(&self, problem: &Problem<T>) -> Self {
+    pub fn believing(&self, problem: &Problem) -> Self {
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
         let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };
@@ -124,7 +123,7 @@ enum Trial {
 }
 
 impl Trial {
-    fn of<T: RunModel>(spec: &FilterSpec, problem: &Problem<T>) -> Self {
+    fn of(spec: &FilterSpec, problem: &Problem) -> Self {
         let Ok(runner) = build(spec, problem) else { return Self::Works };
         let model = &problem.model;
         let (m, inputs) = (model.output_dim().value(), model.input_dim());
@@ -169,8 +168,8 @@ impl Trial {
 
 /// The largest curvature of the likelihood at the initial mean, a deviation to each side of it, and where the
 /// equations carry it.
-fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
-    let model = Flexible(problem.model.clone());
+fn curvature(problem: &Problem) -> f64 {
+    let model = problem.model.equations().clone();
     let u = vec![0.0; model.input_dim()];
     let start = Step { time: 0.0, ..Step::even(1, problem.dt) };
     let mut points = vec![(problem.mean.clone(), start)];
@@ -203,21 +202,17 @@ fn curvature<T: RunModel>(problem: &Problem<T>) -> f64 {
 /// carry a correction to them. Found by runs on measurements that differ: by a deviation of theirs and, where some states stay as
 /// they were, by as much as the filter itself is unsure of them, since a deviation may be lost in the last place of a number. Empty
 /// where these fail or leave a particle alone, and for more than a hundred states.
-pub fn unmoved<T: RunModel>(runner: &dyn Runner, problem: &Problem<T>) -> Vec<usize> {
+pub fn unmoved(runner: &dyn Runner, problem: &Problem) -> Vec<usize> {
     unmoved_by(&[false, true], runner, problem)
 }
 
 /// [`unmoved`] by measurements that differ so widely or not.
-fn unmoved_by<T: RunModel>(
-    widely: &[bool],
-    runner: &dyn Runner,
-    problem: &Problem<T>,
-) -> Vec<usize> {
+fn unmoved_by(widely: &[bool], runner: &dyn Runner, problem: &Problem) -> Vec<usize> {
     let n = problem.mean.len();
     if n > MOST_STATES_WITH_BARS {
         return Vec::new();
     }
-    let model = Flexible(problem.model.clone());
+    let model = problem.model.equations().clone();
     let m = model.output_dim().value();
     // Inputs of one: a robot that stands still learns less than one that drives.
     let u = vec![1.0; model.input_dim()];
@@ -262,7 +257,7 @@ fn unmoved_by<T: RunModel>(
     still
 }
 
-impl<M> Problem<M> {
+impl Problem {
     /// A measurement that component `i` may have where `eta` is expected, or others: `shift` is 0, or else 1 or 2, of its own
     /// deviation or a wider spread.
     fn imagined(&self, i: usize, eta: f64, shift: f64, spread: f64) -> f64 {

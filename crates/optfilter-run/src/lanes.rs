@@ -1,7 +1,6 @@
 //! Many series of an implicit filter side by side, as lanes of one vector computation.
 
 use crate::error::SpecError;
-use crate::model::{Fixed, Flexible, RunModel, compiled};
 use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::rule::{AnyRule, Stoppable};
@@ -92,27 +91,25 @@ where
 }
 
 /// Lanes for an implicit filter whose rule is the library's.
-pub(crate) fn lanes<T: RunModel>(
+pub(crate) fn lanes(
     spec: &FilterSpec,
-    problem: &Problem<T>,
+    problem: &Problem,
     squared: bool,
     stop: &Arc<AtomicBool>,
 ) -> Result<Box<dyn LaneRunner>, SpecError> {
-    let sizes = (problem.model.state_dim().value(), problem.model.output_dim().value());
-    macro_rules! fixed {
-        ($(($n:literal, $m:literal)),*) => {
-            $(if const { compiled(T::SIZES, $n, $m, true) } && sizes == ($n, $m) {
-                return packed(spec, problem, Fixed::<$n, $m, T>(problem.model.clone()), squared, stop);
-            })*
-        };
+    let model = problem.model.equations();
+    if let Some(model) = model.sized::<1, 1>() {
+        return packed(spec, problem, model, squared, stop);
     }
-    fixed!((1, 1), (3, 3));
-    packed(spec, problem, Flexible(problem.model.clone()), squared, stop)
+    if let Some(model) = model.sized::<3, 3>() {
+        return packed(spec, problem, model, squared, stop);
+    }
+    packed(spec, problem, model.clone(), squared, stop)
 }
 
-fn packed<T: RunModel, M>(
+fn packed<M>(
     spec: &FilterSpec,
-    problem: &Problem<T>,
+    problem: &Problem,
     model: M,
     squared: bool,
     stop: &Arc<AtomicBool>,

@@ -70,7 +70,7 @@ pub use forecast::{Forecast, Spread, forecast};
 pub use horizon::Horizon;
 pub use lag::{Lag, Late};
 pub use linearize::Linearized;
-pub use model::{Fixed, Flexible, Pace, RunModel, Size};
+pub use model::{AnyModel, Pace, RunModel};
 pub use outlook::{AnyBelief, Outlook};
 pub use problem::{Covariance, LikelihoodSpec, Problem, ProcessNoise};
 pub use rule::{CustomRule, RuleMemory, RuleState, UserRule};

@@ -1,7 +1,6 @@
 //! A problem seen from a state: how its measurements depend on it, and how sharply.
 
 use crate::error::SpecError;
-use crate::model::RunModel;
 use crate::problem::{Covariance, Problem};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::model::likelihood::Observed;
@@ -20,13 +19,8 @@ pub struct Linearized {
 
 impl Linearized {
     /// At a state. An error says which likelihood has no curvature there.
-    pub fn at<T: RunModel>(
-        problem: &Problem<T>,
-        state: &[f64],
-        step: &Step,
-        u: &[f64],
-    ) -> Result<Self, SpecError> {
-        let model = crate::model::Flexible(problem.model.clone());
+    pub fn at(problem: &Problem, state: &[f64], step: &Step, u: &[f64]) -> Result<Self, SpecError> {
+        let model = problem.model.equations().clone();
         let (eta, h) = linearize_observation(&model, Dyn(state.len()), state, u, step);
         let m = eta.len();
         let r = if problem.is_gaussian() {

@@ -2,7 +2,6 @@
 
 use crate::choice::{Loss, Method};
 use crate::error::{RunError, SpecError};
-use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
@@ -15,7 +14,7 @@ use optfilter::filter::{
 };
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
 use optfilter::model::stretch::process_cov;
-use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
+use optfilter::model::{Dynamics, Erased, GaussianNoise, Observation, Step};
 use optfilter::most_likely::{BestPath, MostLikely, has_one_hill};
 use optfilter::rng::Stream;
 use std::sync::OnceLock;
@@ -94,27 +93,27 @@ pub trait Outlook: Send + Sync {
 }
 
 // Behind a gate that lets everything through, as the engine has them: other types would be compiled besides.
-type Open<F, T> = Diffuse<Gated<Bounded<F>>, Flexible<T>, AnyNoise>;
-type Made<F, T> = OnceLock<Result<Open<F, T>, SpecError>>;
+type Open<F> = Diffuse<Gated<Bounded<F>>, Erased, AnyNoise>;
+type Made<F> = OnceLock<Result<Open<F>, SpecError>>;
 type AnyNoise = GaussianNoise<Dyn, Dyn>;
-type Linear<T> = Extended<Flexible<T>, AnyNoise>;
-type Points<T> = Unscented<Flexible<T>, AnyNoise>;
+type Linear = Extended<Erased, AnyNoise>;
+type Points = Unscented<Erased, AnyNoise>;
 
 /// The outlook of a problem. Filters are made when they are first asked for: they hold matrices.
-pub(crate) struct ProblemOutlook<T: RunModel> {
+pub(crate) struct ProblemOutlook {
     spec: FilterSpec,
-    model: Flexible<T>,
-    problem: Problem<T>,
-    linear: Made<Linear<T>, T>,
-    points: Made<Points<T>, T>,
+    model: Erased,
+    problem: Problem,
+    linear: Made<Linear>,
+    points: Made<Points>,
     likelihood: OnceLock<Result<AnyLikelihood<Dyn>, SpecError>>,
 }
 
-impl<T: RunModel> ProblemOutlook<T> {
-    pub(crate) fn new(spec: FilterSpec, problem: Problem<T>) -> Self {
+impl ProblemOutlook {
+    pub(crate) fn new(spec: FilterSpec, problem: Problem) -> Self {
         Self {
             spec,
-            model: Flexible(problem.model.clone()),
+            model: problem.model.equations().clone(),
             problem,
             linear: OnceLock::new(),
             points: OnceLock::new(),
@@ -133,13 +132,13 @@ impl<T: RunModel> ProblemOutlook<T> {
     fn open<F: Filter<State = Dyn, Output = Dyn>>(
         &self,
         filter: F,
-        linear: Linear<T>,
-    ) -> Result<Open<F, T>, SpecError> {
+        linear: Linear,
+    ) -> Result<Open<F>, SpecError> {
         let filter = Gated::new(Bounded::new(filter, self.problem.bounds.clone())?, None);
         Ok(Diffuse::new(filter, linear))
     }
 
-    fn linear(&self) -> Result<&Open<Linear<T>, T>, SpecError> {
+    fn linear(&self) -> Result<&Open<Linear>, SpecError> {
         let made = self.linear.get_or_init(|| {
             let filter = Extended::new(self.model.clone(), self.noise()?);
             self.open(filter.clone(), filter)
@@ -147,7 +146,7 @@ impl<T: RunModel> ProblemOutlook<T> {
         made.as_ref().map_err(Clone::clone)
     }
 
-    fn points(&self) -> Result<&Open<Points<T>, T>, SpecError> {
+    fn points(&self) -> Result<&Open<Points>, SpecError> {
         let made = self.points.get_or_init(|| {
             let points = self.spec.sigma_points(self.model.state_dim().value());
             let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
@@ -157,7 +156,7 @@ impl<T: RunModel> ProblemOutlook<T> {
     }
 }
 
-impl<T: RunModel> Outlook for ProblemOutlook<T> {
+impl Outlook for ProblemOutlook {
     fn method(&self) -> Method {
         self.spec.method()
     }
@@ -194,7 +193,7 @@ impl<T: RunModel> Outlook for ProblemOutlook<T> {
     ) -> Result<BestPath<Dyn>, RunError> {
         let canonical = self.problem.canonical();
         let problem = canonical.as_ref().unwrap_or(&self.problem);
-        let model = Flexible(problem.model.clone());
+        let model = problem.model.equations().clone();
         let (n, m) = (model.state_dim(), model.output_dim());
         let unit = Covariance::Scalar(1.0);
         let noise = problem.gaussian_noise(n, m, self.spec.process_scale(), Some(&unit))?;

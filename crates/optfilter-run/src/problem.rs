@@ -2,7 +2,7 @@
 
 use crate::choice::{Gaps, Irregular};
 use crate::error::SpecError;
-use crate::model::{Pace, RunModel};
+use crate::model::{AnyModel, Pace};
 use crate::rhythm::Rhythm;
 use crate::settings::FilterSpec;
 use nalgebra::allocator::Allocator;
@@ -12,7 +12,9 @@ use optfilter::filter::FilterError;
 use optfilter::model::likelihood::{
     AnyLikelihood, Component, Foreign, Gaussian, Independent, Link, SquaredError,
 };
-use optfilter::model::{DiagonalNoise, GaussianNoise, Noise, NoiseError, Step};
+use optfilter::model::{
+    DiagonalNoise, Dynamics, GaussianNoise, Noise, NoiseError, Observation, Step,
+};
 use optfilter::optim::Bounds;
 
 /// A covariance, no larger than it must be.
@@ -110,10 +112,10 @@ pub enum LikelihoodSpec {
 }
 
 /// A model and all that a filter may want to know about it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Problem<M> {
+#[derive(Clone, Debug)]
+pub struct Problem {
     /// The model.
-    pub model: M,
+    pub model: AnyModel,
     /// The length of a step where rows have no times.
     pub dt: f64,
     /// Q, if it is known.
@@ -135,9 +137,10 @@ pub struct Problem<M> {
     pub prior: Option<Covariance>,
 }
 
-impl<M: optfilter::model::Model> Problem<M> {
+impl Problem {
     /// A model of unit steps, without noise, from N(0, I).
-    pub fn new(model: M) -> Self {
+    pub fn new(model: impl Into<AnyModel>) -> Self {
+        let model = model.into();
         let mean = vec![0.0; model.state_dim().value()];
         Self {
             model,
@@ -177,32 +180,18 @@ impl<M: optfilter::model::Model> Problem<M> {
     }
 }
 
-impl<M> Problem<M> {
+impl Problem {
     /// The same problem of another model.
-    pub fn with_model<T>(&self, model: T) -> Problem<T> {
-        Problem {
-            model,
-            dt: self.dt,
-            process: self.process.clone(),
-            measurement: self.measurement.clone(),
-            likelihood: self.likelihood.clone(),
-            mean: self.mean.clone(),
-            cov: self.cov.clone(),
-            diffuse: self.diffuse.clone(),
-            bounds: self.bounds.clone(),
-            prior: self.prior.clone(),
-        }
+    pub fn with_model(&self, model: impl Into<AnyModel>) -> Self {
+        Self { model: model.into(), ..self.clone() }
     }
 
     /// The same problem in the canonical parameters of its counts and binary measurements, where its model has them.
-    pub(crate) fn canonical(&self) -> Option<Self>
-    where
-        M: RunModel,
-    {
+    pub(crate) fn canonical(&self) -> Option<Self> {
         let (model, linked) = self.model.canonical()?;
         let Some(LikelihoodSpec::Components(parts)) = &self.likelihood else { return None };
         let mut parts = parts.clone();
-        for (part, _) in parts.iter_mut().zip(linked).filter(|(_, linked)| *linked) {
+        for (part, _) in parts.iter_mut().zip(linked).filter(|(_, linked)| **linked) {
             match part {
                 Component::Poisson(poisson) => poisson.link = Link::Canonical,
                 Component::Bernoulli(bernoulli) => bernoulli.link = Link::Canonical,
@@ -211,14 +200,11 @@ impl<M> Problem<M> {
             }
         }
         let likelihood = Some(LikelihoodSpec::Components(parts));
-        Some(Self { likelihood, ..self.with_model(model) })
+        Some(Self { likelihood, ..self.with_model(model.clone()) })
     }
 
     /// Writes the measurement that is expected of a state.
-    pub(crate) fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64])
-    where
-        M: RunModel,
-    {
+    pub(crate) fn expected(&self, x: &[f64], u: &[f64], step: &Step, out: &mut [f64]) {
         self.model.observe(x, u, step, out);
         if let Some(LikelihoodSpec::Components(parts)) = &self.likelihood {
             for (out, part) in out.iter_mut().zip(parts) {
@@ -240,10 +226,7 @@ impl<M> Problem<M> {
     }
 
     /// The same problem with `k` times the measurement noise, in R and in likelihoods that have a scale.
-    pub fn with_measurement_scale(&self, k: f64) -> Result<Self, SpecError>
-    where
-        M: Clone,
-    {
+    pub fn with_measurement_scale(&self, k: f64) -> Result<Self, SpecError> {
         let likelihood = match &self.likelihood {
             Some(LikelihoodSpec::Gaussian(cov)) => Some(LikelihoodSpec::Gaussian(cov.scaled(k))),
             Some(LikelihoodSpec::Components(parts)) => {
@@ -343,7 +326,7 @@ impl<M> Problem<M> {
     }
 }
 
-impl<M: RunModel> Problem<M> {
+impl Problem {
     /// Whether some states are wholly unknown at the start, and a Kalman filter can say exactly what follows from that.
     pub(crate) fn is_diffuse(&self) -> bool {
         self.diffuse.contains(&true) && self.model.is_linear() && self.is_gaussian()
@@ -392,7 +375,7 @@ impl<M: RunModel> Problem<M> {
         let cov = if scale == 1.0 { q.cov.dense(n) } else { q.cov.scaled(scale).dense(n) };
         let made = match (q.per_time, self.model.drift()) {
             (true, Some(a)) => {
-                let a = Covariance::Dense(a).dense(n);
+                let a = Covariance::Dense(a.clone()).dense(n);
                 GaussianNoise::continuous(a, cov, r.dense(m), self.dt)
             }
             (true, None) => GaussianNoise::per_time(cov, r.dense(m)),

@@ -1,7 +1,6 @@
 //! Trajectories of a problem and measurements of them.
 
 use crate::error::SpecError;
-use crate::model::{Flexible, RunModel};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use nalgebra::DVector;
 use optfilter::filter::{FilterError, GaussianBelief};
@@ -36,15 +35,15 @@ impl std::fmt::Display for SimulationError {
 impl std::error::Error for SimulationError {}
 
 /// Simulates any problem; every random number comes from the stream (seed, run, "simulate").
-pub fn simulate<T: RunModel>(
-    problem: &Problem<T>,
+pub fn simulate(
+    problem: &Problem,
     rows: usize,
     (seed, run): (u64, u64),
     predict_first: bool,
     inputs: &[f64],
     visit: impl FnMut(&Step, &[f64], &[f64]) -> bool,
 ) -> Result<(), SimulationError> {
-    let model = Flexible(problem.model.clone());
+    let model = problem.model.equations().clone();
     let (n, m) = (model.state_dim(), model.output_dim());
     if problem.likelihood.is_none() && problem.measurement.is_none() {
         return Err(SpecError::of("R", "to simulate, the model needs measurement noise").into());
@@ -86,7 +85,7 @@ pub fn simulate<T: RunModel>(
 }
 
 /// The problem with measurements that can be drawn: where one has no noise, with noise that no number notices.
-fn scattered<T: RunModel>(problem: &Problem<T>, m: usize) -> Problem<T> {
+fn scattered(problem: &Problem, m: usize) -> Problem {
     const UNNOTICED: f64 = 1e-300;
     let mut out = problem.clone();
     out.measurement = problem.measurement.clone().map(|r| match r {

@@ -30,7 +30,6 @@
 
 use crate::choice::{Constraint, Method};
 use crate::error::{RunError, SpecError, check_room};
-use crate::model::RunModel;
 use crate::outlook::Outlook;
 use crate::problem::Problem;
 use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
@@ -40,6 +39,7 @@ use nalgebra::{DMatrix, DVector, Dim, Dyn};
 use optfilter::Series;
 use optfilter::filter::{Belief, FilterError, GaussianBelief};
 use optfilter::linalg::psd_factor;
+use optfilter::model::Dynamics;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 
@@ -79,11 +79,7 @@ impl FilterSpec {
     /// These settings for smoothing `rows` rows of a problem: for imap the whole series as its window and conjugate gradients,
     /// unless a window is chosen; an error for filters without a smoother. Of settings that name no filter,
     /// [`fitted`](Self::fitted) comes first; an imap that it has chosen gives way to a filter with a smoother of its own.
-    pub fn smoothing<T: RunModel>(
-        &self,
-        problem: &Problem<T>,
-        rows: usize,
-    ) -> Result<Self, SpecError> {
+    pub fn smoothing(&self, problem: &Problem, rows: usize) -> Result<Self, SpecError> {
         let mut spec = self.clone();
         let unnamed = Self { method: None, optimizer: None, lr: None, ..self.clone() };
         if self.method() == Method::Imap && unnamed.believing(problem) == *self {

@@ -4,7 +4,6 @@
 use crate::choice::{Beyond, Method};
 use crate::error::SpecError;
 use crate::flags::{Gauge, Judged};
-use crate::model::{Flexible, RunModel};
 use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::runner::{Results, Start};
@@ -15,7 +14,7 @@ use optfilter::filter::{
     CommonGain, Extended, Filter, Followed, GaussianBelief, Iterated, LaneRow, SideBySide,
     Together, Unscented, side_by_side,
 };
-use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
+use optfilter::model::{Dynamics, Erased, GaussianNoise, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
 use optfilter::simd::{Kernel, dispatch};
 use std::ops::Range;
@@ -42,10 +41,10 @@ pub(crate) trait RunTogether: Send + Sync {
 }
 
 /// What runs many series of a Gaussian filter at once; nothing for what each must do for itself: gates, bounds, other likelihoods.
-pub(crate) fn together<T: RunModel>(
+pub(crate) fn together(
     spec: &FilterSpec,
-    problem: &Problem<T>,
-    (model, noise): (Flexible<T>, GaussianNoise<Dyn, Dyn>),
+    problem: &Problem,
+    (model, noise): (Erased, GaussianNoise<Dyn, Dyn>),
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
     let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
@@ -76,14 +75,14 @@ pub(crate) fn together<T: RunModel>(
 }
 
 /// What rows are judged and written by.
-struct Page<T: RunModel> {
-    model: Flexible<T>,
+struct Page {
+    model: Erased,
     /// Whether irregular times are an error.
     even: bool,
     gauge: Gauge,
 }
 
-impl<T: RunModel> Page<T> {
+impl Page {
     /// Whether the clock is one that the filter takes.
     fn is_even(&self, clock: &Series<'_>) -> bool {
         let mut rhythm = Rhythm::default();
@@ -106,12 +105,12 @@ fn groups(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Range<usize
 }
 
 /// A filter whose series have covariances of their own.
-struct Beside<F, T: RunModel> {
+struct Beside<F> {
     filter: F,
-    page: Page<T>,
+    page: Page,
 }
 
-impl<F, T: RunModel> RunTogether for Beside<F, T>
+impl<F> RunTogether for Beside<F>
 where
     F: SideBySide + Filter<State = Dyn, Output = Dyn> + Send + Sync,
 {
@@ -157,14 +156,14 @@ where
 }
 
 /// As many series as a vector has lanes, each with a covariance of its own.
-struct Abreast<'g, 'r, F, T: RunModel> {
+struct Abreast<'g, 'r, F> {
     filter: &'g F,
     starts: &'g [GaussianBelief<Dyn>],
     series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, T, BELIEFS>,
+    scribe: Scribe<'g, 'r, BELIEFS>,
 }
 
-impl<F, T: RunModel> Kernel for Abreast<'_, '_, F, T>
+impl<F> Kernel for Abreast<'_, '_, F>
 where
     F: SideBySide + Filter<State = Dyn, Output = Dyn>,
 {
@@ -179,12 +178,12 @@ where
 }
 
 /// The extended filter of a linear model, which is the Kalman filter.
-struct Linear<T: RunModel> {
-    filter: Extended<Flexible<T>, GaussianNoise<Dyn, Dyn>>,
-    page: Page<T>,
+struct Linear {
+    filter: Extended<Erased, GaussianNoise<Dyn, Dyn>>,
+    page: Page,
 }
 
-impl<T: RunModel> RunTogether for Linear<T> {
+impl RunTogether for Linear {
     fn run(
         &self,
         starts: &[Start],
@@ -205,7 +204,7 @@ impl<T: RunModel> RunTogether for Linear<T> {
     }
 }
 
-impl<T: RunModel> Linear<T> {
+impl Linear {
     /// Series of one clock, from one covariance.
     fn alike(
         &self,
@@ -245,14 +244,14 @@ impl<T: RunModel> Linear<T> {
 }
 
 /// As many series as a vector has lanes, on their way.
-struct Group<'g, 'a, 'r, T: RunModel> {
-    graph: &'g mut CommonGain<'a, Flexible<T>, GaussianNoise<Dyn, Dyn>>,
+struct Group<'g, 'a, 'r> {
+    graph: &'g mut CommonGain<'a, Erased, GaussianNoise<Dyn, Dyn>>,
     means: &'g [&'g [f64]],
     series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, T, WIDTH>,
+    scribe: Scribe<'g, 'r, WIDTH>,
 }
 
-impl<T: RunModel> Kernel for Group<'_, '_, '_, T> {
+impl Kernel for Group<'_, '_, '_> {
     type Output = Together;
     #[inline(always)]
     fn run(self) -> Together {
@@ -262,8 +261,8 @@ impl<T: RunModel> Kernel for Group<'_, '_, '_, T> {
 }
 
 /// Writes the rows of all lanes to where each belongs.
-struct Scribe<'a, 'r, T: RunModel, const W: usize> {
-    model: &'a Flexible<T>,
+struct Scribe<'a, 'r, const W: usize> {
+    model: &'a Erased,
     rows: &'a mut [Results<'r>],
     gauges: Vec<Gauge>,
     /// The length of a whole turn of each state that is an angle.
@@ -272,8 +271,8 @@ struct Scribe<'a, 'r, T: RunModel, const W: usize> {
     expected: Vec<Lanes<W>>,
 }
 
-impl<'a, 'r, T: RunModel, const W: usize> Scribe<'a, 'r, T, W> {
-    fn new(page: &'a Page<T>, rows: &'a mut [Results<'r>]) -> Self {
+impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
+    fn new(page: &'a Page, rows: &'a mut [Results<'r>]) -> Self {
         let Page { model, gauge, .. } = page;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let flagged = rows.iter().any(|rows| !rows.flags.is_empty());

@@ -2,7 +2,6 @@
 
 use crate::file::{LikelihoodKind, ModelSpec};
 use crate::made::{self, Made};
-use crate::model::TextModel;
 use nalgebra::Dyn;
 use optfilter::model::Step;
 use optfilter::model::likelihood::{
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 impl ModelSpec {
     /// The model with its noise, start and bounds.
-    pub fn problem(&self) -> Result<Problem<TextModel>, SpecError> {
+    pub fn problem(&self) -> Result<Problem, SpecError> {
         let bounds = match &self.bounds {
             None => None,
             Some(pairs) => {
@@ -26,7 +25,7 @@ impl ModelSpec {
             }
         };
         Ok(Problem {
-            model: self.compile(),
+            model: self.compile().into(),
             dt: self.dt,
             process: self.process_noise.clone(),
             measurement: self.measurement_variances()?,
@@ -160,7 +159,7 @@ pub struct Prepared {
     /// What the model file says.
     pub spec: ModelSpec,
     /// The compiled model with its noise, start and bounds.
-    pub problem: Problem<TextModel>,
+    pub problem: Problem,
     /// The filter, by name.
     pub filter: FilterSpec,
     /// The filter itself.
@@ -169,11 +168,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// From a model and its problem, and the filter of it.
-    pub fn new(
-        spec: ModelSpec,
-        problem: Problem<TextModel>,
-        filter: FilterSpec,
-    ) -> Result<Self, SpecError> {
+    pub fn new(spec: ModelSpec, problem: Problem, filter: FilterSpec) -> Result<Self, SpecError> {
         let runner = build_text(&filter, &problem, None, false)?;
         Ok(Self { spec, problem, filter, runner })
     }
@@ -197,7 +192,7 @@ impl Prepared {
 /// [`build_with`] for models written as text, whose machine code is thus made once, here. Lanes need the feature `lanes` of `optfilter-run`.
 pub fn build_text(
     spec: &FilterSpec,
-    problem: &Problem<TextModel>,
+    problem: &Problem,
     rule: Option<&UserRule>,
     with_lanes: bool,
 ) -> Result<Arc<dyn Runner>, SpecError> {

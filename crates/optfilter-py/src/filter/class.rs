@@ -2,7 +2,6 @@
 
 use super::moving::Moving;
 use crate::errors::stopping_at_exceptions;
-use crate::model::AnyModel;
 use crate::problem::{build, check_read};
 use crate::threads;
 use optfilter_run::{Covariance, FilterSpec, Live, Problem, ProcessNoise, Runner, Start, UserRule};
@@ -30,7 +29,7 @@ pub(crate) struct CoreFilter {
 /// What changes only when the user assigns noise.
 #[derive(Clone)]
 pub(super) struct Built {
-    pub(super) problem: Problem<AnyModel>,
+    pub(super) problem: Problem,
     pub(super) runner: Arc<dyn Runner>,
 }
 

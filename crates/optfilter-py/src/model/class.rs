@@ -1,6 +1,5 @@
 //! The Python class of a model, and what a model file says besides its equations.
 
-use super::AnyModel;
 use crate::callable::{CallableModel, Differentiable, Function};
 use crate::convert::{array, array_of_matrix, check_memory, fill_vector, matrix, slice};
 use crate::errors::{bad, take_pending};
@@ -13,10 +12,9 @@ use optfilter::model::{
 };
 use optfilter_model::run::{Held, acting_inputs};
 use optfilter_model::{InputRule, LikelihoodKind, ModelSpec};
-use optfilter_run::RunModel;
+use optfilter_run::AnyModel;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
 
 /// The compiled part of a model; `optfilter.Model` adds noise and defaults to it.
 #[pyclass(frozen, module = "optfilter._core")]
@@ -43,13 +41,13 @@ fn integrated<D>(drift: D, name: &str, substeps: u32) -> PyResult<Integrated<D>>
 impl CoreModel {
     #[staticmethod]
     fn growth() -> Self {
-        Self { model: AnyModel::Growth(Growth) }
+        Self { model: Growth.into() }
     }
 
     #[staticmethod]
     fn lorenz63(sigma: f64, rho: f64, beta: f64, method: &str, substeps: u32) -> PyResult<Self> {
         let drift = Lorenz63 { sigma, rho, beta };
-        Ok(Self { model: AnyModel::Lorenz63(integrated(drift, method, substeps)?) })
+        Ok(Self { model: integrated(drift, method, substeps)?.into() })
     }
 
     #[staticmethod]
@@ -58,7 +56,7 @@ impl CoreModel {
             return Err(bad("n", "Lorenz 96 needs at least 4 points"));
         }
         let drift = Lorenz96::new(Dyn(n), forcing);
-        Ok(Self { model: AnyModel::Lorenz96(integrated(drift, method, substeps)?) })
+        Ok(Self { model: integrated(drift, method, substeps)?.into() })
     }
 
     #[staticmethod]
@@ -66,7 +64,7 @@ impl CoreModel {
         if n == 0 {
             return Err(bad("n", "must be at least 1"));
         }
-        Ok(Self { model: AnyModel::RandomWalk(RandomWalk::new(Dyn(n))) })
+        Ok(Self { model: RandomWalk::new(Dyn(n)).into() })
     }
 
     /// By rows from F, or in continuous time from A, whose steps of `dt` are then ready-made.
@@ -112,7 +110,7 @@ impl CoreModel {
             let columns = b.column_iter().map(|c| DVector::from_column_slice(c.as_slice()));
             model = model.with_inputs(columns.collect()).map_err(|e| bad(e.matrix, &e))?;
         }
-        Ok(Self { model: AnyModel::Linear(Arc::new(model)) })
+        Ok(Self { model: model.into() })
     }
 
     /// A model from TOML text; returns it with a dictionary of what else the text says.
@@ -122,7 +120,7 @@ impl CoreModel {
             pyo3::exceptions::PyValueError::new_err(diagnostic.to_string())
         })?;
         let about = describe(py, &spec)?;
-        Ok((Self { model: AnyModel::Text(Arc::new(spec.compile())) }, about))
+        Ok((Self { model: spec.compile().into() }, about))
     }
 
     #[staticmethod]
@@ -172,7 +170,7 @@ impl CoreModel {
             state_angles,
             angles,
         };
-        Ok(Self { model: AnyModel::Callable(Arc::new(model)) })
+        Ok(Self { model: model.into() })
     }
 
     /// States, measurements and inputs.
@@ -198,7 +196,7 @@ impl CoreModel {
         time: (u64, f64, f64),
         jacobian: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let model = &self.model;
+        let model = self.model.equations();
         let n = model.state_dim();
         let mut state = vec![0.0; n.0];
         fill_vector("x", Some(x), &mut state)?;

@@ -1,9 +1,6 @@
-//! One type for every model that Python can name: built-in systems, text, callables.
-//!
-//! Sizes are known at run time only; small ones also have filters of fixed size, which allocate nothing.
+//! Models that Python can name: built-in systems, text, callables.
 
-mod any;
+mod callable;
 mod class;
 
-pub(crate) use any::AnyModel;
 pub(crate) use class::{CoreModel, built_in_systems};

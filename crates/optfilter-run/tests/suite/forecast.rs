@@ -6,8 +6,7 @@ use optfilter::Series;
 use optfilter::model::likelihood::{Component, Link, Poisson};
 use optfilter::model::{Linear, Step};
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, LikelihoodSpec, Problem, RunModel, Spread, build, forecast,
-    simulate,
+    Estimate, FilterSpec, Forecast, LikelihoodSpec, Problem, Spread, build, forecast, simulate,
 };
 
 /// A random walk of one state that is measured as it is.
@@ -16,12 +15,7 @@ fn walk() -> Linear<Dyn, Dyn> {
 }
 
 /// Filters a series and says what comes after it.
-fn ahead<T: RunModel>(
-    spec: &FilterSpec,
-    problem: &Problem<T>,
-    ys: &[f64],
-    count: usize,
-) -> Forecast {
+fn ahead(spec: &FilterSpec, problem: &Problem, ys: &[f64], count: usize) -> Forecast {
     let runner = build(spec, problem).unwrap();
     let series = Series::new(ys, runner.dims().1).unwrap().with_dt(problem.dt).unwrap();
     let mut live = runner.start(runner.default_start()).unwrap();

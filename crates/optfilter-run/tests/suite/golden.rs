@@ -1,7 +1,6 @@
 //! Numbers of statsmodels, which the library keeps beside its own tests.
 
 use nalgebra::DMatrix;
-use nalgebra::Dyn;
 use optfilter::model::Linear;
 use optfilter_run::{Covariance, Problem};
 use serde_json::Value;
@@ -44,7 +43,7 @@ pub fn nile() -> Nile {
 }
 
 /// A case as a problem; its start is of the first row.
-pub fn problem(case: &Case) -> Problem<Linear<Dyn, Dyn>> {
+pub fn problem(case: &Case) -> Problem {
     let model = Linear::new(case.matrix("F"), case.matrix("H")).unwrap();
     let mut problem = Problem::new(model).noise(case.matrix("Q"), case.matrix("R"));
     (problem.mean, problem.cov) = (case.numbers("m0"), Covariance::Dense(case.matrix("P0")));

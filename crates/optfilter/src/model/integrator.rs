@@ -22,7 +22,7 @@ use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use slopes::{
     pull_back_stages, pull_back_steps, push_forward_stages, push_forward_steps, stage_pull_back,
 };
-use steps::{rk4_trailed, with_work};
+use steps::{SMALL, rk4_trailed, with_work};
 
 impl<D: Drift> Dynamics for Integrated<D>
 where

@@ -35,6 +35,8 @@
 
 mod check;
 pub(crate) mod discretize;
+#[cfg(feature = "std")]
+mod erased;
 pub mod growth;
 pub mod integrator;
 mod jacobian;
@@ -51,6 +53,8 @@ pub mod stretch;
 mod traits;
 
 pub use check::{DerivativeMismatch, check_derivatives};
+#[cfg(feature = "std")]
+pub use erased::Erased;
 pub use growth::Growth;
 pub use integrator::{Drift, Integrated, Integrator};
 pub use jacobian::JacobianMut;

@@ -127,6 +127,8 @@ impl<S: Scalar, const D: usize> Scalar for Dual<S, D> {
     const ZERO: Self = Self { re: S::ZERO, eps: [S::ZERO; D] };
     const ONE: Self = Self { re: S::ONE, eps: [S::ZERO; D] };
     const DIFFERENTIAL: bool = true;
+    const WIDE: bool = S::WIDE;
+    const KIND: u64 = S::KIND << 10 | (D as u64) << 2;
 
     #[inline(always)]
     fn from_f64(value: f64) -> Self {

@@ -101,6 +101,8 @@ impl<const L: usize> Scalar for Lanes<L> {
         all
     }
     const LANES: usize = L;
+    const WIDE: bool = true;
+    const KIND: u64 = 3 | (L as u64) << 2;
     fn lane(values: &[Self], lane: usize) -> Cow<'_, [f64]> {
         values.iter().map(|v| v.0[lane]).collect()
     }

@@ -188,6 +188,7 @@ real!(
     libm::pow,
     Cow::Borrowed;
     const LANES: usize = 1;
+    const KIND: u64 = 1;
     #[inline(always)]
     fn lane(values: &[f64], _lane: usize) -> Cow<'_, [f64]> {
         Cow::Borrowed(values)

@@ -225,6 +225,7 @@ impl Scalar for Recorded {
     const ZERO: Self = Self { value: 0.0, place: NOWHERE };
     const ONE: Self = Self { value: 1.0, place: NOWHERE };
     const DIFFERENTIAL: bool = true;
+    const KIND: u64 = 2;
 
     fn from_f64(value: f64) -> Self {
         Self::constant(value)

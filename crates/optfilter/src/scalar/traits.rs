@@ -47,6 +47,13 @@ pub trait Scalar:
     /// Whether it is several numbers: lanes, or a value with derivatives.
     const MANY: bool = true;
 
+    /// Whether each number is a vector, whose operations are worth a vector unit.
+    const WIDE: bool = false;
+
+    /// What tells this type from others in a constant; 0 for types that nobody has to tell apart.
+    #[doc(hidden)]
+    const KIND: u64 = 0;
+
     /// A constant, the same in every lane.
     fn from_f64(value: f64) -> Self;
     /// Plain numbers in this kind of number; `f64` borrows them.

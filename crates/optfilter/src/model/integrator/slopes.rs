@@ -2,7 +2,7 @@
 //! times a vector along them.
 
 use super::equation::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator};
-use super::steps::{euler, rk4, with_work};
+use super::steps::{SMALL, euler, rk4, with_work};
 use crate::derivative;
 use crate::model::Step;
 use crate::scalar::{Scalar, VectorFunction};

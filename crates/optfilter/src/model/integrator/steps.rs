@@ -9,12 +9,18 @@ use crate::simd::dispatch_long;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, OVector, U1};
 
+/// States up to this size are worked on on the stack, known at compile time or not.
+pub(super) const SMALL: usize = 4;
+
 /// Runs `$body` with vectors of the state's size to work in, with anything in them: on the stack where the size is known at compile
-/// time; else kept ones, and in the vector unit where they are long.
+/// time or small; else kept ones, and in the vector unit where they are long.
 macro_rules! with_work {
     ($drift:expr, $scalar:ty, $len:expr, [$($name:ident),+], $body:expr) => {
         // Constant, so that only one of the two is compiled: a dimension that is a type takes no memory.
-        if const { size_of::<D::State>() > 0 } {
+        if const { size_of::<D::State>() > 0 } && $len <= SMALL {
+            $(let mut $name = [<$scalar>::ZERO; SMALL]; let $name = &mut $name[..$len];)+
+            $body
+        } else if const { size_of::<D::State>() > 0 } {
             $(let mut $name = Scratch::<$scalar>::new($len);)+
             dispatch_long::<D::State, _>(
                 $len,
