@@ -127,7 +127,7 @@ impl Npz {
         parse: impl FnOnce(&Header, &[u8]) -> Result<T, String>,
     ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
-        let Some(content) = self.directory.unpack(&self.store, name, None) else {
+        let Some(content) = self.directory.unpack(&self.store, name) else {
             let found = self.names().join(", ");
             return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
         };
