@@ -10,7 +10,7 @@
 use crate::array_rows::ArrayRows;
 use crate::calendar::{TimeStyle, format_time, parse_time};
 use crate::cell::{Cell, Cells, parse};
-use crate::columns::{ColumnKind, FLAG_NAMES, OutputColumn, Rows, Wanted, label};
+use crate::columns::{ColumnKind, OutputColumn, Rows, Wanted, flag, label};
 use crate::elements::Content;
 use crate::error::TableError;
 use crate::names::short;
@@ -443,10 +443,7 @@ impl ArrayWriter {
                     texts.push(text.unwrap_or_default());
                 }
                 Some(Kind::Labels(texts)) => texts.push(label(labels, value).to_owned()),
-                Some(Kind::Flags(texts)) => {
-                    let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
-                    texts.push(name.to_owned());
-                }
+                Some(Kind::Flags(texts)) => texts.push(flag(value).to_owned()),
                 None => {}
             }
         }

@@ -238,3 +238,8 @@ impl OutputColumn {
 pub(crate) fn label(labels: &[String], number: f64) -> &str {
     labels.get(number as usize).map_or("?", String::as_str)
 }
+
+/// The name of a flag.
+pub(crate) fn flag(number: f64) -> &'static str {
+    FLAG_NAMES.get(number as usize).copied().unwrap_or("?")
+}

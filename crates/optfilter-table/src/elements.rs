@@ -9,19 +9,12 @@ pub(crate) enum Content {
     Seconds(Vec<f64>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Unsigned bytes and truth values.
     Byte,
-    I8,
-    I16,
-    I32,
-    I64,
-    U16,
-    U32,
-    U64,
-    F32,
-    F64,
+    /// Other numbers, by how their bytes become doubles.
+    Number(fn(&[u8]) -> Vec<f64>),
     /// Texts of a fixed length, filled up with zeros: of characters of four bytes, or of bytes.
     Characters,
     Bytes,
@@ -30,31 +23,39 @@ enum Kind {
 }
 
 /// What the elements of an array are, and how many bytes each of them has.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
     kind: Kind,
     size: usize,
 }
 
 impl Elements {
-    /// Those of a type as NumPy spells it (`<f8`, `|u1`, `<U12`, `<M8[us]`).
-    pub(crate) fn of(spelled: &str) -> Result<Self, String> {
-        let name = spelled.trim_start_matches(['<', '|', '=']);
+    /// Those of a type as NumPy spells it after the order of bytes (`f8`, `u1`, `U12`, `M8[us]`).
+    pub(crate) fn of(name: &str) -> Result<Self, String> {
         let text = |length: &str, width: usize| {
             let size = length.parse::<usize>().ok().and_then(|l| l.checked_mul(width));
             size.ok_or("its texts have no length")
         };
+        macro_rules! number {
+            ($t:ty) => {{
+                let doubles = |bytes: &[u8]| {
+                    let (elements, _) = bytes.as_chunks::<{ size_of::<$t>() }>();
+                    elements.iter().map(|b| <$t>::from_le_bytes(*b) as f64).collect()
+                };
+                (Kind::Number(doubles), size_of::<$t>())
+            }};
+        }
         let (kind, size) = match name {
             "u1" | "b1" => (Kind::Byte, 1),
-            "i1" => (Kind::I8, 1),
-            "i2" => (Kind::I16, 2),
-            "i4" => (Kind::I32, 4),
-            "i8" => (Kind::I64, 8),
-            "u2" => (Kind::U16, 2),
-            "u4" => (Kind::U32, 4),
-            "u8" => (Kind::U64, 8),
-            "f4" => (Kind::F32, 4),
-            "f8" => (Kind::F64, 8),
+            "i1" => number!(i8),
+            "i2" => number!(i16),
+            "i4" => number!(i32),
+            "i8" => number!(i64),
+            "u2" => number!(u16),
+            "u4" => number!(u32),
+            "u8" => number!(u64),
+            "f4" => number!(f32),
+            "f8" => number!(f64),
             "O" => {
                 let why =
                     "it holds Python objects; save it with a type of numbers, or with dtype=str";
@@ -84,7 +85,7 @@ impl Elements {
     }
 
     pub(crate) fn are_bytes(self) -> bool {
-        self.kind == Kind::Byte
+        matches!(self.kind, Kind::Byte)
     }
 
     pub(crate) fn are_instants(self) -> bool {
@@ -140,23 +141,9 @@ impl Elements {
 
     /// The numbers of some bytes; texts and instants are none.
     pub(crate) fn numbers(self, bytes: &[u8]) -> Vec<f64> {
-        macro_rules! doubles {
-            ($t:ty) => {{
-                let (elements, _) = bytes.as_chunks::<{ size_of::<$t>() }>();
-                elements.iter().map(|b| <$t>::from_le_bytes(*b) as f64).collect()
-            }};
-        }
         match self.kind {
             Kind::Byte => bytes.iter().map(|b| f64::from(*b)).collect(),
-            Kind::I8 => doubles!(i8),
-            Kind::I16 => doubles!(i16),
-            Kind::I32 => doubles!(i32),
-            Kind::I64 => doubles!(i64),
-            Kind::U16 => doubles!(u16),
-            Kind::U32 => doubles!(u32),
-            Kind::U64 => doubles!(u64),
-            Kind::F32 => doubles!(f32),
-            Kind::F64 => doubles!(f64),
+            Kind::Number(doubles) => doubles(bytes),
             Kind::Characters | Kind::Bytes | Kind::Ticks(_) => Vec::new(),
         }
     }

@@ -8,8 +8,8 @@
 //! numbers, so that what follows never sees text. Nothing is made room for that has not come, and a row has at most 64 MiB of text. An empty cell, `NaN`, `NA` or `null` is a missing
 //! number (NaN). A time column may also hold calendar times (`2026-11-15T13:00:00Z`).
 //!
-//! csv-core splits records, jiff reads calendar times; numbers are parsed by the standard library and written by zmij, the
-//! shortest text that reads back as the same number. Both are fast enough for a million rows a second
+//! csv-core splits records, jiff reads calendar times, rawzip the records of archives; numbers are parsed by the standard library
+//! and written by zmij, the shortest text that reads back as the same number. Both are fast enough for a million rows a second
 //! on one core, which a data frame library would also reach, at a hundred times the dependencies.
 
 // Readers of what strangers write: a place outside of a text or a row is an error, never a panic.

@@ -127,7 +127,7 @@ impl Npz {
         parse: impl FnOnce(&Header, &[u8]) -> Result<T, String>,
     ) -> Result<T, NpzError> {
         let damaged = |reason: String| NpzError::Damaged { path: self.path.clone(), reason };
-        let Some(content) = self.directory.unpack(&self.store, name, None) else {
+        let Some(content) = self.directory.unpack(&self.store, name) else {
             let found = self.names().join(", ");
             return Err(NpzError::Missing { path: self.path.clone(), name: name.into(), found });
         };
@@ -141,7 +141,7 @@ impl Npz {
 /// What a `.npy` array says about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Header {
-    /// The type of its elements, as NumPy spells it.
+    /// The type of its elements, as NumPy spells it after the order of bytes (`f8`, `U12`).
     kind: String,
     /// The lengths of its axes.
     pub(crate) shape: Vec<usize>,
@@ -167,6 +167,7 @@ impl Header {
         let field = |key: &str| Some(header.split_once(key)?.1.split_once(':')?.1.trim_start());
         let kind = field("'descr'")
             .and_then(|t| t.strip_prefix('\'')?.split('\'').next())
+            .map(|t| t.trim_start_matches(['<', '|', '=']))
             .ok_or("it has columns of several types; save each as an array of its own")?;
         if field("'fortran_order'").is_some_and(|t| t.starts_with("True")) {
             return Err("it is in Fortran order; save numpy.ascontiguousarray of it".into());
@@ -196,7 +197,7 @@ impl Header {
 
     /// The bytes that the elements take at least. Those of unknown types, and texts without a length, are taken to have one.
     pub(crate) fn least(&self) -> usize {
-        let kind = self.kind.trim_start_matches(['<', '|', '=']);
+        let kind = self.kind.as_str();
         let digits = kind.trim_start_matches(|c: char| !c.is_ascii_digit());
         let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         let size = digits.parse::<usize>().unwrap_or(1).max(1);
@@ -215,8 +216,7 @@ fn numbers(array: &Header, bytes: &[u8]) -> Result<Array, String> {
         return Err("it holds texts, not numbers".into());
     }
     if elements.are_instants() {
-        let kind = array.kind.trim_start_matches(['<', '|', '=']);
-        return Err(format!("number type {kind:?} is not supported; save it as float64"));
+        return Err(format!("number type {:?} is not supported; save it as float64", array.kind));
     }
     array.elements(bytes.len())?;
     let data = bytes.get(array.start..).unwrap_or_default();
@@ -229,8 +229,7 @@ fn numbers(array: &Header, bytes: &[u8]) -> Result<Array, String> {
 
 fn texts(array: &Header, bytes: &[u8]) -> Result<Option<Vec<String>>, String> {
     // Numbers of a type that nobody knows are no texts.
-    let name = array.kind.trim_start_matches(['<', '|', '=']);
-    if !name.starts_with(['U', 'S', 'O']) {
+    if !array.kind.starts_with(['U', 'S', 'O']) {
         return Ok(None);
     }
     let data = bytes.get(array.start..).unwrap_or_default();

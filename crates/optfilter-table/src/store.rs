@@ -1,21 +1,20 @@
 //! Bytes that are read where they are needed: those of a file, or some in memory.
 //!
-//! Several readers go through one file side by side, each at a place of its own. Handles that are cloned share one offset with the
-//! original, so every read says where it begins, and nobody else moves the file between that and the read.
+//! Several readers go through one file side by side, each at a place of its own: every read says where it begins.
 
 use crate::source::Source;
+use rawzip::{FileReader, RangeReader, ReaderAt};
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Bytes of which any part can be read. Clones are of the same bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
     Memory(Arc<Vec<u8>>),
     /// A file, and how long it was when it was opened.
-    File(Arc<Mutex<File>>, u64),
+    File(Arc<FileReader>, u64),
 }
 
 impl From<Vec<u8>> for Store {
@@ -30,7 +29,7 @@ impl Store {
         match source {
             Source::File(file) if file.metadata()?.is_file() => {
                 let length = file.metadata()?.len();
-                Ok(Self::File(Arc::new(Mutex::new(file)), length))
+                Ok(Self::File(Arc::new(file.into()), length))
             }
             other => {
                 let mut bytes = Vec::new();
@@ -67,47 +66,27 @@ impl Store {
     }
 
     /// A reader of some of the bytes, with a place of its own.
-    pub(crate) fn part(&self, range: Range<u64>) -> Part {
-        Part { store: self.clone(), range }
+    pub(crate) fn part(&self, range: Range<u64>) -> RangeReader<Self> {
+        RangeReader::new(self.clone(), range)
     }
+}
 
+impl ReaderAt for Store {
     /// Reads from a place on; nothing at the end.
-    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
-            Self::Memory(bytes) => {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
-                rest.unwrap_or_default().read(into)
-            }
-            Self::File(file, _) => {
-                let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-                file.seek(SeekFrom::Start(at))?;
-                file.read(into)
-            }
+            Self::Memory(bytes) => bytes.read_at(into, at),
+            // Systems refuse places that no file can have.
+            Self::File(..) if at >= self.len() => Ok(0),
+            Self::File(file, _) => file.read_at(into, at),
         }
-    }
-}
-
-/// Some of the bytes, one after the other.
-pub(crate) struct Part {
-    store: Store,
-    /// Those that are left.
-    range: Range<u64>,
-}
-
-impl Read for Part {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.range.end.saturating_sub(self.range.start);
-        let most = into.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let into = into.get_mut(..most).unwrap_or_default();
-        let count = self.store.read_at(self.range.start, into)?;
-        self.range.start += count as u64;
-        Ok(count)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     /// Two readers of one file, byte by byte in turn: neither moves the other. In memory it is the same.
     #[test]

@@ -1,7 +1,7 @@
 //! Writing tables: the same formats that are read.
 
 use crate::arrays::ArrayWriter;
-use crate::columns::{FLAG_NAMES, Format, OutputColumn, label};
+use crate::columns::{Format, OutputColumn, flag, label};
 use crate::error::TableError;
 #[cfg(feature = "parquet")]
 use crate::parquet::ParquetWriter;
@@ -145,13 +145,9 @@ impl TableWriter {
                     }
                 }
                 (OutputColumn::Flag(_), _) => {
-                    let name = FLAG_NAMES.get(value as usize).copied().unwrap_or("?");
-                    if json {
-                        self.buffer.push(b'"');
-                    }
-                    self.buffer.extend_from_slice(name.as_bytes());
-                    if json {
-                        self.buffer.push(b'"');
+                    let quote: &[u8] = if json { b"\"" } else { b"" };
+                    for part in [quote, flag(value).as_bytes(), quote] {
+                        self.buffer.extend_from_slice(part);
                     }
                 }
                 _ if value.is_finite() => push_number(&mut self.buffer, value),

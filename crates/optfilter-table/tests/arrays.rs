@@ -1,14 +1,16 @@
 //! Tables in NumPy's files: what NumPy wrote is read, and what is written is what NumPy would write.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+mod shared;
+
 use optfilter_table::{
     ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter,
     TextBounds, Wanted,
 };
+use shared::Shared;
 use std::fs::File;
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 const SECONDS: ColumnKind = ColumnKind::Time { seconds_per_unit: 1.0 };
 const NUMBER: ColumnKind = ColumnKind::Measurement;
@@ -84,20 +86,6 @@ fn what_is_no_table_says_why() {
     }
     let error = read(golden("table.npz"), Format::Csv, &[]).unwrap_err().to_string();
     assert!(error.contains("NumPy archive") && error.contains("name it .npz"), "{error}");
-}
-
-/// Bytes that can be looked at after a writer has taken them.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]

@@ -2,11 +2,12 @@
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+mod shared;
+
 use optfilter_table::{
     ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter, Wanted,
 };
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use shared::Shared;
 
 const HOURS: ColumnKind = ColumnKind::Time { seconds_per_unit: 3600.0 };
 
@@ -23,20 +24,6 @@ fn read(source: Source, columns: &[(&str, ColumnKind)]) -> Result<Rows, TableErr
 
 fn golden(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
-}
-
-/// Bytes that stay reachable after the writer has them.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Writes rows of a time, a number and a flag.

@@ -1,11 +1,13 @@
 //! CSV, TSV and JSON lines in their corners.
 #![allow(clippy::unwrap_used)] // a test that cannot go on should stop
 
+mod shared;
+
 use optfilter_table::{
     ColumnKind, Format, OutputColumn, Rows, Source, TableReader, TableWriter, TimeStyle, Wanted,
 };
+use shared::Shared;
 use std::io::{Cursor, Read, Write};
-use std::sync::{Arc, Mutex};
 
 const SECONDS: ColumnKind = ColumnKind::Time { seconds_per_unit: 1.0 };
 
@@ -162,20 +164,6 @@ fn files_of_other_kinds_are_named() {
         for format in [Format::Csv, Format::Tsv, Format::JsonLines] {
             fails(&bytes, format, expected);
         }
-    }
-}
-
-/// Bytes that stay reachable after the writer has them.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::error::convert;
 use crate::calendar::parse_time;
-use crate::columns::{FLAG_NAMES, OutputColumn, label};
+use crate::columns::{OutputColumn, flag, label};
 use crate::error::TableError;
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
 use std::io::Write;
 use std::sync::Arc;
@@ -66,9 +67,7 @@ impl ParquetWriter {
                 Column::Texts(texts) if matches!(name, OutputColumn::Label(_)) => {
                     texts.push(label(labels, value).into());
                 }
-                Column::Texts(texts) => {
-                    texts.push(FLAG_NAMES.get(value as usize).copied().unwrap_or("?").into());
-                }
+                Column::Texts(texts) => texts.push(flag(value).into()),
             }
         }
         self.rows += 1;
@@ -119,29 +118,15 @@ impl ParquetWriter {
         let mut group = writer.next_row_group().map_err(convert)?;
         for column in &mut self.columns {
             let Some(mut writer) = group.next_column().map_err(convert)? else { break };
-            let present = |n: usize| vec![1i16; n];
             let written = match column {
                 Column::Numbers(numbers) => {
                     let levels: Vec<i16> = numbers.iter().map(|v| i16::from(!v.is_nan())).collect();
                     numbers.retain(|v| !v.is_nan());
-                    let typed = writer.typed::<DoubleType>();
-                    let written = typed.write_batch(numbers, Some(&levels), None);
-                    numbers.clear();
-                    written
+                    put::<DoubleType>(&mut writer, &levels, numbers)
                 }
-                Column::Times(times) => {
-                    let levels = present(times.len());
-                    let written =
-                        writer.typed::<Int64Type>().write_batch(times, Some(&levels), None);
-                    times.clear();
-                    written
-                }
+                Column::Times(times) => put::<Int64Type>(&mut writer, &vec![1; times.len()], times),
                 Column::Texts(texts) => {
-                    let levels = present(texts.len());
-                    let written =
-                        writer.typed::<ByteArrayType>().write_batch(texts, Some(&levels), None);
-                    texts.clear();
-                    written
+                    put::<ByteArrayType>(&mut writer, &vec![1; texts.len()], texts)
                 }
             };
             written.map_err(convert)?;
@@ -160,4 +145,15 @@ impl ParquetWriter {
         }
         Ok(())
     }
+}
+
+/// Writes what has been collected of a column; a level of one for each value that is there, of zero for each that is not.
+fn put<T: DataType>(
+    writer: &mut SerializedColumnWriter<'_>,
+    levels: &[i16],
+    values: &mut Vec<T::T>,
+) -> Result<usize, ParquetError> {
+    let written = writer.typed::<T>().write_batch(values, Some(levels), None);
+    values.clear();
+    written
 }
