@@ -19,10 +19,10 @@ import optfilter
 from optfilter import likelihoods
 
 
-def interrupt(code: str, after: float = 0.5, within: float = 10.0) -> None:
+def interrupt(code: str, after: float = 0.5, within: float = 60.0) -> None:
     """Runs ``code`` in a new interpreter, which says "ready", presses Ctrl-C, and checks that it ends by it soon.
 
-    A second is promised; the other one is for a machine that is busy.
+    A second is promised; the others are for a machine that is busy.
     """
     program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + textwrap.dedent(code)
     process = subprocess.Popen(
@@ -33,10 +33,8 @@ def interrupt(code: str, after: float = 0.5, within: float = 10.0) -> None:
         assert process.stdout.readline().strip() == "ready", process.stderr.read()
         time.sleep(after)
         assert process.poll() is None, "it was over before it could be interrupted"
-        begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-        assert time.monotonic() - begin < within
+        _, errors = process.communicate(timeout=within)
         assert "KeyboardInterrupt" in errors, errors
     finally:
         process.kill()

@@ -2,7 +2,7 @@
 
 use crate::begin::Begin;
 use crate::choice::{Beyond, Loss, Method};
-use crate::engine::{Engine, Shared};
+use crate::engine::{Common, Engine, Shared};
 use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
@@ -304,7 +304,7 @@ impl<'a> Choice<'a> {
                     .stopping_at(stop.clone());
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if LANES && with_lanes {
-                    engine.together = self.together::<M>(&stop)?;
+                    engine.common.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
             }
@@ -315,7 +315,7 @@ impl<'a> Choice<'a> {
                 let stop = Arc::new(AtomicBool::new(false));
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if LANES && with_lanes {
-                    engine.together = self.together::<M>(&stop)?;
+                    engine.common.together = self.together::<M>(&stop)?;
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
             }
@@ -424,7 +424,7 @@ impl<'a> Choice<'a> {
             let stop = Arc::new(AtomicBool::new(false));
             let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
             if LANES && with_lanes {
-                engine.together = self.together::<M>(&stop)?;
+                engine.common.together = self.together::<M>(&stop)?;
             }
             return Ok(Arc::new(Shared(Arc::new(engine))));
         }
@@ -454,7 +454,7 @@ impl<'a> Choice<'a> {
         // Lanes leave angles as they are.
         let turns = (0..n.value()).any(|i| self.problem.model.is_state_angle(i));
         if LANES && with_lanes && !turns && self.rule.is_none() {
-            engine.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
+            engine.common.lanes = Some(lanes::lanes(self.spec, self.problem, self.squared, &stop)?);
         }
         Ok(Arc::new(Shared(Arc::new(engine))))
     }
@@ -626,6 +626,14 @@ impl<'a> Choice<'a> {
         F::Belief: Begin<F::State>,
         DefaultAllocator: Shapes<F::State, F::Output>,
     {
+        let common = self.common(stop)?;
+        // A start that cannot be is said now, not at the first row.
+        F::Belief::can_begin(&settings, filter.dims().0, &common.start).map_err(SpecError::from)?;
+        Ok(Engine { filter, settings, common })
+    }
+
+    /// What an engine needs besides its filter.
+    fn common(&self, stop: Arc<AtomicBool>) -> Result<Common, SpecError> {
         let model = &self.problem.model;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let problem = self.problem.clone();
@@ -639,8 +647,7 @@ impl<'a> Choice<'a> {
             diffuse: self.problem.diffuse.clone(),
             run: 0,
         };
-        let engine = Engine {
-            settings,
+        Ok(Common {
             start,
             kind: format!(
                 "{} {n}x{m}{}{}{}{}",
@@ -671,12 +678,7 @@ impl<'a> Choice<'a> {
             lanes: None,
             together: None,
             stop,
-            filter,
-        };
-        // A start that cannot be is said now, not at the first row.
-        F::Belief::can_begin(&engine.settings, engine.filter.dims().0, &engine.start)
-            .map_err(SpecError::from)?;
-        Ok(engine)
+        })
     }
 
     /// Whether the prior of vkf is Q over the time since the last measurement.

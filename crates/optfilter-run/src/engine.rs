@@ -14,6 +14,7 @@ use optfilter::filter::{Belief, Filter, FilterError, Followed, Track, Update};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,11 @@ where
 {
     pub(crate) filter: F,
     pub(crate) settings: <F::Belief as Begin<F::State>>::Settings,
+    pub(crate) common: Common,
+}
+
+/// What an engine needs besides its filter, whatever type that has.
+pub(crate) struct Common {
     pub(crate) start: Start,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
@@ -55,11 +61,19 @@ where
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl<F: Filter> Engine<F>
+impl<F: Filter> Deref for Engine<F>
 where
     F::Belief: Begin<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
+    type Target = Common;
+    #[inline(always)]
+    fn deref(&self) -> &Common {
+        &self.common
+    }
+}
+
+impl Common {
     /// Brings angles into half a turn.
     #[inline(always)]
     fn wrap(&self, mean: &mut [f64]) {
@@ -70,6 +84,23 @@ where
         }
     }
 
+    /// Whether when rows came belongs to what a belief must remember.
+    fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
+    /// An error where a raised flag has made a result worthless.
+    #[inline(always)]
+    fn check_stop(&self) -> Result<(), FilterError> {
+        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
+    }
+}
+
+impl<F: Filter> Engine<F>
+where
+    F::Belief: Begin<F::State>,
+    DefaultAllocator: Shapes<F::State, F::Output>,
+{
     fn path(&self, belief: &F::Belief) -> Vec<f64> {
         let mut path = self.filter.path(belief);
         path.chunks_mut(self.state_angles.len()).for_each(|state| self.wrap(state));
@@ -127,17 +158,6 @@ where
             track.predict(&self.filter, u, step);
         }
         self.filter.follow(track, belief, (y, u), step, update)
-    }
-
-    /// Whether when rows came belongs to what a belief must remember.
-    fn keeps_time(&self) -> bool {
-        self.widens || self.even
-    }
-
-    /// An error where a raised flag has made a result worthless.
-    #[inline(always)]
-    fn check_stop(&self) -> Result<(), FilterError> {
-        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
     }
 }
 
@@ -340,7 +360,9 @@ impl Anew {
                     *self = Self { row, ..Self::default() };
                 }
                 self.means.extend_from_slice(belief.mean().as_slice());
-                self.covs.extend(belief.cov().iter().flat_map(|cov| cov.iter().copied()));
+                if let Some(cov) = belief.cov() {
+                    self.covs.extend_from_slice(cov.as_slice());
+                }
             }
         }
     }

@@ -216,9 +216,11 @@ pub trait Runner: Send + Sync {
     fn stop_flag(&self) -> Arc<AtomicBool>;
     /// Many series side by side, where the filter can.
     fn lanes(&self) -> Option<&dyn LaneRunner>;
+}
 
+impl dyn Runner {
     /// Filters a series from the start of the problem.
-    fn filter(&self, series: &Series<'_>) -> Result<Owned, FilterError> {
+    pub fn filter(&self, series: &Series<'_>) -> Result<Owned, FilterError> {
         let (n, m, _) = self.dims();
         let rows = series.len();
         let wanted = if self.has_cov() { rows } else { 0 };

@@ -75,6 +75,11 @@ pub enum CheckpointError {
 pub fn save<T: Serialize>(kind: &str, value: &T) -> Result<Vec<u8>, CheckpointError> {
     let body = postcard::to_allocvec(value)
         .map_err(|e| CheckpointError::Body { message: e.to_string() })?;
+    framed(kind, &body)
+}
+
+/// A body with what stands around it.
+fn framed(kind: &str, body: &[u8]) -> Result<Vec<u8>, CheckpointError> {
     let kind_len = u16::try_from(kind.len()).map_err(|_| CheckpointError::Body {
         message: "the kind's name is too long".to_string(),
     })?;
@@ -84,7 +89,7 @@ pub fn save<T: Serialize>(kind: &str, value: &T) -> Result<Vec<u8>, CheckpointEr
     out.extend_from_slice(&kind_len.to_le_bytes());
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(&(body.len() as u64).to_le_bytes());
-    out.extend_from_slice(&body);
+    out.extend_from_slice(body);
     let sum = checksum(&out);
     out.extend_from_slice(&sum.to_le_bytes());
     Ok(out)
@@ -92,6 +97,18 @@ pub fn save<T: Serialize>(kind: &str, value: &T) -> Result<Vec<u8>, CheckpointEr
 
 /// Reads a value that [`save`] wrote under the same kind.
 pub fn load<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<T, CheckpointError> {
+    let (value, left) = postcard::take_from_bytes(body_of(kind, bytes)?)
+        .map_err(|e| CheckpointError::Body { message: e.to_string() })?;
+    // A larger type's bytes would otherwise load as a smaller one's.
+    if !left.is_empty() {
+        let message = alloc::format!("{} bytes are left over", left.len());
+        return Err(CheckpointError::Body { message });
+    }
+    Ok(value)
+}
+
+/// The body of a checkpoint of this kind.
+fn body_of<'a>(kind: &str, bytes: &'a [u8]) -> Result<&'a [u8], CheckpointError> {
     let damaged = |what| CheckpointError::Damaged { what };
     let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(CheckpointError::NotACheckpoint)?;
     let (version, rest) = rest.split_first_chunk().ok_or(damaged("it ends in the header"))?;
@@ -116,14 +133,7 @@ pub fn load<T: DeserializeOwned>(kind: &str, bytes: &[u8]) -> Result<T, Checkpoi
         return Err(damaged("its body has another length than stated"));
     }
     let (body, _) = rest.split_last_chunk::<8>().ok_or(damaged("it ends in the body"))?;
-    let (value, left) = postcard::take_from_bytes(body)
-        .map_err(|e| CheckpointError::Body { message: e.to_string() })?;
-    // A larger type's bytes would otherwise load as a smaller one's.
-    if !left.is_empty() {
-        let message = alloc::format!("{} bytes are left over", left.len());
-        return Err(CheckpointError::Body { message });
-    }
-    Ok(value)
+    Ok(body)
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
