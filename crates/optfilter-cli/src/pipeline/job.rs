@@ -2,8 +2,8 @@
 
 use super::lagged::Waiting;
 use super::tally::Tally;
+use crate::checksum::checksum;
 use crate::failure::Failure;
-use crate::files::checksum;
 use crate::{feed, files};
 use optfilter::checkpoint::CheckpointError;
 use optfilter_model::run::{Layout, Prepared};
