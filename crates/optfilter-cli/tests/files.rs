@@ -228,7 +228,8 @@ fn a_run_goes_on_as_it_began_and_in_its_own_results() {
     let base = ["filter", &model, &data, "-q", "--checkpoint", &kept];
     ok(&[&base[..], &["--out", &out]].concat());
     for (flags, name) in [
-        (&["--out", &out, "--out-format", "jsonl"][..], "--out-format"),
+        (&["--out", &out, "--out-format", "jsonl"][..], ": --out-format differs"),
+        (&["--out", &out, "--format", "tsv"], ": --format differs"),
         (&["--out", &out, "--full"], "--full"),
         (&["--out", &out, "--time", "t"], "--time"),
         (&["--out", &out, "--horizon", "2"], "--horizon"),
