@@ -147,12 +147,12 @@ impl Feed {
 
     /// A table that is open already.
     #[cfg(test)]
-    pub fn of(reader: TableReader, path: &Path) -> Self {
+    pub fn of(reader: TableReader, path: &Path, wanted: Vec<Wanted>) -> Self {
         Self {
             tables: vec![path.to_owned()],
             labels: None,
             format: None,
-            wanted: Vec::new(),
+            wanted,
             style: TimeStyle::default(),
             reader: Reader::One(Box::new(reader)),
             at: 0,

@@ -1,7 +1,8 @@
 //! Opening things: model files, tables, `-`.
 
+use crate::checksum::checksum;
 use crate::failure::Failure;
-use crate::lock::Lock;
+use crate::lock::{Lock, resolved};
 use optfilter_model::ModelSpec;
 use optfilter_model::diagnostic::closest;
 use optfilter_model::table::{
@@ -55,10 +56,7 @@ fn identity(path: &Path, output: bool) -> Option<Identity> {
     if is_standard(path) {
         return None;
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let new = || Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
-    let place: io::Result<PathBuf> = path.canonicalize().or_else(|_| new());
-    Some(Identity::Place(place.unwrap_or_else(|_| path.to_owned())))
+    Some(Identity::Place(resolved(path)))
 }
 
 /// Whether two paths are the same file.
@@ -428,13 +426,6 @@ pub fn check_save(path: &Path, model: &Path, instead: &str) -> Result<(), Failur
 /// Saves a model in a file, as a whole or not at all.
 pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
     Lock::take("--save", path)?.replace(text.as_bytes())
-}
-
-/// FNV-1a.
-pub fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| {
-        (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 /// The sum of the last bytes of results that are so long, by which they are known again.

@@ -158,6 +158,7 @@ fn one(args: &Args) -> Result<(), Failure> {
         format: tables.format(),
         out: &tables.out,
         out_format: *out_format,
+        as_data: asked.as_data,
         full: args.full,
         lagged: args.lagged,
         follow: args.follow,
@@ -230,7 +231,7 @@ fn describe(prepared: &Prepared, outcome: &Outcome, seconds: f64) -> String {
     for (count, what) in [
         (tally.missing, "missing"),
         (tally.partial, "partly missing"),
-        (tally.outliers, "outliers"),
+        (tally.outliers, if tally.outliers == 1 { "outlier" } else { "outliers" }),
         (tally.runaways, "run away from every measurement"),
     ] {
         if count > 0 {

@@ -4,10 +4,13 @@
 //! again and again, and on some systems what is locked cannot be read. It says who holds it. Who is killed lets go of it, whatever
 //! is left behind; and whoever has it may clear what killed runs have left of the file, since nobody else is writing it.
 //!
-//! Where there is nothing to lock (standard output, a device) or no room beside it, a lock holds nothing, and is no failure.
+//! Where there is nothing to lock (standard output, a device) a lock holds nothing, and is no failure; nor is it one where nothing can
+//! be put beside a file that is there, which is said.
 
+use crate::checksum::checksum;
 use crate::failure::Failure;
 use optfilter_model::table::{cut, format_time};
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -35,8 +38,8 @@ impl Lock {
         if path.as_os_str() == "-" || std::fs::metadata(&target).is_ok_and(|m| !m.is_file()) {
             return free(target);
         }
-        let mut name = std::ffi::OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
+        let mut name = OsString::from(".");
+        name.push(stem(&target));
         name.push(".optfilter.lock");
         let beside = target.with_file_name(name);
         let mut file = loop {
@@ -49,8 +52,8 @@ impl Lock {
             });
             let file = match opened {
                 Ok(file) => file,
-                Err(e) if beside.exists() => return unlocked(target, e),
-                Err(_) => return free(target),
+                Err(e) if beside.exists() || target.exists() => return unlocked(target, e),
+                Err(_) => return free(target), // it cannot be there either
             };
             match file.try_lock() {
                 // Its last holder may have taken it away in the meantime.
@@ -79,7 +82,7 @@ impl Lock {
 
     /// A name beside the file for what is to take its place.
     pub fn temporary(&self) -> PathBuf {
-        let mut name = self.target.file_name().unwrap_or_default().to_os_string();
+        let mut name = stem(&self.target);
         name.push(format!(".{}.tmp", std::process::id()));
         self.target.with_file_name(name)
     }
@@ -109,12 +112,35 @@ impl Drop for Lock {
     }
 }
 
-/// The file that a path leads to; a link stays a link.
-fn resolved(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let new = || Ok(folder.canonicalize()?.join(path.file_name().unwrap_or_default()));
-    let known: io::Result<PathBuf> = path.canonicalize().or_else(|_| new());
-    known.unwrap_or_else(|_| path.to_owned())
+/// The file that a path leads to, also where it is yet to be; a link stays a link.
+pub fn resolved(path: &Path) -> PathBuf {
+    let folder_of = |path: &Path| {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+        folder.unwrap_or(Path::new(".")).to_owned()
+    };
+    let mut at = path.to_owned();
+    // As many links as systems follow: they may go round in a circle.
+    for _ in 0..40 {
+        if let Ok(known) = at.canonicalize() {
+            return known;
+        }
+        let Ok(next) = std::fs::read_link(&at) else { break };
+        at = folder_of(&at).join(next);
+    }
+    let folder = folder_of(&at).canonicalize();
+    folder.map_or_else(|_| path.to_owned(), |f| f.join(at.file_name().unwrap_or_default()))
+}
+
+/// What the names of files beside a file begin with: its own, or, if that leaves no room for their endings, its start and its sum.
+fn stem(target: &Path) -> OsString {
+    const LONGEST: usize = 255;
+    const ENDING: usize = ".".len() + ".optfilter.lock".len();
+    let name = target.file_name().unwrap_or_default();
+    if name.len() + ENDING <= LONGEST {
+        return name.to_owned();
+    }
+    let start: String = name.to_string_lossy().chars().take(40).collect();
+    format!("{start}~{:016x}", checksum(name.as_encoded_bytes())).into()
 }
 
 /// Whether an open file has that name.
@@ -158,7 +184,7 @@ fn about() -> String {
 
 /// Removes what runs that were killed have left of a file.
 fn clear(target: &Path) {
-    let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else { return };
+    let (Some(folder), name) = (target.parent(), stem(target)) else { return };
     let (Ok(entries), Some(name)) = (std::fs::read_dir(folder), name.to_str()) else { return };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let of_it = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_prefix(name));

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "adapt")]
 mod adapt;
+mod checksum;
 mod compare;
 mod completions;
 mod defect;

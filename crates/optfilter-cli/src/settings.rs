@@ -110,6 +110,7 @@ pub fn with_form(flags: &str, form: Option<&str>) -> String {
 pub fn unmoved_text(states: &[&str], filter: &FilterSpec) -> Option<String> {
     let hint = match filter.method() {
         Method::Imap | Method::Vkf => "; kf, ekf (with noise) or imap with --window would",
+        _ if states.len() == 1 => "; nothing that is measured depends on it",
         _ => "; nothing that is measured depends on them",
     };
     (!states.is_empty()).then(|| format!("no measurement moves {}{hint}", states.join(", ")))

@@ -40,6 +40,8 @@ pub struct Asked {
     pub prepared: Prepared,
     pub format: Format,
     pub out_format: Format,
+    /// Whether that is the format of the data, as nothing else was told.
+    pub as_data: bool,
     /// The tables that DATA stands for.
     pub tables: Vec<PathBuf>,
     /// Whether rows belong to several series.
@@ -101,6 +103,7 @@ impl TableFlags {
         // What is no text is written only where it is asked for.
         let other = if format.is_text() { format } else { Format::Csv };
         let out_format = files::out_format(&self.out, self.out_format, other)?;
+        let as_data = self.out_format.is_none() && Format::of_path(&self.out).is_none();
         let layout = self.layout(&prepared.spec, &tables)?;
         let many = layout.by.is_some();
         if many && out_format == Format::Npy {
@@ -112,7 +115,7 @@ impl TableFlags {
                 "--plot is for one series; it goes neither with --by nor with several tables",
             ));
         }
-        Ok(Asked { prepared, format, out_format, tables, many })
+        Ok(Asked { prepared, format, out_format, as_data, tables, many })
     }
 
     /// What cannot be read is said before what cannot be done with it.

@@ -315,6 +315,16 @@ fn a_checkpoint_goes_on_with_nothing_else() {
         &["--method", "static", "--ignore", "b"],
         "method auto (now static), features a,b (now a)",
     );
+    // A row that was changed is named.
+    let mut rows: Vec<String> = turning().lines().take(201).map(|l| l.to_owned() + "\n").collect();
+    let (part, kept) = (folder.write("part.csv", &rows.concat()), folder.name("part"));
+    let args = ["adapt", &part, "--network", "linear", "--checkpoint", &kept];
+    ok(&args);
+    rows[4] = "0.5,0.5,up,0\n".into();
+    folder.write("part.csv", &rows.concat());
+    let output = run(&args);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("line 5 is not what it was when"), "{err}");
     // A checkpoint without scores cuts no file either.
     std::fs::remove_file(&state).unwrap();
     ok(&base);

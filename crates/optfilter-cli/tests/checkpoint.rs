@@ -262,3 +262,28 @@ fn tables_that_are_put_in_order_together_must_not_have_grown() {
         "{said}"
     );
 }
+
+/// What was counted before the checkpoint is counted on, and the summary says so.
+#[test]
+fn a_summary_counts_rows_and_outliers_of_all_runs() {
+    let folder = Folder::new();
+    let data = folder.write("d.csv", "y\n1\n\n2\n");
+    let (out, kept) = (folder.name("out.csv"), folder.name("c"));
+    let args =
+        ["filter", "local-level", &data, "--gate", "0.999", "-o", &out, "--checkpoint", &kept];
+    let said = || {
+        let output = run(&args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let first = said();
+    assert!(first.contains(" rows/s), 1 missing\n") && !first.contains("so far"), "{first}");
+    folder.write("d.csv", "y\n1\n\n2\n1000\n3\n");
+    let second = said();
+    assert!(second.contains("resumed after row 3\n2 rows in "), "{second}");
+    assert!(second.contains("; of all 5 rows so far, 1 missing, 1 outlier\n"), "{second}");
+    folder.write("d.csv", "y\n1\n\n2\n1000\n3\n-1000\n");
+    let third = said();
+    assert!(third.contains("; of all 6 rows so far, 1 missing, 2 outliers\n"), "{third}");
+}

@@ -336,3 +336,22 @@ fn every_command_speaks_json() {
         assert!(ok(&args).contains("--json"), "{name}");
     }
 }
+
+/// A path that was looked for has a loss; what a linear model is smoothed to has none.
+#[test]
+fn a_smoother_that_looks_for_nothing_has_no_loss() {
+    let folder = Folder::new();
+    let (data, out) = (folder.write("d.csv", "y\n1\n2\n1.5\n"), folder.name("o.csv"));
+    for (likelihood, looks) in [("gaussian", false), ("huber", true)] {
+        let text = format!(
+            "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation.y]\nequation = \"x\"\nlikelihood = \"{likelihood}\"\n\
+             [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n"
+        );
+        let model = folder.write("m.toml", &text);
+        let said = ok(&["smooth", &model, &data, "--out", &out, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let known = ["passes", "optimum", "loss"].map(|key| !json[key].is_null());
+        assert_eq!(known, [looks; 3], "{said}");
+        assert!(!said.contains("-0.0"), "{said}");
+    }
+}

@@ -602,3 +602,41 @@ fn a_spread_that_is_negative_is_named_with_its_value() {
         fails(&args, 3, "line 3: [measurement_noise] std = \"0.5*hdop\" gives -2 for y");
     }
 }
+
+/// A measurement far more exact than the last place of its state moves it all the same.
+#[test]
+fn a_state_is_moved_by_what_is_known_beyond_its_last_place() {
+    let folder = Folder::new();
+    let text = "states = [\"x\"]\n[dynamics]\nx = \"x\"\n[observation]\ny = \"x\"\n[process_noise]\nstd = 0.1\n\
+        [measurement_noise]\nvar = 1e-36\n[initial]\nmean = -6.8\nstd = 1\n";
+    let model = folder.write("m.toml", text);
+    let data = folder.write("d.csv", "y\n1\n2\n1.5\n");
+    for method in ["kf", "ekf"] {
+        let output = run(&["filter", &model, &data, "--method", method]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !said.contains("no measurement moves"), "{said}");
+    }
+}
+
+#[test]
+fn one_state_that_no_measurement_moves_is_spoken_of_as_one() {
+    let folder = Folder::new();
+    for (more, text) in [
+        ("", "warning: no measurement moves z; nothing that is measured depends on it\n"),
+        (
+            ", \"w\"",
+            "warning: no measurement moves z, w; nothing that is measured depends on them\n",
+        ),
+    ] {
+        let w = if more.is_empty() { "" } else { "w = \"w\"\n" };
+        let text_of = format!(
+            "states = [\"x\", \"z\"{more}]\n[dynamics]\nx = \"x\"\nz = \"z\"\n{w}[observation]\ny = \"x\"\n\
+             [process_noise]\nvar = 1\n[measurement_noise]\nvar = 1\n[initial]\nmean = 0\nvar = 1\n"
+        );
+        let model = folder.write("m.toml", &text_of);
+        let data = folder.write("d.csv", "y\n1\n2\n1.5\n");
+        let output = run(&["filter", &model, &data, "--method", "kf"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains(text), "{said}");
+    }
+}

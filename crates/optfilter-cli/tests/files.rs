@@ -228,7 +228,8 @@ fn a_run_goes_on_as_it_began_and_in_its_own_results() {
     let base = ["filter", &model, &data, "-q", "--checkpoint", &kept];
     ok(&[&base[..], &["--out", &out]].concat());
     for (flags, name) in [
-        (&["--out", &out, "--out-format", "jsonl"][..], "--out-format"),
+        (&["--out", &out, "--out-format", "jsonl"][..], ": --out-format differs"),
+        (&["--out", &out, "--format", "tsv"], ": --format differs"),
         (&["--out", &out, "--full"], "--full"),
         (&["--out", &out, "--time", "t"], "--time"),
         (&["--out", &out, "--horizon", "2"], "--horizon"),
@@ -317,6 +318,82 @@ fn results_are_one_runs_until_it_ends() {
         ok(&second);
         assert!(left(&folder).iter().all(|name| !name.contains("out.csv")));
     }
+}
+
+/// However long the name of a file is, and through a link to a file that is yet to be.
+#[cfg(unix)]
+#[test]
+fn long_names_and_links_to_new_files_are_locked() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", WALK);
+    let data = folder.write("d.csv", "y\n1\n2\n");
+    let (long, longer) = ("o".repeat(248) + ".csv", "c".repeat(255));
+    std::fs::create_dir(folder.path("real")).unwrap();
+    std::os::unix::fs::symlink("real/c", folder.path("link")).unwrap();
+    for (out, kept, other) in [
+        (long.as_str(), "", &["--out", long.as_str()]),
+        ("out", &longer, &["--checkpoint", &longer]),
+        ("out", "link", &["--checkpoint", "real/c"]),
+    ] {
+        let mut args = vec!["filter", &model, "-", "--follow", "-q", "--out", out];
+        if !kept.is_empty() {
+            args.extend(["--checkpoint", kept]);
+        }
+        let here = || {
+            let mut program = program();
+            program.current_dir(folder.path(""));
+            program
+        };
+        let mut first = here().args(&args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = first.stdin.take().unwrap();
+        input.write_all(b"y\n1\n").unwrap();
+        let begun = Instant::now();
+        while !folder.path(out).exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it never began");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let second = here().args(["filter", &model, &data]).args(other).output().unwrap();
+        let why = String::from_utf8_lossy(&second.stderr);
+        assert_eq!(second.status.code(), Some(1), "{other:?}: {why}");
+        assert!(why.contains(&format!("process {}", first.id())), "{why}");
+        drop(input);
+        assert!(first.wait().unwrap().success(), "{args:?}");
+        assert_eq!(left(&folder), Vec::<String>::new());
+        std::fs::remove_file(folder.path(out)).unwrap();
+    }
+    assert!(folder.path("link").is_symlink() && folder.path("real/c").is_file());
+    // What a killed run has left of a long name goes, too.
+    let out = folder.write(&long, "");
+    let mut args = vec!["filter", &model, "-", "--out", &out];
+    let mut killed = program().args(&args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = killed.stdin.take().unwrap();
+    input.write_all(b"y\n").unwrap();
+    let begun = Instant::now();
+    while left(&folder).len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never began");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    args[2] = &data;
+    ok(&args);
+    assert_eq!(left(&folder), Vec::<String>::new());
+}
+
+/// Where nothing can be put beside a file, even by the system's administrator.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_locked_is_spoken_of() {
+    let folder = Folder::new();
+    let model = folder.write("m.toml", WALK);
+    let data = folder.write("d.csv", "y\n1\n2\n");
+    let (code, why) = said(&["filter", &model, &data, "-q", "--out", "/proc/self/comm"]);
+    assert_eq!(code, 0, "{why}");
+    assert!(why.contains("note: /proc/self/comm cannot be locked ("), "{why}");
+    // What could not be written in any case is not spoken of twice.
+    let nowhere = folder.name("nowhere/out.csv");
+    let (code, why) = said(&["filter", &model, &data, "-q", "--out", &nowhere]);
+    assert!(code != 0 && why.lines().count() == 1, "{why}");
 }
 
 #[test]

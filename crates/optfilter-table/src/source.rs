@@ -47,7 +47,8 @@ impl Source {
     /// The text, unpacked if it is compressed with gzip, and how it starts. What is no text is named.
     pub(crate) fn into_text(self) -> Result<(Vec<u8>, Text), TableError> {
         let bounds = self.bounds();
-        let mut input = self.into_stream();
+        let mut input: Box<dyn Read + Send> =
+            Box::new(Ending { input: self.into_stream(), ended: false });
         let mut head = start(&mut input)?;
         let packed = head.starts_with(b"\x1f\x8b");
         if packed || bounds.is_some() {
@@ -68,6 +69,24 @@ impl Source {
         }
         let rest = BufReader::with_capacity(1 << 18, input);
         Ok((head.clone(), Box::new(Cursor::new(head).chain(rest))))
+    }
+}
+
+/// Bytes whose end stays where it was first seen. A file may be written while it is read: what it has grown by would become rows of
+/// its own, cut off from the half row before them. It is there for whoever opens the file again.
+struct Ending<R> {
+    input: R,
+    ended: bool,
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        if self.ended || bytes.is_empty() {
+            return Ok(0);
+        }
+        let count = self.input.read(bytes)?;
+        self.ended = count == 0;
+        Ok(count)
     }
 }
 

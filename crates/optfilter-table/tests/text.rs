@@ -4,7 +4,8 @@
 mod shared;
 
 use optfilter_table::{
-    ColumnKind, Format, OutputColumn, Rows, Source, TableReader, TableWriter, TimeStyle, Wanted,
+    ColumnKind, Format, OutputColumn, Rows, Source, TableError, TableReader, TableWriter,
+    TimeStyle, Wanted,
 };
 use shared::Shared;
 use std::io::{Cursor, Read, Write};
@@ -417,6 +418,70 @@ fn the_last_row_may_lack_its_end() {
     assert_eq!((rows.rows, rows.torn, rows.time_text(0)), (1, false, Some(&b"2026-01-01"[..])));
     assert_eq!((last.rows, last.torn, last.time_text(0)), (1, true, Some(&b"2026-01-02"[..])));
     assert_eq!((rows.values.len(), last.values[1], &last.lines[..]), (2, 2.0, &[3][..]));
+}
+
+/// A file that ends, and has grown when it is read once more.
+struct Growing(Vec<Vec<u8>>);
+
+impl Read for Growing {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let Some(part) = self.0.first_mut() else { return Ok(0) };
+        let count = (&part[..]).read(into)?;
+        part.drain(..count);
+        if count == 0 {
+            self.0.remove(0);
+        }
+        Ok(count)
+    }
+}
+
+/// What is written after the end was seen is for the next run: with the half row before it, it would be two rows.
+#[test]
+fn the_end_of_a_text_that_grows_stays_where_it_was_seen() {
+    for at_once in [1, 2, 10] {
+        for (text, more, format, values, torn) in [
+            ("y\n1\n12.", "75\n14\n", Format::Csv, "1 12", true),
+            ("y\n1\n12.", "\n14\n", Format::Tsv, "1 12", true),
+            ("y\n1\n12\n", "75\n14\n", Format::Csv, "1 12", false),
+            ("y\n1\n#comm", "99\n14\n", Format::Csv, "1", false),
+            ("y\n1\n", "99\n", Format::Csv, "1", false),
+            ("y\n", "99\n", Format::Csv, "", false),
+            ("y", "\n99\n", Format::Csv, "", true),
+            ("{\"y\":1}\n{\"y\":2}", "\n{\"y\":3}\n", Format::JsonLines, "1 2", true),
+            ("{\"y\":1}\n{\"y\":2", "}\n{\"y\":3}\n", Format::JsonLines, "1", true),
+            ("{\"y\":1}\n", "{\"y\":3}\n", Format::JsonLines, "1", false),
+        ] {
+            let parts = [text, more].map(|part| part.as_bytes().to_vec()).to_vec();
+            let wanted =
+                |_: &[String]| vec![Wanted { column: "y".into(), kind: ColumnKind::Measurement }];
+            let source = Source::Stream(Box::new(Growing(parts)));
+            let mut reader = TableReader::open(source, format, wanted).unwrap();
+            let mut all = Vec::new();
+            // Whoever asks again gets the same answer.
+            for _ in 0..20 {
+                let mut rows = Rows::default();
+                let _ = reader.read(&mut rows, at_once);
+                all.extend(rows.values);
+            }
+            assert_eq!((shown(&all).as_str(), reader.is_torn()), (values, torn), "{text:?}");
+        }
+    }
+    for text in ["", "# a note"] {
+        let parts = [text, "y\n99\n"].map(|part| part.as_bytes().to_vec()).to_vec();
+        let opened =
+            TableReader::open(Source::Stream(Box::new(Growing(parts))), Format::Csv, |_| vec![]);
+        assert!(matches!(opened.err(), Some(TableError::Empty)), "{text:?}");
+    }
+    // Packed, the end of a member is none of the file.
+    let pack = |text: &[u8]| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(text).unwrap();
+        out.finish().unwrap()
+    };
+    let parts = vec![[pack(b"y\n1\n"), pack(b"2\n")].concat(), pack(b"3\n")];
+    let (rows, error) =
+        read_from(Box::new(Growing(parts)), Format::Csv, &[("y", ColumnKind::Measurement)]);
+    assert_eq!((rows.values, error), (vec![1.0, 2.0], None));
 }
 
 /// Bytes without an end.

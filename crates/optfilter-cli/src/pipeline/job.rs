@@ -2,8 +2,8 @@
 
 use super::lagged::Waiting;
 use super::tally::Tally;
+use crate::checksum::checksum;
 use crate::failure::Failure;
-use crate::files::checksum;
 use crate::{feed, files};
 use optfilter::checkpoint::CheckpointError;
 use optfilter_model::run::{Layout, Prepared};
@@ -59,6 +59,8 @@ pub struct Job<'a> {
     pub format: Option<files::FormatName>,
     pub out: &'a Path,
     pub out_format: Format,
+    /// Whether that is the format of the data, as nothing else was told.
+    pub as_data: bool,
     pub full: bool,
     pub lagged: bool,
     pub follow: bool,
@@ -156,7 +158,7 @@ pub(super) fn settings(job: &Job<'_>) -> Result<Vec<(String, u64)>, Failure> {
         ("--full", job.full.into()),
         ("--lagged or --follow", u64::from(job.lagged) * (1 + u64::from(job.follow))),
         ("--late", job.late.to_bits()),
-        ("--out-format", job.out_format as u64),
+        (OUT_FORMAT, job.out_format as u64),
         ("--out", files::is_standard(job.out).into()),
     ];
     // Rows are counted over all tables, so that these must be the same in the same order.
@@ -166,8 +168,20 @@ pub(super) fn settings(job: &Job<'_>) -> Result<Vec<(String, u64)>, Failure> {
     Ok(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
+/// The format of the results among the settings.
+const OUT_FORMAT: &str = "--out-format";
+
 /// The names of settings that differ.
-pub(super) fn differences(then: &[(String, u64)], now: &[(String, u64)]) -> Vec<String> {
+pub(super) fn differences(
+    job: &Job<'_>,
+    then: &[(String, u64)],
+    now: &[(String, u64)],
+) -> Vec<String> {
     let new = now.iter().filter(|(name, _)| then.iter().all(|(n, _)| n != name));
-    then.iter().filter(|s| !now.contains(s)).chain(new).map(|(name, _)| name.clone()).collect()
+    let name_of = |(name, _): &(String, u64)| match (name.as_str(), job.as_data, job.format) {
+        (OUT_FORMAT, true, Some(_)) => "--format".to_owned(),
+        (OUT_FORMAT, true, None) => "--format or --out-format".to_owned(), // which of them is missing now
+        _ => name.clone(),
+    };
+    then.iter().filter(|s| !now.contains(s)).chain(new).map(name_of).collect()
 }

@@ -94,7 +94,7 @@ fn resume(job: &Job<'_>, worker: &mut Worker<'_>) -> Result<Option<Saved>, Failu
     let name = path.display().to_string();
     let saved: Saved = optfilter::checkpoint::load(KIND, &bytes)
         .map_err(|e| Failure::checkpoint(&name, FAMILY, &e))?;
-    let others = differences(&saved.settings, &worker.settings);
+    let others = differences(job, &saved.settings, &worker.settings);
     if !others.is_empty() {
         return Err(Failure::usage(format!(
             "{name} was made with another model or other flags: {} differs; go on as before, or remove it to start afresh",
@@ -168,6 +168,7 @@ mod tests {
     use optfilter_model::run::Prepared;
     use optfilter_model::table::{Format, Source, TableReader};
     use optfilter_run::FilterSpec;
+    use std::path::{Path, PathBuf};
 
     /// A table that ends with a panic.
     struct Torn(io::Cursor<Vec<u8>>);
@@ -181,48 +182,73 @@ mod tests {
         }
     }
 
+    fn job<'a>(
+        prepared: &'a Prepared,
+        tables: &'a [PathBuf],
+        out: &'a Path,
+        follow: bool,
+    ) -> Job<'a> {
+        Job {
+            prepared,
+            layout: Layout::new(&prepared.spec, None),
+            tables,
+            by: false,
+            format: None,
+            out,
+            out_format: Format::Csv,
+            as_data: true,
+            full: false,
+            follow,
+            lagged: false,
+            checkpoint: None,
+            checkpoint_every: Some(1),
+            skip_done: false,
+            plot: false,
+            plane: None,
+            late: 0.0,
+            progress: false,
+        }
+    }
+
+    fn prepared() -> Prepared {
+        let spec = ModelSpec::parse("m.toml", "system = \"local-level\"\n").unwrap();
+        let problem = spec.problem().unwrap();
+        Prepared::new(spec, problem, FilterSpec::of("kf").unwrap()).unwrap()
+    }
+
+    fn feed(job: &Job<'_>, bytes: impl io::Read + Send + 'static) -> Feed {
+        let wanted = job.layout.wanted(&job.prepared.spec);
+        let source = Source::Stream(Box::new(bytes));
+        let reader = TableReader::open(source, Format::Csv, |_| wanted.clone()).unwrap();
+        Feed::of(reader, &job.tables[0], wanted)
+    }
+
+    fn run_of(
+        job: &Job<'_>,
+        worker: &mut Worker<'_>,
+        reader: Feed,
+        sink: Sink,
+    ) -> Result<(), Failure> {
+        match job.follow {
+            true => follow::run(job, worker, reader, sink),
+            false => stream::run(job, worker, (reader, None), sink),
+        }
+    }
+
     /// The rows that were answered before a thread of the program broke are there, and the run is a failure.
     #[test]
     fn a_panic_while_reading_leaves_whole_rows_and_a_failure() {
-        let spec = ModelSpec::parse("m.toml", "system = \"local-level\"\n").unwrap();
-        let layout = Layout::new(&spec, None);
-        let problem = spec.problem().unwrap();
-        let prepared = Prepared::new(spec, problem, FilterSpec::of("kf").unwrap()).unwrap();
-        let tables = [std::path::PathBuf::from("torn.csv")];
+        let prepared = prepared();
+        let tables = [PathBuf::from("torn.csv")];
         for follow in [false, true] {
             let name = format!("optfilter-torn-{}-{follow}.csv", std::process::id());
             let out = std::env::temp_dir().join(name);
-            let job = Job {
-                prepared: &prepared,
-                layout: layout.clone(),
-                tables: &tables,
-                by: false,
-                format: None,
-                out: &out,
-                out_format: Format::Csv,
-                full: false,
-                follow,
-                lagged: false,
-                checkpoint: None,
-                checkpoint_every: Some(1),
-                skip_done: false,
-                plot: false,
-                plane: None,
-                late: 0.0,
-                progress: false,
-            };
+            let job = job(&prepared, &tables, &out, follow);
             let text = format!("y\n{}", "1\n".repeat(2 * BATCH));
-            let source = Source::Stream(Box::new(Torn(io::Cursor::new(text.into_bytes()))));
-            let wanted = layout.wanted(&prepared.spec);
-            let reader = TableReader::open(source, Format::Csv, |_| wanted).unwrap();
-            let reader = Feed::of(reader, &tables[0]);
+            let reader = feed(&job, Torn(io::Cursor::new(text.into_bytes())));
             let mut worker = Worker::new(&job).unwrap();
             let (sink, _) = Sink::open(&job, None, None).unwrap();
-            let run = match follow {
-                true => follow::run(&job, &mut worker, reader, sink),
-                false => stream::run(&job, &mut worker, (reader, None), sink),
-            };
-            let failure = run.unwrap_err();
+            let failure = run_of(&job, &mut worker, reader, sink).unwrap_err();
             assert_eq!((failure.code, failure.message.as_str()), (1, ""));
             let written = std::fs::read_to_string(&out).unwrap();
             let _ = std::fs::remove_file(&out);
@@ -230,5 +256,60 @@ mod tests {
             assert!(rows >= BATCH && written.ends_with(",ok\n"), "{rows} rows");
             assert_eq!(rows as u64, worker.tally.rows);
         }
+    }
+
+    /// A table that ends, and has grown when it is read once more.
+    struct Growing(Vec<&'static [u8]>);
+
+    impl io::Read for Growing {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let Some(part) = self.0.first_mut() else { return Ok(0) };
+            let count = part.read(into)?;
+            if count == 0 {
+                self.0.remove(0);
+            }
+            Ok(count)
+        }
+    }
+
+    /// What is written at the very moment at which a run sees the end is of the next run, as is the row that it belongs to.
+    #[test]
+    fn a_row_that_goes_on_after_the_end_was_seen_is_done_again() {
+        let prepared = prepared();
+        let folder = std::env::temp_dir().join(format!("optfilter-grown-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [data, out, kept, whole] = ["d.csv", "o.csv", "c", "w.csv"].map(|n| folder.join(n));
+        let tables = [data.clone()];
+        for follow in [false, true] {
+            for (first, rest, done, rows) in [
+                ("y\n1\n12.", "75\n14\n", 1, 3),
+                ("y\n1\n12", "\n14\n", 1, 3),
+                ("y\n1\n2\n#comm", "99\n14\n", 2, 3),
+                ("y\n1\n2\n", "3\n", 2, 3),
+            ] {
+                let mut job = job(&prepared, &tables, &out, follow);
+                job.checkpoint = Some(kept.clone());
+                std::fs::write(&data, first).unwrap();
+                let mut reader = feed(&job, Growing(vec![first.as_bytes(), rest.as_bytes()]));
+                reader.keep_apart();
+                let mut worker = Worker::new(&job).unwrap();
+                let lock = Lock::take("--checkpoint", &kept).unwrap();
+                let (sink, _) = Sink::open(&job, None, Some(lock)).unwrap();
+                run_of(&job, &mut worker, reader, sink).unwrap();
+                let bytes = std::fs::read(&kept).unwrap();
+                let saved: Saved = optfilter::checkpoint::load(KIND, &bytes).unwrap();
+                assert_eq!((saved.trail.rows(), saved.tally.rows), (done, done), "{first:?}");
+                std::fs::write(&data, format!("{first}{rest}")).unwrap();
+                let outcome = run(&job).unwrap();
+                assert_eq!((outcome.resumed_at, outcome.tally.rows), (done, rows), "{first:?}");
+                job.checkpoint = None;
+                job.out = &whole;
+                run(&job).unwrap();
+                let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+                assert_eq!(read(&out), read(&whole), "{first:?}");
+                std::fs::remove_file(&kept).unwrap();
+            }
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

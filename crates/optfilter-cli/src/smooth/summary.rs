@@ -51,6 +51,12 @@ impl<'a> Summary<'a> {
         Some((most, self.searches.iter().all(|search| search.global)))
     }
 
+    /// What the paths that were looked for cost.
+    fn loss(&self) -> Option<f64> {
+        let found = !self.searches.is_empty();
+        found.then(|| self.searches.iter().map(|search| search.loss).sum())
+    }
+
     pub(super) fn text(&self) -> String {
         let Self { filter, series, rows, stds: [after, before], seconds, .. } = self;
         let several = if *series > 1 { format!("{series} series, ") } else { String::new() };
@@ -88,7 +94,7 @@ impl<'a> Summary<'a> {
             "form": self.form,
             "passes": self.search().map(|(passes, _)| passes),
             "optimum": self.search().map(|(_, global)| if global { "global" } else { "local" }),
-            "loss": self.searches.iter().map(|search| search.loss).sum::<f64>(),
+            "loss": self.loss(),
         })
     }
 }

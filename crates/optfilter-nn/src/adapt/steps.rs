@@ -268,11 +268,14 @@ impl TableSteps {
             }
             self.take_row();
             if done.parted(&self.trail).is_some() {
+                let changed = match first == line {
+                    true => format!("line {line} is not what it was"),
+                    false => format!("lines {first} to {line} are not what they were"),
+                };
                 return Err(bad(
                     &self.name,
                     format!(
-                        "lines {first} to {line} are not what they were when the checkpoint was made; bring them back as they were, or remove \
-                         the checkpoint to start afresh"
+                        "{changed} when the checkpoint was made; bring the rows back as they were, or remove the checkpoint to start afresh"
                     ),
                 ));
             }
