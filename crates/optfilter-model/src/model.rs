@@ -381,7 +381,8 @@ impl RunModel for TextModel {
 
     fn canonical(&self) -> Option<(Self, Vec<bool>)> {
         let (observation, linked) = &**self.canonical.as_ref()?;
-        Some((Self { observation: observation.clone(), ..self.clone() }, linked.clone()))
+        let model = Self { observation: observation.clone(), canonical: None, ..self.clone() };
+        Some((model, linked.clone()))
     }
 
     fn pace(&self) -> Pace {
