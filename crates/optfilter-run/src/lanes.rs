@@ -98,6 +98,7 @@ pub(crate) fn lanes(
     stop: &Arc<AtomicBool>,
 ) -> Result<Box<dyn LaneRunner>, SpecError> {
     let model = problem.model.equations();
+    #[cfg(not(debug_assertions))]
     if let Some(model) = model.sized::<1, 1>() {
         return packed(spec, problem, model, squared, stop);
     }
