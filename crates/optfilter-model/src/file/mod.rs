@@ -1,6 +1,6 @@
 //! Model files: TOML in, a checked [`ModelSpec`] out.
 //!
-//! The layout is described in `docs/models.md`. Every mistake is reported with file, line, column, the
+//! The layout is described in `docs/reference/model-file.md`. Every mistake is reported with file, line, column, the
 //! text at fault and, where one can be guessed, a suggestion.
 //!
 //! ```
