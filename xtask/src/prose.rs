@@ -128,7 +128,13 @@ impl Page {
                 page.end(&mut block);
             }
             let plain = plain(start);
-            let found = BANNED.iter().filter(|phrase| has_phrase(&plain, phrase));
+            // A phrase may begin on the line before.
+            let tail = last_words(&block);
+            let joined = format!("{tail} {plain}");
+            let found = BANNED.iter().filter(|phrase| {
+                has_phrase(&plain, phrase)
+                    || has_phrase(&joined, phrase) && !has_phrase(tail, phrase)
+            });
             page.banned.extend(found.map(|phrase| (at + 1, *phrase)));
             if start.starts_with('#') {
                 page.end(&mut block);
@@ -232,6 +238,12 @@ fn sentences(block: &str) -> impl Iterator<Item = &str> {
         .flatten()
 }
 
+/// The last two words: all but one of the longest banned phrase.
+fn last_words(block: &str) -> &str {
+    let block = block.trim_end();
+    block.rmatch_indices(' ').nth(1).map_or(block, |(at, _)| &block[at + 1..])
+}
+
 /// Words have at least one letter or digit.
 fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
@@ -261,9 +273,10 @@ mod tests {
 
     #[test]
     fn banned_words_are_whole_words_outside_of_code() {
-        let page =
-            Page::read("Besides, `told` or toldness.\n<!-- told\n -->\nIt stands in here.\n");
-        assert_eq!(page.banned, [(1, "besides"), (4, "stands in")]);
+        let page = Page::read(
+            "Besides, `told` or toldness.\n<!-- told\n -->\nIt stands in here, of its\nown.\n",
+        );
+        assert_eq!(page.banned, [(1, "besides"), (4, "stands in"), (5, "of its own")]);
     }
 
     #[test]
