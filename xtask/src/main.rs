@@ -8,6 +8,7 @@ mod instructions;
 mod licences;
 mod packages;
 mod page;
+mod prose;
 
 use beside::Beside;
 use std::process::{Command, ExitCode};
@@ -22,6 +23,7 @@ Tasks:
   circles    only: does any file import another one that imports it?
   instructions  only: instructions of a row in each kernel, against bench/instructions.txt (--write: record them)
   packages   only: every crate packed, and a program built and run from the packages alone
+  prose      only: words and sentence lengths of every hand-written page, and banned words
   peers      what check leaves out: heavy installs (burn; Ray, Dask, Spark, JAX, optax, Flax, PyTorch and river from Python),
              the Python package compiled from its source package and the command line, both with the release profile that users get;
              a window tuned on forty states, and the photographs
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Some("licences") => licences::check(),
         Some("circles") => circles::check(),
         Some("packages") => packages::check(),
+        Some("prose") => prose::check(),
         Some("instructions") => instructions::check(args.iter().any(|a| a == "--write")),
         Some("peers") => peers(),
         Some("fuzz") => fuzz::Plan::parse(&args[1..]).and_then(|plan| fuzz::fuzz(&plan)),
