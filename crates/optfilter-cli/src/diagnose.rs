@@ -41,7 +41,8 @@ pub fn run(Args { look }: Args) -> Result<(), Failure> {
     let series = look.series(spec, &[], filter.predict_first())?;
     let rows = run_through(&prepared, &series)?;
     let found =
-        Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize, &spec.heavy());
+        Diagnosis::new(&rows, spec.observations.len(), filter.particles() as usize, &spec.heavy())
+            .gated(filter.gate.is_some());
     let unmoved = prepared.unmoved();
     let text = describe(spec, (filter, runner.form()), &found);
     look.plot.write(&text, || figure(spec, &series, &rows, &found))?;

@@ -232,3 +232,61 @@ fn a_lost_track_is_the_same_by_every_way() {
     assert!(x(9).abs() < 1.0 && (x(10) - 100.0).abs() < 1.0 && (x(12) - 100.0).abs() < 1.0);
     assert_eq!(smoothed.filtered_means, means);
 }
+
+/// A track of which little is known at first, in two dimensions.
+fn unknown_track() -> ModelSpec {
+    let text = "states = [\"x\", \"y\", \"u\", \"v\"]\n[dynamics]\nx = \"x + u\"\ny = \"y + v\"\nu = \"u\"\nv = \"v\"\n\
+        [observation]\nX = \"x\"\nY = \"y\"\n[process_noise]\nvar = { u = 1, v = 1 }\n[measurement_noise]\nstd = 0.5\n\
+        [initial]\nmean = 0\nstd = { x = 100, y = 100, u = 20, v = 20 }\n";
+    ModelSpec::parse("track.toml", text).unwrap()
+}
+
+#[test]
+fn an_outlier_in_the_first_rows_is_found_out() {
+    let spec = unknown_track();
+    for at in 0..4 {
+        let mut rows: Vec<f64> =
+            (0..30).flat_map(|k| [4.0 * f64::from(k), 8.0 * f64::from(k)]).collect();
+        rows[2 * at] -= 60.0;
+        rows[2 * 20] += 60.0;
+        for (method, gating) in
+            [("kf", Beyond::Reject), ("kf", Beyond::Inflate), ("ukf", Beyond::Reject)]
+        {
+            let filter = of(method, Some(0.999), Some(gating));
+            let found = stream(&spec, &filter, &rows);
+            for (k, (mean, _)) in found.iter().enumerate().skip(3) {
+                let off = (mean[0] - 4.0 * k as f64).abs();
+                assert!(off < 3.0, "{method} {gating:?}, outlier {at}, row {k}: {off}");
+            }
+            // Sessions that are saved and restored, whole runs and smoothing agree.
+            let runner = spec.runner(&filter).unwrap();
+            let mut session = Session::new(&*runner, &filter, spec.dt).unwrap();
+            for (k, row) in rows.chunks(2).enumerate() {
+                let bytes = session.save().unwrap();
+                session = Session::new(&*runner, &filter, spec.dt).unwrap();
+                session.restore(&bytes).unwrap();
+                session.take(None, false, &[], row).unwrap();
+                assert_eq!((&session.estimate.mean, session.flag), (&found[k].0, found[k].1));
+            }
+            let series = Series::new(&rows, 2).unwrap();
+            let smoothed = optfilter_run::smooth(&*runner, &series).unwrap();
+            for (k, (mean, _)) in found.iter().enumerate() {
+                assert_eq!(smoothed.filtered_means[4 * k..][..4], mean[..]);
+                let off = (smoothed.means[4 * k] - 4.0 * k as f64).abs();
+                let most = if gating == Beyond::Reject { 1.0 } else { 6.0 };
+                assert!(off < most, "{method} {gating:?}, outlier {at}, smoothed row {k}: {off}");
+            }
+        }
+    }
+}
+
+/// What turns a little faster than its model is lost for a row, not for five.
+#[test]
+fn a_turn_that_the_gate_rejects_is_followed_soon() {
+    let path = |k: i32| if k < 20 { 0.0 } else { 4.0 * f64::from(k - 19) };
+    let rows: Vec<f64> = (0..40).flat_map(|k| [path(k), 0.0]).collect();
+    let found = stream(&unknown_track(), &of("kf", Some(0.99), None), &rows);
+    let flagged: Vec<usize> = (0..40).filter(|k| found[*k].1 != Flag::Ok).collect();
+    assert_eq!(flagged, [20, 21]);
+    assert!((21..40).all(|k| (found[k].0[0] - path(k as i32)).abs() < 1.0));
+}

@@ -98,7 +98,7 @@ impl Residuals {
     }
 
     /// What is wrong with the innovations of the measurement of that name, in words.
-    fn remarks(&self, name: &str, is_heavy: bool) -> Vec<String> {
+    fn remarks(&self, name: &str, is_heavy: bool, is_gated: bool) -> Vec<String> {
         let mut out = Vec::new();
         if self.count < 20 {
             out.push(format!("{name}: {} innovations are too few to say more", self.count));
@@ -139,8 +139,9 @@ impl Residuals {
         if self.jarque_bera.1 < RARE && !is_heavy {
             out.push(if self.kurtosis > 0.5 {
                 format!(
-                    "{name}: tails are heavier than a Gaussian's (kurtosis {:.1} beyond it): outliers; likelihood = \"student-t\", or a gate",
-                    self.kurtosis
+                    "{name}: tails are heavier than a Gaussian's (kurtosis {:.1} beyond it): outliers; likelihood = \"student-t\"{}",
+                    self.kurtosis,
+                    if is_gated { "" } else { ", or a gate" }
                 )
             } else {
                 format!(
@@ -185,6 +186,8 @@ pub struct Diagnosis {
     pub lost: Option<(usize, usize)>,
     /// Which measurements have a law of heavy tails.
     pub heavy: Vec<bool>,
+    /// Whether the filter has a gate.
+    pub gated: bool,
 }
 
 /// A row of a run, as far as a diagnosis goes.
@@ -247,7 +250,14 @@ impl Diagnosis {
                 .position(|row| row.lost)
                 .map(|first| (rows.iter().filter(|row| row.lost).count(), first + 1)),
             heavy: (0..outputs).map(|i| heavy.get(i) == Some(&true)).collect(),
+            gated: false,
         }
+    }
+
+    /// Of a filter that has a gate, or has none.
+    #[must_use]
+    pub fn gated(self, gated: bool) -> Self {
+        Self { gated, ..self }
     }
 
     /// What is wrong, in words, the gravest first; empty where nothing is.
@@ -273,7 +283,7 @@ impl Diagnosis {
             }
         }
         for ((residuals, name), heavy) in self.residuals.iter().zip(names).zip(&self.heavy) {
-            out.extend(residuals.remarks(name, *heavy));
+            out.extend(residuals.remarks(name, *heavy, self.gated));
         }
         if let Some(effective) = self.effective.filter(|e| e.least < 0.02 * e.particles as f64) {
             out.push(format!(
@@ -348,7 +358,10 @@ mod tests {
         let seasonal = |k: usize| 0.8 * normal[k] + 0.6 * normal[k.saturating_sub(4)];
         assert!(said(&seasonal).contains("at lag 4"));
         let outliers = |k: usize| if k % 100 == 7 { 6.0 } else { 0.8 * normal[k] };
-        assert!(said(&outliers).contains("heavier than a Gaussian's"));
+        assert!(said(&outliers).ends_with("likelihood = \"student-t\", or a gate"));
+        // A filter that has a gate is not told to have one.
+        let gated = Diagnosis::new(&rows(&outliers), 1, 0, &[]).gated(true).remarks(&names);
+        assert!(gated.join("\n").ends_with("likelihood = \"student-t\""), "{gated:?}");
         // Whose law says so already is not told to change it.
         let heavy = Diagnosis::new(&rows(&outliers), 1, 0, &[true]).remarks(&names);
         assert!(!heavy.iter().any(|remark| remark.contains("student-t")), "{heavy:?}");

@@ -140,6 +140,11 @@ where
         out.observed = update.observed;
     }
 
+    /// Nothing is known of the track yet.
+    fn begun(&self, belief: &F::Belief) -> Track<F::Belief> {
+        if self.is_gated { Track::begin(belief.clone()) } else { Track::default() }
+    }
+
     /// Takes note of a row that the belief was just updated by.
     #[inline(always)]
     fn follow(
@@ -198,12 +203,8 @@ where
 
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
         let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
-        Ok(Box::new(Moving {
-            engine: self.0.clone(),
-            belief,
-            rhythm: Rhythm::default(),
-            track: Track::default(),
-        }))
+        let track = self.0.begun(&belief);
+        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default(), track }))
     }
 
     fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
@@ -232,7 +233,7 @@ where
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
         let (mut done, mut left) = (0, watch.stride);
         let (mut gauge, mut expected) = (engine.gauge.clone(), vec![0.0; outputs]);
-        let (mut track, mut other) = (Track::default(), Anew::default());
+        let (mut track, mut other) = (engine.begun(&belief), Anew::default());
         let result = drive(&engine.filter, &mut belief, series, &mut |k, step, belief, update| {
             engine.check_stop()?;
             let row = (series.observation(k), series.input(k));
@@ -353,17 +354,30 @@ impl Anew {
         DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
     {
         match (followed, track.other()) {
-            (Followed::Anew, _) => taken.push(std::mem::take(self)),
+            (Followed::Anew, _) => {
+                if let [before @ .., _] = track.corrected() {
+                    *self = Self { row: row - before.len(), ..Self::default() };
+                    before.iter().for_each(|belief| self.write(belief));
+                }
+                taken.push(std::mem::take(self));
+            }
             (_, None) => *self = Self::default(),
             (_, Some((belief, is_new))) => {
                 if is_new {
                     *self = Self { row, ..Self::default() };
                 }
-                self.means.extend_from_slice(belief.mean().as_slice());
-                if let Some(cov) = belief.cov() {
-                    self.covs.extend_from_slice(cov.as_slice());
-                }
+                self.write(belief);
             }
+        }
+    }
+
+    fn write<B: Belief<N>, N: Dim>(&mut self, belief: &B)
+    where
+        DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
+    {
+        self.means.extend_from_slice(belief.mean().as_slice());
+        if let Some(cov) = belief.cov() {
+            self.covs.extend_from_slice(cov.as_slice());
         }
     }
 }

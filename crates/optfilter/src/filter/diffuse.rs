@@ -267,6 +267,7 @@ where
         step: &Step,
         update: &Update<M::Output>,
     ) -> Followed {
+        track.first = None;
         // No gate has judged a row that still resolved something, which has no NIS.
         if !belief.is_proper() || update.nis.is_none_or(f64::is_nan) {
             return Followed::OnTrack;

@@ -36,13 +36,13 @@
 //!
 //! Reference: Bar-Shalom, Li and Kirubarajan 2001.
 
-use super::gaussian::GaussianBelief;
+use super::gaussian::{GaussianBelief, ln_turns, log_density};
 use super::track::{Followed, Track};
 use super::traits::{Belief, Filter, Update, as_the_inner_filter};
 use crate::Shapes;
 use crate::chi_square::quantile;
 use crate::error::FilterError;
-use crate::linalg::Factor;
+use crate::linalg::{Factor, Solver};
 use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
@@ -320,6 +320,9 @@ where
 /// How many rows a belief must have predicted before it takes the place of the filter's own.
 const PREDICTED: usize = 3;
 
+/// The same of one that P had to be multiplied by four no more often than so for: 4 times the standard deviation, and 16.
+const PREDICTED_NEAR: [(usize, usize); 2] = [(2, 1), (4, PREDICTED)];
+
 /// How often P is multiplied by four at most: from the unit of the last place to that of the first.
 const MOST_WIDER: usize = 60;
 
@@ -336,6 +339,11 @@ impl<B> Track<B> {
             && filter.predict(belief, u, step).is_err()
         {
             self.other = None;
+        }
+        if let Some(first) = &mut self.first
+            && !first.cross(u, step, |start| filter.predict(start, u, step).is_ok())
+        {
+            self.first = None;
         }
     }
 }
@@ -360,7 +368,7 @@ where
     {
         let Some(gate) = &filter.gate else { return Followed::OnTrack };
         match gate.rejects(update) {
-            None if self.doubted.is_empty() => Followed::OnTrack,
+            None if self.doubted.is_empty() && self.first.is_none() => Followed::OnTrack,
             beyond => self.doubt(filter, gate, belief, row, step, (update, beyond)),
         }
     }
@@ -379,6 +387,28 @@ where
         F: Filter<State = N, Belief = GaussianBelief<N>>,
         DefaultAllocator: Shapes<N, F::Output>,
     {
+        self.corrected.clear();
+        if let Some(first) = &mut self.first {
+            let rejected = beyond.iter().flatten().filter(|beyond| **beyond).count();
+            first.take((y, u), step, update.observed - rejected);
+            let better = beyond.as_ref().and_then(|beyond| {
+                first.look_back(&gate.sensors, beyond, &mut |belief, y, u, step| {
+                    again(filter, gate, belief, y, (u, step))
+                })
+            });
+            if first.is_over(belief.mean.nrows() + PREDICTED * y.len()) {
+                self.first = None;
+            }
+            if let Some((last, _)) = better.as_ref().and_then(|beliefs| beliefs.split_last()) {
+                *belief = last.clone();
+                self.calm();
+                self.corrected = better.unwrap_or_default();
+                return Followed::Anew;
+            }
+            if beyond.is_none() && self.doubted.is_empty() {
+                return Followed::OnTrack;
+            }
+        }
         self.doubted.resize(y.len(), false);
         for (i, doubted) in self.doubted.iter_mut().enumerate() {
             if !update.innovation[i].is_nan() {
@@ -386,7 +416,7 @@ where
             }
         }
         if !self.doubted.contains(&true) {
-            *self = Self::default();
+            self.calm();
             return Followed::OnTrack;
         }
         self.rejected = self.rejected.saturating_add(u32::from(beyond.is_some()));
@@ -403,7 +433,12 @@ where
         self.is_new = self.other.is_none();
         if let (None, Some(beyond)) = (&self.other, &beyond) {
             let other = started(filter, belief, y, beyond, (u, step));
-            self.other = other.map(|other| (other, update.observed));
+            self.other = other.map(|(other, wider)| {
+                // A state that is hardly less known than before needs not so much to be found again.
+                let rows = PREDICTED_NEAR.iter().find(|(most, _)| wider <= *most);
+                let left = rows.map_or(enough, |(_, rows)| update.observed + rows * y.len());
+                (other, update.observed + enough.saturating_sub(left))
+            });
         }
         match beyond.is_some() && self.rejected >= gate.many {
             true => Followed::Lost,
@@ -412,14 +447,45 @@ where
     }
 }
 
-/// The belief that the state is where the rejected sensors say.
+/// Takes a step or a row once more: how many components the gate lets through, and their density.
+fn again<F, N: Dim>(
+    filter: &Gated<F>,
+    gate: &Gate,
+    belief: &mut GaussianBelief<N>,
+    y: Option<&[f64]>,
+    (u, step): (&[f64], &Step),
+) -> Option<(usize, f64)>
+where
+    F: Filter<State = N, Belief = GaussianBelief<N>>,
+    DefaultAllocator: Shapes<N, F::Output>,
+{
+    let Some(y) = y else {
+        filter.predict(belief, u, step).ok()?;
+        return Some((0, 0.0));
+    };
+    let update = filter.update(belief, y, u, step).ok()?;
+    let beyond = gate.rejects(&update);
+    let within: Vec<usize> = (0..y.len())
+        .filter(|&i| !y[i].is_nan() && beyond.as_ref().is_none_or(|beyond| !beyond[i]))
+        .collect();
+    if within.is_empty() {
+        return Some((0, 0.0));
+    }
+    let (v, s) = (&update.innovation, update.innovation_cov.as_ref()?);
+    let part = DMatrix::from_fn(within.len(), within.len(), |i, j| s[(within[i], within[j])]);
+    let solver = Solver::new(&part)?;
+    let nis = solver.quadratic_form(&DVector::from_fn(within.len(), |i, _| v[within[i]]));
+    Some((within.len(), log_density(nis, &solver, ln_turns(within.len()))))
+}
+
+/// The belief that the state is where the rejected sensors say, and how often P was multiplied by four for it.
 fn started<F, N: Dim>(
     filter: &Gated<F>,
     belief: &GaussianBelief<N>,
     y: &[f64],
     beyond: &[bool],
     (u, step): (&[f64], &Step),
-) -> Option<GaussianBelief<N>>
+) -> Option<(GaussianBelief<N>, usize)>
 where
     F: Filter<State = N, Belief = GaussianBelief<N>>,
     DefaultAllocator: Shapes<N, F::Output>,
@@ -427,12 +493,12 @@ where
     let y: Vec<f64> =
         (y.iter().zip(beyond)).map(|(y, beyond)| if *beyond { *y } else { f64::NAN }).collect();
     let mut wide = belief.clone();
-    for _ in 0..MOST_WIDER {
+    for wider in 1..=MOST_WIDER {
         wide.cov *= 4.0;
         let mut taken = wide.clone();
         let update = filter.filter.update(&mut taken, &y, u, step).ok()?;
         if update.nis? <= update.observed as f64 {
-            return Some(taken);
+            return Some((taken, wider));
         }
     }
     None

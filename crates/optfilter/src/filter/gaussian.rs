@@ -322,7 +322,7 @@ where
 }
 
 /// Beyond this ratio of S to R the digits of R, which is what a belief narrows to, are lost beside those of P.
-const STEEP: f64 = 1e10;
+pub(super) const STEEP: f64 = 1e10;
 
 /// Whether some measurement with noise is so much more precise than what was known before; of lanes, whether any is.
 #[inline(always)]

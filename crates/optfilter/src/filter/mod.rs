@@ -42,6 +42,7 @@ mod ensemble_transform;
 mod error_bars;
 pub mod evidence;
 mod extended;
+mod first_rows;
 mod gated;
 mod gaussian;
 mod implicit_map;

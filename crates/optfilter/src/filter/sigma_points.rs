@@ -1,12 +1,15 @@
 //! Sigma points: where they lie, what becomes of them, and what a measurement makes of a belief that is known by them. In any scalar.
 
-use super::gaussian::{Conditioned, log_density};
+use super::gaussian::{Conditioned, STEEP, log_density};
+use super::traits::numbers;
 use crate::Shapes;
 use crate::error::FilterError;
+use crate::linalg::array::Seen;
 use crate::linalg::{Solver, product, sandwich, symmetric_product};
 use crate::scalar::{Lanes, Scalar, VectorFunction};
+use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// Where sigma points lie and how they weigh.
@@ -280,6 +283,14 @@ where
     let mut d = &seen.ahead - &seen.behind; // m x n
     d.iter_mut().for_each(|v| *v = v.scale(w.outer * w.spread));
     let cross_t = times_transpose(&d, factor); // C', m x n
+    if has_steep_part(&s, r) {
+        let parts = [numbers(mean), numbers(factor), numbers(&d), numbers(r), numbers(residual)];
+        let images = [numbers(&seen.centre), numbers(&seen.ahead), numbers(&seen.behind)];
+        let (n, m) = (mean.shape_generic().0, residual.shape_generic().0);
+        if let Some(done) = conditioned_in_factors(n, m, w, parts, images, (numbers(&s), turns)) {
+            return done;
+        }
+    }
     let solver = Solver::new(&s)?;
     let gain = solver.solve(&cross_t).transpose(); // G = C S^-1, n x m
     let mean = mean + product(&gain, residual);
@@ -300,6 +311,89 @@ where
     let nis = solver.quadratic_form(residual);
     let log_likelihood = log_density(nis, &solver, turns);
     Some(Conditioned { mean, cov, innovation_cov: s, log_likelihood, nis })
+}
+
+/// Images of this size or less beside their own are rounding: some units of the last place.
+const ROUNDING: f64 = 16.0 * f64::EPSILON;
+
+/// Whether some measurement with noise is so much more precise than what was known before that the digits of its R are lost beside
+/// those of S; of lanes, whether any is.
+#[inline(always)]
+fn has_steep_part<S: Scalar, M: Dim>(s: &OMatrix<S, M, M>, r: &OMatrix<S, M, M>) -> bool
+where
+    DefaultAllocator: Allocator<M, M>,
+{
+    let mut steep = false;
+    for i in 0..s.nrows() {
+        let gentle = S::all_lt(s[(i, i)], r[(i, i)].scale(STEEP));
+        steep |= !gentle && S::all_lt(S::ZERO, r[(i, i)]);
+    }
+    steep
+}
+
+/// [`condition_on_points`] where a measurement is far more precise than the belief: in factors of P and of Omega + R, whose digits do not
+/// meet. Omega is no difference here: with E the sums of opposite deviations and s = w E 1 it is w/2 E E' + (beta - alpha^2) s s'.
+/// The parts are m, L, D, R and v; nothing where S or R has what is no number, or where weights make an Omega that is no covariance.
+#[cold]
+#[inline(never)]
+fn conditioned_in_factors<S: Scalar, N: Dim, M: Dim>(
+    n: N,
+    m: M,
+    w: &Weights,
+    parts: [Vec<S>; 5],
+    images: [Vec<S>; 3],
+    (s, turns): (Vec<S>, S),
+) -> Option<Option<Conditioned<S, N, M>>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let [mean, factor, d, r, residual] = parts;
+    if !s.iter().chain(&r).all(|v| v.is_finite()) {
+        return None;
+    }
+    if S::LANES > 1 || !factor.iter().chain(&d).all(|v| v.is_finite()) {
+        return Some(None);
+    }
+    let (rows, columns) = (m.value(), n.value());
+    let factor = DMatrix::from_vec(columns, columns, factor);
+    let d = DMatrix::from_vec(rows, columns, d);
+    let [centre, ahead, behind] = images;
+    let mut sums =
+        DMatrix::from_vec(rows, columns, ahead) + DMatrix::from_vec(rows, columns, behind);
+    let mut shift = DMatrix::from_element(rows, 1, S::ZERO);
+    for i in 0..rows {
+        for j in 0..columns {
+            // A number less than the rounding of the images says nothing of the equation's curve.
+            let size = centre[i].abs() + (d[(i, j)] / S::from_f64(2.0 * w.outer * w.spread)).abs();
+            if S::all_lt(sums[(i, j)].abs(), size.scale(ROUNDING)) {
+                sums[(i, j)] = S::ZERO;
+            }
+            shift[i] += sums[(i, j)].scale(w.outer);
+        }
+    }
+    let mut noise = DMatrix::from_vec(rows, rows, r);
+    for i in 0..rows {
+        for j in 0..rows {
+            let curve = (0..columns).fold(S::ZERO, |sum, k| sum + sums[(i, k)] * sums[(j, k)]);
+            let omega = curve.scale(0.5 * w.outer) + (shift[i] * shift[j]).scale(w.shift_cov);
+            if i == j && !w.positive && S::all_lt(omega, S::ZERO) {
+                return None;
+            }
+            noise[(i, j)] += omega;
+        }
+    }
+    let seen = Seen::new(&factor, &d, &noise);
+    let z = seen.whitened(&DVector::from_vec(residual));
+    let nis = z.iter().fold(S::ZERO, |sum, z| sum + *z * *z);
+    let mean = OVector::from_column_slice_generic(n, U1, &mean);
+    let cov = symmetric_product(&seen.left, &seen.left);
+    Some(Some(Conditioned {
+        mean: mean + OVector::from_column_slice_generic(n, U1, seen.moved(&z).as_slice()),
+        cov: OMatrix::from_column_slice_generic(n, n, cov.as_slice()),
+        innovation_cov: OMatrix::from_column_slice_generic(m, m, &s),
+        log_likelihood: (nis + turns + seen.ln_det()).scale(-0.5),
+        nis,
+    }))
 }
 
 /// D L' for lower-triangular L.

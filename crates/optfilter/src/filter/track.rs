@@ -11,8 +11,10 @@
 //! go on    every row, all sensors; started anew as soon as a sensor lies beyond the gate
 //! end      when the sensors that were rejected are accepted again: there was nothing but outliers
 //! take     when it has agreed with n + 3 m measured components: n are what its unknown state could be fitted to, and three
-//!          rows more it has predicted
+//!          rows more it has predicted; of P times 4^3 or 4^4 with three rows, of less with one
 //! ```
+//!
+//! In the first rows, when anything is likely, an outlier is taken as anything else is; see `first_rows` for how it is found out.
 //!
 //! Outliers do not agree with one another, so bursts of them are rejected as before; what agrees is where the state is now.
 //! Where sensors contradict each other no belief agrees with all of them, and the track is kept.
@@ -41,6 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use super::first_rows::First;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +59,7 @@ pub enum Followed {
     Anew,
 }
 
-/// What is kept of the rows that a gate rejects.
+/// What is kept of the rows that a gate rejects, and of the first ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Track<B> {
     /// Rows in a row in which a sensor was rejected.
@@ -67,24 +70,52 @@ pub struct Track<B> {
     pub(super) other: Option<(B, usize)>,
     /// Whether it began in the last row.
     pub(super) is_new: bool,
+    /// The first rows, until enough of them agree.
+    pub(super) first: Option<First<B>>,
+    /// What should have been known after each of the last rows, where the last has told which of them were outliers.
+    #[serde(skip, default = "Vec::new")]
+    pub(super) corrected: Vec<B>,
 }
 
 impl<B> Default for Track<B> {
     fn default() -> Self {
-        Self { rejected: 0, doubted: Vec::new(), other: None, is_new: false }
+        Self {
+            rejected: 0,
+            doubted: Vec::new(),
+            other: None,
+            is_new: false,
+            first: None,
+            corrected: Vec::new(),
+        }
     }
 }
 
 impl<B> Track<B> {
+    /// Of a filter that begins with this belief. (By default it has begun long ago.)
+    pub fn begin(start: B) -> Self {
+        let first = Some(First::new(start));
+        Self { first, ..Self::default() }
+    }
+
     /// The belief that the state has left the track, if there is one, and whether it began in the last row.
     pub fn other(&self) -> Option<(&B, bool)> {
         self.other.as_ref().map(|(belief, _)| (belief, self.is_new))
     }
 
-    /// The same of beliefs of another kind.
+    /// The beliefs of the last rows, up to this one, in place of those that they were filtered to; empty where those stand.
+    pub fn corrected(&self) -> &[B] {
+        &self.corrected
+    }
+
+    /// Forgets the rejected rows.
+    pub(super) fn calm(&mut self) {
+        *self = Self { first: self.first.take(), ..Self::default() };
+    }
+
+    /// The same of beliefs of another kind; without the first rows.
     pub(super) fn map<C>(self, kind: impl FnOnce(B) -> C) -> Track<C> {
-        let Self { rejected, doubted, other, is_new } = self;
+        let Self { rejected, doubted, other, is_new, .. } = self;
         let other = other.map(|(belief, agreed)| (kind(belief), agreed));
-        Track { rejected, doubted, other, is_new }
+        Track { rejected, doubted, other, is_new, ..Track::default() }
     }
 }

@@ -343,3 +343,49 @@ fn a_confined_covariance_that_is_not_finite_is_a_flaw() {
     belief.confine(&Bounds::new(vec![0.0, 0.0], vec![f64::INFINITY; 2]).unwrap());
     assert_eq!(belief.flaw(), Some("cov"));
 }
+
+/// Measurements far more precise than the belief, whose R is lost in the rounding of S: of a linear model the unscented filter is the
+/// Kalman filter.
+#[test]
+fn unscented_updates_by_very_precise_measurements_are_those_of_kalman() {
+    let points = SigmaPoints::merwe(1.0, 2.0, 0.0);
+    let track = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0]).unwrap();
+    for r in [1e-13, 1e-16, 1e-20, 1e-36, 1e-100] {
+        let level = GaussianNoise::new(matrix![0.01], matrix![r]).unwrap();
+        let unscented = Unscented::new(RandomWalk::new(Const::<1>), level.clone(), points).unwrap();
+        let kalman = Kalman::new(Linear::new(matrix![1.0], matrix![1.0]).unwrap(), level);
+        let start = GaussianBelief::new(vector![-6.8], matrix![1.0]).unwrap();
+        agree(&unscented, &kalman, start, r);
+
+        let q = matrix![0.25, 0.5; 0.5, 1.0];
+        let noise = GaussianNoise::new(q + matrix![0.1, 0.0; 0.0, 0.0], matrix![r]).unwrap();
+        let unscented = Unscented::new(track.clone(), noise.clone(), points).unwrap();
+        let start = GaussianBelief::new(vector![0.3, -1.7], matrix![9.0, 2.0; 2.0, 4.0]).unwrap();
+        agree(&unscented, &Kalman::new(track.clone(), noise), start, r);
+    }
+}
+
+fn agree<F, K>(unscented: &F, kalman: &K, start: F::Belief, r: f64)
+where
+    F: Filter,
+    F::Belief: Belief<F::State>,
+    K: Filter<State = F::State, Output = F::Output, Belief = F::Belief>,
+    nalgebra::DefaultAllocator: optfilter::Shapes<F::State, F::Output>,
+{
+    let (mut a, mut b) = (start.clone(), start);
+    for (k, y) in [1.0, 2.0, 1.5, 3.7].into_iter().enumerate() {
+        let step = Step::even(k as u64 + 1, 1.0);
+        let seen = optfilter::drive::advance(unscented, &mut a, k > 0, (&[y], &[]), &step).unwrap();
+        let known = optfilter::drive::advance(kalman, &mut b, k > 0, (&[y], &[]), &step).unwrap();
+        // Rounding, of numbers that go through a factor of the covariance.
+        let close =
+            |a: f64, b: f64| (a - b).abs() <= 1e-11 * (a.abs() + b.abs()) + 1e-13 * r.sqrt();
+        assert!(close(seen.nis.unwrap(), known.nis.unwrap()), "R {r}, row {k}: {seen:?} {known:?}");
+        for (a, b) in a.mean().iter().zip(b.mean().iter()) {
+            assert!((a - b).abs() < 1e-12 * (1.0 + b.abs()), "R {r}, row {k}: {a} {b}");
+        }
+        for (a, b) in a.cov().unwrap().iter().zip(b.cov().unwrap().iter()) {
+            assert!(close(*a, *b), "R {r}, row {k}: {a} {b}");
+        }
+    }
+}
