@@ -6,7 +6,7 @@ L + 1 batches:
 
     l(w) = sum over j = t-L..t of g^(t-j) loss(apply(w, X_j), y_j)
 
-The semantics are those of :mod:`optfilter.torch` and :mod:`optfilter.nn`; ``docs/networks.md`` has the equations.
+The semantics are those of :mod:`optfilter.torch` and :mod:`optfilter.nn`; ``docs/explanation/filter-banks.md`` has the equations.
 
 Example::
 

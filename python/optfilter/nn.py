@@ -2,7 +2,7 @@
 
 A :class:`Follower` predicts each time step *before* it learns from it: K optimizer steps from the present weights, down the
 discounted sum of the losses of the last L + 1 batches. One that is given none of these settings is a *bank* of them, mixed by how well each has
-predicted lately. ``docs/networks.md`` has the equations and says when to use what; :mod:`optfilter.torch` and :mod:`optfilter.jax` do the
+predicted lately. ``docs/explanation/filter-banks.md`` has the equations and says when to use what; :mod:`optfilter.torch` and :mod:`optfilter.jax` do the
 same with anyone's network.
 
 >>> import numpy as np

@@ -7,7 +7,7 @@ arrive, and K steps of an optimizer from the present weights go down the discoun
 
 K, the rule and its learning rate take the place of process and measurement noise; L = 0 is the paper's filter. Memory: the
 weights, the optimizer's state, one more copy of both while learning, and L + 1 batches. The equations and the same
-semantics: ``docs/networks.md``.
+semantics: ``docs/explanation/filter-banks.md``.
 
 Example::
 

@@ -1,7 +1,7 @@
 //! Error bars of windows on chaotic systems: the mean of e' P^-1 e / D lies between 0.8 and 1.25 on Lorenz '63 and Lorenz '96.
 //!
 //! Every window is told the Q and R of the simulation for its error bars, and the covariance has an inverse at every row. The streams
-//! are fixed, and there are fewer rows than in the table of `docs/window.md` (`cargo run --release -p optfilter --example window_consistency`):
+//! are fixed, and there are fewer rows than in the table of `bench/dapper/windows.md` (`cargo run --release -p optfilter --example window_consistency`):
 //! that they are enough is tested with bars which are told a wrong Q or R.
 
 use nalgebra::{Const, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
