@@ -125,7 +125,7 @@ impl ModelSpec {
         Ok(filter.believing(&self.problem()?))
     }
 
-    /// These settings for smoothing so many rows ([`FilterSpec::smoothing`], whose machine code is thus made once, here).
+    /// These settings for smoothing so many rows ([`FilterSpec::smoothing`]).
     pub fn smoothing(&self, filter: &FilterSpec, rows: usize) -> Result<FilterSpec, SpecError> {
         filter.smoothing(&self.problem()?, rows)
     }
@@ -189,7 +189,7 @@ impl Prepared {
     }
 }
 
-/// [`build_with`] for models written as text, whose machine code is thus made once, here. Lanes need the feature `lanes` of `optfilter-run`.
+/// [`build_with`], counted: a command builds its filter once. Lanes need the feature `lanes` of `optfilter-run`.
 pub fn build_text(
     spec: &FilterSpec,
     problem: &Problem,

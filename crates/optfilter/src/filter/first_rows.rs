@@ -156,7 +156,11 @@ impl<B: Clone> First<B> {
         for (at, Event { step, u, y }) in self.events.iter().enumerate() {
             let mut y = y.clone();
             for (_, out) in story.iter().filter(|(row, _)| *row == at) {
-                out.iter().for_each(|i| y.iter_mut().for_each(|y| y[*i] = f64::NAN));
+                for i in out {
+                    if let Some(v) = y.as_mut().and_then(|y| y.get_mut(*i)) {
+                        *v = f64::NAN;
+                    }
+                }
             }
             let (more, each) = go(&mut belief, y.as_deref(), u, step)?;
             agreed += more;

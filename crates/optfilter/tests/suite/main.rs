@@ -11,6 +11,7 @@ mod checkpoint;
 mod corners;
 mod damped;
 mod ensemble;
+mod erased;
 mod evidence;
 mod evidence_gradients;
 mod failures;
