@@ -2,24 +2,24 @@
 
 use crate::begin::Begin;
 use crate::choice::{Beyond, Loss, Method};
-use crate::engine::{Common, Engine, Shared};
+use crate::engine::{Engine, Shared};
 use crate::error::{SpecError, check_room};
 use crate::flags::Gauge;
 use crate::lanes;
 use crate::outlook::{Outlook, ProblemOutlook};
 use crate::problem::{Covariance, LikelihoodSpec, Problem, SlimNoise};
 use crate::rule::{AnyRule, Stoppable, UserRule};
-use crate::runner::{Runner, Start};
+use crate::runner::{Common, RunTogether, Runner, Start};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
 use crate::spec::{MOST_DIRECTIONS, MOST_STATES_WITH_BARS, MOST_STATES_WITH_MATRICES};
-use crate::together::{self, RunTogether};
+use crate::together;
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Bounded, Diffuse, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating, ImplicitMap,
-    Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Robust, Unscented,
-    Variational, Window, WindowBars,
+    Belief, Bounded, Diffuse, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating,
+    ImplicitMap, Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Robust,
+    Unscented, Variational, Window, WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::{Component, Gaussian};
@@ -630,7 +630,10 @@ impl<'a> Choice<'a> {
         F::Belief: Begin<F::State>,
         DefaultAllocator: Shapes<F::State, F::Output>,
     {
-        let common = self.common(stop)?;
+        let mut common = self.common(stop)?;
+        let (n, _, inputs) = filter.dims();
+        (common.has_cov, common.lag) = (F::Belief::has_cov(n.value()), filter.lag());
+        common.dims.2 = inputs;
         // A start that cannot be is said now, not at the first row.
         F::Belief::can_begin(&settings, filter.dims().0, &common.start).map_err(SpecError::from)?;
         Ok(Engine { filter, settings, common })
@@ -652,6 +655,9 @@ impl<'a> Choice<'a> {
             run: 0,
         };
         Ok(Common {
+            dims: (n, m, model.input_dim()),
+            has_cov: false,
+            lag: None,
             start,
             kind: format!(
                 "{} {n}x{m}{}{}{}{}",

@@ -1,28 +1,19 @@
 //! Any filter of the library behind the traits of [`runner`](crate::runner).
 
 use crate::begin::Begin;
-use crate::error::SpecError;
-use crate::flags::{Gauge, Judged};
-use crate::outlook::Outlook;
+use crate::flags::Judged;
 use crate::rhythm::Rhythm;
-use crate::runner::{Anew, Estimate, LaneRunner, Live, Results, Runner, Start, Watch, number, put};
-use crate::together::RunTogether;
+use crate::runner::{
+    Anew, Common, Estimate, Live, Results, Runner, Start, Watch, number, put, stopped,
+};
 use nalgebra::{DefaultAllocator, Dim};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
 use optfilter::filter::{Belief, Filter, FilterError, Followed, Track, Update};
 use optfilter::model::Step;
-use optfilter::scalar::Scalar;
 use optfilter::{Series, Shapes};
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What makes the filter that goes beside another.
-type Companion = dyn Fn() -> Result<Arc<dyn Runner>, SpecError> + Send + Sync;
-
-/// The measurement that is expected of a state: state, inputs and step in, measurement out.
-pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
 
 /// A filter of the library with what its beliefs need.
 pub(crate) struct Engine<F: Filter>
@@ -35,32 +26,6 @@ where
     pub(crate) common: Common,
 }
 
-/// What an engine needs besides its filter, whatever type that has.
-pub(crate) struct Common {
-    pub(crate) start: Start,
-    /// Under which beliefs are saved: the filter and its sizes.
-    pub(crate) kind: String,
-    /// Whether the filter takes more steps after a gap.
-    pub(crate) widens: bool,
-    /// Whether irregular times are an error.
-    pub(crate) even: bool,
-    /// Whether a gate decides what the filter takes, so that it may lose the track.
-    pub(crate) is_gated: bool,
-    /// The length of a whole turn of each state that is an angle.
-    pub(crate) state_angles: Vec<Option<f64>>,
-    /// Which measurements count, or tell zeros from ones.
-    pub(crate) discrete: Vec<bool>,
-    pub(crate) expected: Box<Expected>,
-    pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
-    pub(crate) companion: Box<Companion>,
-    pub(crate) gauge: Gauge,
-    pub(crate) word: Option<String>,
-    pub(crate) form: Option<String>,
-    pub(crate) lanes: Option<Box<dyn LaneRunner>>,
-    pub(crate) together: Option<Box<dyn RunTogether>>,
-    pub(crate) stop: Arc<AtomicBool>,
-}
-
 impl<F: Filter> Deref for Engine<F>
 where
     F::Belief: Begin<F::State>,
@@ -70,29 +35,6 @@ where
     #[inline(always)]
     fn deref(&self) -> &Common {
         &self.common
-    }
-}
-
-impl Common {
-    /// Brings angles into half a turn.
-    #[inline(always)]
-    fn wrap(&self, mean: &mut [f64]) {
-        for (v, angle) in mean.iter_mut().zip(&self.state_angles) {
-            if let Some(turn) = angle {
-                *v = v.wrap(*turn);
-            }
-        }
-    }
-
-    /// Whether when rows came belongs to what a belief must remember.
-    fn keeps_time(&self) -> bool {
-        self.widens || self.even
-    }
-
-    /// An error where a raised flag has made a result worthless.
-    #[inline(always)]
-    fn check_stop(&self) -> Result<(), FilterError> {
-        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
     }
 }
 
@@ -166,12 +108,6 @@ where
     }
 }
 
-/// A run that was told to end.
-#[cold]
-pub(crate) fn stopped() -> FilterError {
-    FilterError::Empty { argument: "watch" }
-}
-
 /// An engine that many threads share.
 pub(crate) struct Shared<F: Filter>(pub(crate) Arc<Engine<F>>)
 where
@@ -184,21 +120,8 @@ where
     F::Belief: Begin<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
-    fn dims(&self) -> (usize, usize, usize) {
-        let (n, m, inputs) = self.0.filter.dims();
-        (n.value(), m.value(), inputs)
-    }
-
-    fn has_cov(&self) -> bool {
-        F::Belief::has_cov(self.0.filter.dims().0.value())
-    }
-
-    fn lag(&self) -> Option<usize> {
-        self.0.filter.lag()
-    }
-
-    fn default_start(&self) -> &Start {
-        &self.0.start
+    fn common(&self) -> &Common {
+        &self.0.common
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
@@ -297,48 +220,6 @@ where
             Ok(()) => {}
         }
         result
-    }
-
-    fn run_together(
-        &self,
-        starts: &[Start],
-        series: &[Series<'_>],
-        rows: &mut [Results<'_>],
-        watch: &Watch<'_>,
-    ) -> Vec<bool> {
-        let fits = starts.len() == series.len() && rows.len() == series.len();
-        match &self.0.together {
-            Some(together) if fits => together.run(starts, series, rows, watch.stop),
-            _ => vec![false; series.len()],
-        }
-    }
-
-    fn outlook(&self) -> Box<dyn Outlook> {
-        (self.0.outlook)()
-    }
-
-    fn companion(&self) -> Result<Arc<dyn Runner>, SpecError> {
-        (self.0.companion)()
-    }
-
-    fn form(&self) -> Option<&str> {
-        self.0.form.as_deref()
-    }
-
-    fn word(&self) -> Option<&str> {
-        self.0.word.as_deref()
-    }
-
-    fn gauge(&self) -> Gauge {
-        self.0.gauge.clone()
-    }
-
-    fn stop_flag(&self) -> Arc<AtomicBool> {
-        self.0.stop.clone()
-    }
-
-    fn lanes(&self) -> Option<&dyn LaneRunner> {
-        self.0.lanes.as_deref()
     }
 }
 

@@ -12,8 +12,9 @@ use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
 use optfilter::filter::{FilterError, Followed};
 use optfilter::model::Step;
+use optfilter::scalar::Scalar;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where a trajectory starts.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,16 +169,10 @@ impl Watch<'_> {
 /// Results of a whole series that own their memory.
 pub type Owned = optfilter::drive::Trace;
 
-/// A filter without a belief.
+/// A filter without a belief. Most of what it says is of [`Common`], by the methods below.
 pub trait Runner: Send + Sync {
-    /// States, measurements and inputs.
-    fn dims(&self) -> (usize, usize, usize);
-    /// Whether covariances, log-likelihoods and NIS come with the means.
-    fn has_cov(&self) -> bool;
-    /// How many rows late [`Results::lagged`] comes, for a filter with a window.
-    fn lag(&self) -> Option<usize>;
-    /// Where the problem starts.
-    fn default_start(&self) -> &Start;
+    /// What it says without knowing the type of its filter.
+    fn common(&self) -> &Common;
     /// A belief on its way, at a start.
     fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError>;
     /// A belief on its way, from saved bytes.
@@ -191,34 +186,157 @@ pub trait Runner: Send + Sync {
         rows: &mut Results<'_>,
         watch: &Watch<'_>,
     ) -> Result<(), FilterError>;
-    /// Runs many series at once, where the filter can and they have enough in common, each to the bits of
-    /// [`run`](Runner::run). Says of every series whether its rows are written; the others are to be run alone.
-    fn run_together(
-        &self,
-        _starts: &[Start],
-        series: &[Series<'_>],
-        _rows: &mut [Results<'_>],
-        _watch: &Watch<'_>,
-    ) -> Vec<bool> {
-        vec![false; series.len()]
-    }
-    /// The problem, as smoothers and forecasts see it.
-    fn outlook(&self) -> Box<dyn Outlook>;
-    /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
-    fn companion(&self) -> Result<Arc<dyn Runner>, SpecError>;
-    /// What kind of its method it is, where the problem makes it another than the textbook's: "robust: student-t".
-    fn form(&self) -> Option<&str>;
-    /// What whoever runs it should know before: standard deviations that take very long, or are left out for that.
-    fn word(&self) -> Option<&str>;
-    /// What the flags of a series are judged by, before its first row.
-    fn gauge(&self) -> Gauge;
-    /// A flag that ends any descent at once; whoever raises it throws the result away.
-    fn stop_flag(&self) -> Arc<AtomicBool>;
-    /// Many series side by side, where the filter can.
-    fn lanes(&self) -> Option<&dyn LaneRunner>;
 }
 
-impl dyn Runner {
+/// What makes the filter that goes beside another.
+type Companion = dyn Fn() -> Result<Arc<dyn Runner>, SpecError> + Send + Sync;
+
+/// The measurement that is expected of a state: state, inputs and step in, measurement out.
+pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
+
+/// What an engine needs besides its filter, whatever type that has.
+pub struct Common {
+    /// States, measurements and inputs.
+    pub(crate) dims: (usize, usize, usize),
+    pub(crate) has_cov: bool,
+    pub(crate) lag: Option<usize>,
+    pub(crate) start: Start,
+    /// Under which beliefs are saved: the filter and its sizes.
+    pub(crate) kind: String,
+    /// Whether the filter takes more steps after a gap.
+    pub(crate) widens: bool,
+    /// Whether irregular times are an error.
+    pub(crate) even: bool,
+    /// Whether a gate decides what the filter takes, so that it may lose the track.
+    pub(crate) is_gated: bool,
+    /// The length of a whole turn of each state that is an angle.
+    pub(crate) state_angles: Vec<Option<f64>>,
+    /// Which measurements count, or tell zeros from ones.
+    pub(crate) discrete: Vec<bool>,
+    pub(crate) expected: Box<Expected>,
+    pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
+    pub(crate) companion: Box<Companion>,
+    pub(crate) gauge: Gauge,
+    pub(crate) word: Option<String>,
+    pub(crate) form: Option<String>,
+    pub(crate) lanes: Option<Box<dyn LaneRunner>>,
+    pub(crate) together: Option<Box<dyn RunTogether>>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+impl Common {
+    /// Brings angles into half a turn.
+    #[inline(always)]
+    pub(crate) fn wrap(&self, mean: &mut [f64]) {
+        for (v, angle) in mean.iter_mut().zip(&self.state_angles) {
+            if let Some(turn) = angle {
+                *v = v.wrap(*turn);
+            }
+        }
+    }
+
+    /// Whether when rows came belongs to what a belief must remember.
+    pub(crate) fn keeps_time(&self) -> bool {
+        self.widens || self.even
+    }
+
+    /// An error where a raised flag has made a result worthless.
+    #[inline(always)]
+    pub(crate) fn check_stop(&self) -> Result<(), FilterError> {
+        if self.stop.load(Ordering::Relaxed) { Err(stopped()) } else { Ok(()) }
+    }
+}
+
+/// A run that was told to end.
+#[cold]
+pub(crate) fn stopped() -> FilterError {
+    FilterError::Empty { argument: "watch" }
+}
+
+/// Anything that filters many series at once where they have enough in common.
+pub(crate) trait RunTogether: Send + Sync {
+    /// Runs what can run together into `rows`; says of every series whether it did. The others are to be run alone.
+    fn run(
+        &self,
+        starts: &[Start],
+        series: &[Series<'_>],
+        rows: &mut [Results<'_>],
+        stop: &dyn Fn() -> bool,
+    ) -> Vec<bool>;
+}
+
+impl dyn Runner + '_ {
+    /// States, measurements and inputs.
+    pub fn dims(&self) -> (usize, usize, usize) {
+        self.common().dims
+    }
+
+    /// Whether covariances, log-likelihoods and NIS come with the means.
+    pub fn has_cov(&self) -> bool {
+        self.common().has_cov
+    }
+
+    /// How many rows late [`Results::lagged`] comes, for a filter with a window.
+    pub fn lag(&self) -> Option<usize> {
+        self.common().lag
+    }
+
+    /// Where the problem starts.
+    pub fn default_start(&self) -> &Start {
+        &self.common().start
+    }
+
+    /// Runs many series at once, where the filter can and they have enough in common, each to the bits of
+    /// [`run`](Runner::run). Says of every series whether its rows are written; the others are to be run alone.
+    pub fn run_together(
+        &self,
+        starts: &[Start],
+        series: &[Series<'_>],
+        rows: &mut [Results<'_>],
+        watch: &Watch<'_>,
+    ) -> Vec<bool> {
+        let fits = starts.len() == series.len() && rows.len() == series.len();
+        match &self.common().together {
+            Some(together) if fits => together.run(starts, series, rows, watch.stop),
+            _ => vec![false; series.len()],
+        }
+    }
+
+    /// The problem, as smoothers and forecasts see it.
+    pub fn outlook(&self) -> Box<dyn Outlook> {
+        (self.common().outlook)()
+    }
+
+    /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
+    pub fn companion(&self) -> Result<Arc<dyn Runner>, SpecError> {
+        (self.common().companion)()
+    }
+
+    /// What kind of its method it is, where the problem makes it another than the textbook's: "robust: student-t".
+    pub fn form(&self) -> Option<&str> {
+        self.common().form.as_deref()
+    }
+
+    /// What is to be known before it is run: standard deviations that take very long, or are left out for that.
+    pub fn word(&self) -> Option<&str> {
+        self.common().word.as_deref()
+    }
+
+    /// What the flags of a series are judged by, before its first row.
+    pub fn gauge(&self) -> Gauge {
+        self.common().gauge.clone()
+    }
+
+    /// A flag that ends any descent at once; the result is then worthless.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.common().stop.clone()
+    }
+
+    /// Many series side by side, where the filter can.
+    pub fn lanes(&self) -> Option<&dyn LaneRunner> {
+        self.common().lanes.as_deref()
+    }
+
     /// Filters a series from the start of the problem.
     pub fn filter(&self, series: &Series<'_>) -> Result<Owned, FilterError> {
         let (n, m, _) = self.dims();

@@ -354,7 +354,7 @@ fn particles(
 
 fn watched(watch: &Watch<'_>, k: usize) -> Result<(), FilterError> {
     let due = (k + 1).is_multiple_of(watch.stride.clamp(1, 64));
-    if due && (watch.stop)() { Err(crate::engine::stopped()) } else { Ok(()) }
+    if due && (watch.stop)() { Err(crate::runner::stopped()) } else { Ok(()) }
 }
 
 /// Sums of weights up to each, the last of them 1.

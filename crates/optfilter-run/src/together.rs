@@ -6,7 +6,7 @@ use crate::error::SpecError;
 use crate::flags::{Gauge, Judged};
 use crate::problem::Problem;
 use crate::rhythm::Rhythm;
-use crate::runner::{Results, Start};
+use crate::runner::{Results, RunTogether, Start};
 use crate::settings::FilterSpec;
 use nalgebra::{DVector, Dim, Dyn};
 use optfilter::Series;
@@ -27,18 +27,6 @@ const BELIEFS: usize = 8;
 
 /// Fewer series than these are as fast one by one.
 const FEW: usize = 4;
-
-/// Anything that filters many series at once where they have enough in common.
-pub(crate) trait RunTogether: Send + Sync {
-    /// Runs what can run together into `rows`; says of every series whether it did. The others are to be run alone.
-    fn run(
-        &self,
-        starts: &[Start],
-        series: &[Series<'_>],
-        rows: &mut [Results<'_>],
-        stop: &dyn Fn() -> bool,
-    ) -> Vec<bool>;
-}
 
 /// What runs many series of a Gaussian filter at once; nothing for what each must do for itself: gates, bounds, other likelihoods.
 pub(crate) fn together(
