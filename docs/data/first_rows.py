@@ -1,4 +1,4 @@
-"""Gates on tracks of which little is known at first: the second table of docs/gates.md (no packages; the command `optfilter`).
+"""Gates on tracks of which little is known at first: tables of docs/explanation/lost-tracks.md (no packages; the command `optfilter`).
 
     python first_rows.py 100 140                  # the seeds; the rules were chosen on others
     python first_rows.py 100 140 OPTFILTER        # of another build

@@ -1,4 +1,4 @@
-"""How rules for lost tracks compare on simulated series: the table of docs/gates.md (NumPy and SciPy; ten minutes).
+"""How rules for lost tracks compare on simulated series: the last table of docs/explanation/lost-tracks.md (NumPy and SciPy; ten minutes).
 
     python lost_tracks.py 100 110        # the seeds; the rule was chosen on 0 to 8
 """

@@ -18,7 +18,7 @@ const HELP: &str = "\
 Usage: cargo xtask <TASK> [--no-python]
 
 Tasks:
-  check      every check: format, licences, circles, lints, no_std build, documentation, all tests
+  check      every check: format, licences, circles, prose, lints, no_std build, documentation, all tests
   licences   only: are the licences of all dependencies on the allowed list?
   circles    only: does any file import another one that imports it?
   instructions  only: instructions of a row in each kernel, against bench/instructions.txt (--write: record them)
@@ -65,6 +65,7 @@ fn check(python: bool) -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"], &[])?;
     licences::check()?;
     circles::check()?;
+    prose::check()?;
     cargo(&["check", "--locked", "-p", "optfilter", "--no-default-features"], &[])?;
     // The code for the card is read, too; it runs only where there is one.
     cargo(
