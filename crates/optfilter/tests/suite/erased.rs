@@ -1,6 +1,7 @@
 //! A model behind a pointer is the model, to the bit, in every kind of number.
 
-use nalgebra::{Const, Dim, Dyn};
+use nalgebra::{Const, DefaultAllocator, Dim, Dyn};
+use optfilter::Shapes;
 use optfilter::model::{
     Dynamics, Erased, Growth, Integrated, Integrator, Lorenz63, Lorenz96, Model, Observation, Step,
     Stretch, linearize_observation, linearize_transition, pull_back_observation,
@@ -73,7 +74,10 @@ fn same_in<S: Scalar, M: Model>(model: &M, erased: &Erased, lift: impl Fn(f64) -
 }
 
 /// The same of transposed derivatives.
-fn same_back_in<S: Scalar, M: Model>(model: &M, erased: &Erased, lift: impl Fn(f64) -> S) {
+fn same_back_in<S: Scalar, M: Model>(model: &M, erased: &Erased, lift: impl Fn(f64) -> S)
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
     let (n, m) = (model.state_dim().value(), model.output_dim().value());
     let u = numbers(model.input_dim(), 0.5);
     let step = Step { time: 2.0, ..Step::even(3, 0.05) };
@@ -89,7 +93,10 @@ fn same_back_in<S: Scalar, M: Model>(model: &M, erased: &Erased, lift: impl Fn(f
     assert_eq!(a, b);
 }
 
-fn is_the_model<M: Model + Clone + Send + Sync + 'static>(model: M) {
+fn is_the_model<M: Model + Clone + Send + Sync + 'static>(model: M)
+where
+    DefaultAllocator: Shapes<M::State, M::Output>,
+{
     let erased = Erased::new(model.clone());
     let (n, m) = (model.state_dim().value(), model.output_dim().value());
     assert_eq!((erased.state_dim().0, erased.output_dim().0), (n, m));
@@ -123,8 +130,8 @@ fn is_the_model<M: Model + Clone + Send + Sync + 'static>(model: M) {
     let a = linearize_transition(&model, &x, &u, &step);
     let b = linearize_transition(&erased, &x, &u, &step);
     assert_eq!((a.0.as_slice(), a.1.as_slice()), (b.0.as_slice(), b.1.as_slice()));
-    let a = linearize_observation(&model, Dyn(n), &x, &u, &step);
-    let b = linearize_observation(&erased, Dyn(n), &x, &u, &step);
+    let a = linearize_observation(&model, model.state_dim(), &x, &u, &step);
+    let b = linearize_observation(&erased, erased.state_dim(), &x, &u, &step);
     assert_eq!((a.0.as_slice(), a.1.as_slice()), (b.0.as_slice(), b.1.as_slice()));
 
     // What a transition leaves behind for its derivatives.
