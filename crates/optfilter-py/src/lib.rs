@@ -29,6 +29,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("FLAGS", optfilter_model::table::FLAG_NAMES)?;
     module.add_class::<model::CoreModel>()?;
+    module.add_class::<model::InputRules>()?;
     module.add_class::<filter::CoreFilter>()?;
     module.add_class::<explore::CorePage>()?;
     module.add_class::<nn::CoreFollower>()?;

@@ -395,8 +395,8 @@ class GivenFiles(unittest.TestCase):
                 self.assertIn("adam", browser.text("#legend"))
                 browser.click("#tab-take")
                 browser.click("#take-save")
-                until(saved.exists)
-                self.assertIn('optimizer = "adam"', saved.read_text())
+                # The file is there before its text is.
+                until(lambda: saved.exists() and 'optimizer = "adam"' in saved.read_text())
             finally:
                 browser.close()
                 driver.close()

@@ -3,4 +3,4 @@
 mod callable;
 mod class;
 
-pub(crate) use class::{CoreModel, built_in_systems};
+pub(crate) use class::{CoreModel, InputRules, built_in_systems};
