@@ -15,6 +15,7 @@ __all__ = [
     "CoreFilter",
     "CoreFollower",
     "CorePage",
+    "InputRules",
     "CoreModel",
     "__version__",
     "built_in_systems",
