@@ -326,7 +326,7 @@ macro_rules! numbers {
                 $(entry!($number);)*
                 $(#[cfg(feature = "lanes")]
                 entry!($lane);)*
-                unreachable!("kinds are compared above; lanes are a feature of this crate")
+                unreachable!("many series of an erased model side by side need the feature `lanes`")
             }
         }
     };
@@ -366,6 +366,9 @@ impl<M: InAll + InLanes + BackInAll + BackInLanes + Plain> Equations for M {}
 
 impl Erased {
     /// A model without its type.
+    ///
+    /// Many series of it side by side, as lanes, need the feature `lanes` of this crate: without it a run of them panics, because its
+    /// entries are not there.
     pub fn new<M: Model + Send + Sync + 'static>(model: M) -> Self {
         let known = Arc::new(Known::of(&model));
         let (states, outputs) = (Dyn(model.state_dim().value()), Dyn(model.output_dim().value()));
