@@ -6,14 +6,14 @@ use crate::plot::time_axis;
 use crate::reading::LookFlags;
 use crate::settings::{warn_of_unmoved, with_form};
 use crate::style;
-use crate::whole::{Whole, asked_to_end};
+use crate::whole::{WHEN_ASKED, Whole};
 use optfilter::filter::Followed;
 use optfilter::scalar::Scalar;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::Prepared;
 use optfilter_plot::color::{BLUE, GREY};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
-use optfilter_run::{Diagnosis, Estimate, FilterSpec, Residuals, Seen, Sequence};
+use optfilter_run::{Diagnosis, FilterSpec, Residuals, Seen, Sequence, walk};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -59,16 +59,9 @@ pub fn run(Args { look }: Args) -> Result<(), Failure> {
 fn run_through(prepared: &Prepared, series: &Whole) -> Result<Vec<Seen>, Failure> {
     let Prepared { spec, filter, runner, .. } = prepared;
     let mut live = runner.start(runner.default_start()).map_err(Failure::other)?;
-    let (data, mut estimate) = (&series.data, Estimate::default());
+    let data = &series.data;
     let mut rows = Vec::with_capacity(data.len());
-    for row in 0..data.len() {
-        if asked_to_end() {
-            return Err(Failure::interrupted(""));
-        }
-        let predict = row > 0 || filter.predict_first();
-        let (u, y) = (data.input(row), data.output(row));
-        live.step(predict, &data.steps[row], u, y, &mut estimate)
-            .map_err(|error| series.failure(spec, filter, error.into()))?;
+    let done = walk(&mut *live, &data.rows(0..data.len(), filter), |row, _, estimate| {
         let outputs = estimate.innovation.len();
         rows.push(Seen {
             innovation: estimate.innovation.clone(),
@@ -79,7 +72,9 @@ fn run_through(prepared: &Prepared, series: &Whole) -> Result<Vec<Seen>, Failure
             effective: estimate.effective,
             lost: estimate.followed != Followed::OnTrack,
         });
-    }
+        Ok(WHEN_ASKED.check(row)?)
+    });
+    done.map_err(|error| series.failure(spec, filter, error))?;
     Ok(rows)
 }
 

@@ -6,7 +6,8 @@ use crate::subject::{Subject, number_of};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, Method, Results, RunError, Runner, Watch, forecast, smooth_from,
+    Estimate, FilterSpec, Forecast, Method, Results, RunError, Runner, Watch, forecast,
+    smooth_from, walk,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,14 +178,10 @@ pub fn ahead(
     let stride = limits::stride(&subject.spec, filter);
     let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
     let mut live = runner.start(runner.default_start())?;
-    let mut estimate = Estimate::default();
-    for (row, step) in data.steps.iter().enumerate() {
-        if row % stride == 0 {
-            patience.check()?;
-        }
-        let predict = row > 0 || filter.predict_first();
-        live.step(predict, step, data.input(row), data.output(row), &mut estimate)?;
-    }
+    walk(&mut *live, &data.rows(0..data.len(), filter), |row, _, _| match row % stride {
+        0 => patience.check(),
+        _ => Ok(()),
+    })?;
     let (Some(first), Some(last)) = (data.steps.first(), data.steps.last()) else {
         return Err(Fault::Data("the table has no rows".into()));
     };

@@ -12,7 +12,7 @@ use optfilter::equivalence::implied_prior_of_rate;
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Observation};
 use optfilter_model::run::build_text;
-use optfilter_run::{Estimate, FilterSpec, Linearized, Live, Loss, Method, Runner};
+use optfilter_run::{Estimate, FilterSpec, Linearized, Live, Loss, Method, Runner, walk};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -86,16 +86,11 @@ impl Bookmarks {
             Some((at, Ok(live))) => (at, live),
             _ => (0, runner.start(runner.default_start())?),
         };
-        let mut out = Estimate::default();
-        let data = &subject.data;
         let stride = limits::stride(&subject.spec, filter);
-        for k in from..row {
-            if k % stride == 0 {
-                patience.check()?;
-            }
-            let predict = k > 0 || filter.predict_first();
-            live.step(predict, &data.steps[k], data.input(k), data.output(k), &mut out)?;
-        }
+        walk(&mut *live, &subject.data.rows(from..row, filter), |k, _, _| match k % stride {
+            0 => patience.check(),
+            _ => Ok(()),
+        })?;
         if let Ok(bytes) = live.save() {
             let mut marks = marks();
             marks.retain(|(n, at, _)| *n != name || *at != row);
@@ -135,9 +130,7 @@ impl Bookmarks {
             ..Opened::default()
         };
         let (_, mut live) = self.reach(subject, &filter, row, patience)?;
-        if row > 0 || filter.predict_first() {
-            live.predict(u, step)?;
-        }
+        data.row(row, &filter).predict(&mut *live)?;
         let mut at = Estimate::default();
         live.estimate(&mut at);
         let start = at.mean.clone();
@@ -284,7 +277,7 @@ impl Bookmarks {
             return;
         }
         let Ok((_, mut live)) = self.reach(subject, &reference, row, patience) else { return };
-        if (row > 0 || filter.predict_first()) && live.predict(u, step).is_err() {
+        if data.row(row, filter).predict(&mut *live).is_err() {
             return;
         }
         let mut at = Estimate::default();

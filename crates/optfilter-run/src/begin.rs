@@ -3,7 +3,8 @@
 use crate::outlook::AnyBelief;
 use crate::runner::Start;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
+use optfilter::Pooled;
 use optfilter::filter::{
     Belief, DiffuseBelief, EnsembleBelief, FilterError, GaussianBelief, MixtureBelief,
     ParticleBelief, PointBelief, WindowBarsBelief, WindowBelief,
@@ -61,9 +62,9 @@ where
     }
 }
 
-impl Begin<Dyn> for AnyBelief {
+impl Begin<Pooled> for AnyBelief {
     type Settings = ();
-    fn begin((): &(), n: Dyn, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: Pooled, start: &Start) -> Result<Self, FilterError> {
         let mut diffuse = start.diffuse.clone();
         if diffuse.is_empty() {
             diffuse.resize(n.value(), false);

@@ -323,33 +323,8 @@ impl<'a> Choice<'a> {
                 }
                 Ok(Arc::new(Shared(Arc::new(engine))))
             }
-            Method::Pf => {
-                // R only says how widely innovations spread; counts need not state it.
-                let unit = Covariance::Scalar(1.0);
-                let r = r.unwrap_or(&unit);
-                let exact = (0..m.value()).any(|i| r.variance(i) == 0.0);
-                let noise = match exact || self.problem.process.is_none() {
-                    true => SlimNoise::Joint(self.noise(n, m, Some(r))?),
-                    false => self.problem.slim_noise(n, m, self.spec.process_scale(), Some(r))?,
-                };
-                let likelihood = self.problem.likelihood(m, self.squared)?;
-                let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
-                    .map_err(wrong)?;
-                let settings = (self.spec.particles() as usize, self.spec.seed());
-                self.runner(self.bounded(filter)?, settings)
-            }
-            Method::Etkf | Method::Letkf => {
-                let noise = self.problem.slim_noise(n, m, self.spec.process_scale(), r)?;
-                let mut filter =
-                    Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
-                if self.spec.rotate() {
-                    filter = filter.rotated();
-                }
-                if self.method == Method::Letkf {
-                    filter = filter.local(self.localization()?).map_err(wrong)?;
-                }
-                let settings = (self.spec.members() as usize, self.spec.seed());
-                self.runner(self.bounded(filter)?, settings)
+            Method::Pf | Method::Etkf | Method::Letkf => {
+                self.sampled(self.problem.model.equations().clone())
             }
             Method::Vkf => {
                 let likelihood = self.problem.likelihood(m, self.squared)?;
@@ -366,6 +341,43 @@ impl<'a> Choice<'a> {
                     filter = filter.with_cadence(self.problem.dt);
                 }
                 Ok(Arc::new(Shared(Arc::new(self.engine(filter, (), stop)?))))
+            }
+        }
+    }
+
+    /// A filter whose belief is a sample: what its steps cost is the model, and sizes known to the compiler gain nothing.
+    fn sampled(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
+        let (n, m) = (model.state_dim(), model.output_dim());
+        let wrong = SpecError::from;
+        let r = self.problem.measurement.as_ref();
+        match self.method {
+            Method::Pf => {
+                // R only says how widely innovations spread; counts need not state it.
+                let unit = Covariance::Scalar(1.0);
+                let r = r.unwrap_or(&unit);
+                let exact = (0..m.value()).any(|i| r.variance(i) == 0.0);
+                let noise = match exact || self.problem.process.is_none() {
+                    true => SlimNoise::Joint(self.noise(n, m, Some(r))?),
+                    false => self.problem.slim_noise(n, m, self.spec.process_scale(), Some(r))?,
+                };
+                let likelihood = self.problem.likelihood(m, self.squared)?;
+                let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
+                    .map_err(wrong)?;
+                let settings = (self.spec.particles() as usize, self.spec.seed());
+                self.runner(self.bounded(filter)?, settings)
+            }
+            _ => {
+                let noise = self.problem.slim_noise(n, m, self.spec.process_scale(), r)?;
+                let mut filter =
+                    Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
+                if self.spec.rotate() {
+                    filter = filter.rotated();
+                }
+                if self.method == Method::Letkf {
+                    filter = filter.local(self.localization()?).map_err(wrong)?;
+                }
+                let settings = (self.spec.members() as usize, self.spec.seed());
+                self.runner(self.bounded(filter)?, settings)
             }
         }
     }

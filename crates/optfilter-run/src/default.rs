@@ -26,7 +26,8 @@ use crate::runner::{Estimate, Runner};
 use crate::settings::FilterSpec;
 use crate::simulate::simulate;
 use crate::spec::MOST_STATES_WITH_BARS;
-use nalgebra::{Dim, Dyn};
+use nalgebra::Dim;
+use optfilter::Pooled;
 use optfilter::model::likelihood::Component;
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::scalar::Scalar;
@@ -78,7 +79,7 @@ impl FilterSpec {
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let scales = problem.robust_laws().map(Problem::scales);
         let r = scales.as_ref().or(problem.measurement.as_ref());
-        let noise = || problem.gaussian_noise(Dyn(n), Dyn(m), 1.0, r);
+        let noise = || problem.gaussian_noise(Pooled(n), Pooled(m), 1.0, r);
         if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood
             && n <= MOST_STATES_WITH_BARS
             && problem.process.is_some()

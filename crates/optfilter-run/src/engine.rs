@@ -287,8 +287,10 @@ where
             rhythm.check(step)?;
         }
         rhythm.predicted();
-        self.engine.filter.predict(&mut self.belief, u, step)?;
-        self.track.predict(&self.engine.filter, u, step);
+        self.engine.filter.predict_apart(&mut self.belief, u, step)?;
+        if self.engine.is_gated {
+            self.track.predict(&self.engine.filter, u, step);
+        }
         self.rhythm = rhythm;
         Ok(())
     }

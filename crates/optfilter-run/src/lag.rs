@@ -27,7 +27,7 @@ use crate::error::{RunError, SpecError};
 use crate::outlook::{AnyBelief, Outlook};
 use crate::runner::Runner;
 use crate::session::Session;
-use nalgebra::{DMatrix, DVector};
+use optfilter::Pooled;
 use optfilter::filter::{Belief, Followed, GaussianBelief};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
@@ -97,8 +97,8 @@ impl Lag {
         let filtered = match &session.estimate.diffuse {
             Some(diffuse) => AnyBelief::clone(diffuse),
             None => AnyBelief::from(GaussianBelief {
-                mean: DVector::from_column_slice(mean),
-                cov: DMatrix::from_column_slice(n, n, cov),
+                mean: Pooled::vector(mean),
+                cov: Pooled::matrix(n, n, cov),
             }),
         };
         let anew = session.estimate.followed == Followed::Anew;
@@ -164,8 +164,8 @@ impl Lag {
 
 /// A state without a spread.
 fn point(state: &[f64]) -> AnyBelief {
-    let mean = DVector::from_column_slice(state);
-    GaussianBelief { mean, cov: DMatrix::zeros(0, 0) }.into()
+    let mean = Pooled::vector(state);
+    GaussianBelief { mean, cov: Pooled::matrix(0, 0, &[]) }.into()
 }
 
 impl Waiting {

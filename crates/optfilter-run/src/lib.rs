@@ -28,6 +28,7 @@
 //! | `begin`, `rhythm` | how beliefs begin; irregular times and the time since the last measurement |
 //! | [`flags`] | a word for each row: outlier, runaway, at a bound |
 //! | [`session`] | rows from a stream, with a clock, saved and resumed bit for bit |
+//! | [`mod@walk`] | the same for rows in memory |
 //! | [`mod@smooth`], [`mod@forecast`], `outlook` | what later rows say of earlier ones; what comes after the last |
 //! | [`horizon`], [`lag`] | the same on a stream: forecasts from every row, and rows smoothed by the next few |
 //! | [`lanes`], `together` | many series side by side: of an implicit filter, of a linear model |
@@ -59,6 +60,7 @@ mod simulate;
 pub mod smooth;
 pub mod spec;
 mod together;
+pub mod walk;
 
 pub use build::{build, build_with};
 pub use choice::{Beyond, Constraint, Gaps, Irregular, Loss, Method};
@@ -80,3 +82,4 @@ pub use setting::{CG, Kind, Range, Setting, Slider};
 pub use settings::{FilterSpec, SETTINGS};
 pub use simulate::{SimulationError, simulate};
 pub use smooth::{Search, Smoothed, smooth, smooth_from};
+pub use walk::{Row, RowSource, walk};

@@ -3,6 +3,7 @@
 use crate::error::SpecError;
 use crate::problem::{Covariance, Problem};
 use nalgebra::{DMatrix, Dyn};
+use optfilter::Pooled;
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Step, linearize_observation};
 
@@ -21,12 +22,12 @@ impl Linearized {
     /// At a state. An error says which likelihood has no curvature there.
     pub fn at(problem: &Problem, state: &[f64], step: &Step, u: &[f64]) -> Result<Self, SpecError> {
         let model = problem.model.equations().clone();
-        let (eta, h) = linearize_observation(&model, Dyn(state.len()), state, u, step);
+        let (eta, h) = linearize_observation(&model, Pooled(state.len()), state, u, step);
         let m = eta.len();
         let r = if problem.is_gaussian() {
             problem.measurement.as_ref().unwrap_or(&Covariance::Scalar(1.0)).dense(Dyn(m))
         } else {
-            let likelihood = problem.likelihood(Dyn(m), false)?;
+            let likelihood = problem.likelihood(Pooled(m), false)?;
             let mut r = DMatrix::zeros(m, m);
             for i in 0..m {
                 // The curvature where the measurement is what is expected of it.
@@ -47,6 +48,7 @@ impl Linearized {
         if !h.iter().all(|v| v.is_finite()) {
             return Err(SpecError::new("the observation has no derivative at the typical state"));
         }
+        let h = DMatrix::from_column_slice(m, state.len(), h.as_slice());
         Ok(Self { state: state.to_vec(), h, r })
     }
 

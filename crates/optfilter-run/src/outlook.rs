@@ -6,7 +6,8 @@ use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
 use crate::spec::MOST_STATES_WITH_BARS;
-use nalgebra::{DMatrix, DVector, Dim, Dyn};
+use nalgebra::{DMatrix, Dim};
+use optfilter::Pooled;
 use optfilter::Series;
 use optfilter::filter::{
     Bounded, Diffuse, DiffuseBelief, Extended, Filter, FilterError, Gated, GaussianBelief,
@@ -20,7 +21,7 @@ use optfilter::rng::Stream;
 use std::sync::OnceLock;
 
 /// A belief of any size, of which some directions may be wholly unknown.
-pub type AnyBelief = DiffuseBelief<Dyn>;
+pub type AnyBelief = DiffuseBelief<Pooled>;
 
 /// A problem with the filter that runs on it, as far as the way back and the way ahead are concerned.
 pub trait Outlook: Send + Sync {
@@ -43,7 +44,7 @@ pub trait Outlook: Send + Sync {
         series: &Series<'_>,
         filtered: &[f64],
         stop: &dyn Fn() -> bool,
-    ) -> Result<BestPath<Dyn>, RunError>;
+    ) -> Result<BestPath<Pooled>, RunError>;
     /// Whether no other path can be better than one that is better than its neighbours.
     fn has_one_hill(&self) -> bool;
     /// Random numbers of trajectory `run`, for a purpose.
@@ -72,11 +73,11 @@ pub trait Outlook: Send + Sync {
     /// narrowed by what was measured in it, all linearised at `path`.
     fn cov_along(
         &self,
-        before: &GaussianBelief<Dyn>,
+        before: &GaussianBelief<Pooled>,
         path: &[f64],
         series: &Series<'_>,
         k: usize,
-    ) -> Result<GaussianBelief<Dyn>, RunError>;
+    ) -> Result<GaussianBelief<Pooled>, RunError>;
     /// Where the dynamics lead from many states, one after the other.
     fn moved(&self, states: &[f64], u: &[f64], step: &Step) -> Vec<f64>;
     /// Q over a step.
@@ -95,7 +96,7 @@ pub trait Outlook: Send + Sync {
 // Behind a gate that lets everything through, as the engine has them: other types would be compiled besides.
 type Open<F> = Diffuse<Gated<Bounded<F>>, Erased, AnyNoise>;
 type Made<F> = OnceLock<Result<Open<F>, SpecError>>;
-type AnyNoise = GaussianNoise<Dyn, Dyn>;
+type AnyNoise = GaussianNoise<Pooled, Pooled>;
 type Linear = Extended<Erased, AnyNoise>;
 type Points = Unscented<Erased, AnyNoise>;
 
@@ -106,7 +107,7 @@ pub(crate) struct ProblemOutlook {
     problem: Problem,
     linear: Made<Linear>,
     points: Made<Points>,
-    likelihood: OnceLock<Result<AnyLikelihood<Dyn>, SpecError>>,
+    likelihood: OnceLock<Result<AnyLikelihood<Pooled>, SpecError>>,
 }
 
 impl ProblemOutlook {
@@ -129,7 +130,7 @@ impl ProblemOutlook {
         self.problem.gaussian_noise(n, m, self.spec.process_scale(), Some(r))
     }
 
-    fn open<F: Filter<State = Dyn, Output = Dyn>>(
+    fn open<F: Filter<State = Pooled, Output = Pooled>>(
         &self,
         filter: F,
         linear: Linear,
@@ -190,7 +191,7 @@ impl Outlook for ProblemOutlook {
         series: &Series<'_>,
         filtered: &[f64],
         stop: &dyn Fn() -> bool,
-    ) -> Result<BestPath<Dyn>, RunError> {
+    ) -> Result<BestPath<Pooled>, RunError> {
         let canonical = self.problem.canonical();
         let problem = canonical.as_ref().unwrap_or(&self.problem);
         let model = problem.model.equations().clone();
@@ -201,7 +202,7 @@ impl Outlook for ProblemOutlook {
             return Err(SpecError::of("likelihood", "is not of single components").into());
         };
         let search = MostLikely::new(model, noise, laws)?.with_bounds(problem.bounds.clone())?;
-        let mean = DVector::from_column_slice(start.0);
+        let mean = Pooled::vector(start.0);
         let start = GaussianBelief { mean, cov: start.1.dense(n) };
         let plain = search.path(&start, series, None, stop);
         let own = match filtered.iter().all(|v| v.is_finite()) {
@@ -265,19 +266,19 @@ impl Outlook for ProblemOutlook {
 
     fn cov_along(
         &self,
-        before: &GaussianBelief<Dyn>,
+        before: &GaussianBelief<Pooled>,
         path: &[f64],
         series: &Series<'_>,
         k: usize,
-    ) -> Result<GaussianBelief<Dyn>, RunError> {
+    ) -> Result<GaussianBelief<Pooled>, RunError> {
         let (filter, step, u) = (self.linear()?.proper(), series.step(k), series.input(k));
         let mut belief = before.clone();
         if series.predicts(k) {
             filter.predict(&mut belief, u, &step)?;
         }
-        belief.mean = DVector::from_column_slice(path);
+        belief.mean = Pooled::vector(path);
         filter.update(&mut belief, series.observation(k), u, &step)?;
-        belief.mean = DVector::from_column_slice(path);
+        belief.mean = Pooled::vector(path);
         Ok(belief)
     }
 
@@ -294,7 +295,8 @@ impl Outlook for ProblemOutlook {
     }
 
     fn process_cov(&self, u: &[f64], step: &Step) -> Result<DMatrix<f64>, RunError> {
-        Ok(process_cov(&self.model, &self.noise()?, u, step))
+        let q = process_cov(&self.model, &self.noise()?, u, step);
+        Ok(DMatrix::from_column_slice(q.nrows(), q.ncols(), q.as_slice()))
     }
 
     fn draw(
@@ -317,7 +319,7 @@ impl Outlook for ProblemOutlook {
             let index = Some(step.index);
             return Err(FilterError::NotPositiveDefinite { quantity, index }.into());
         };
-        let mut y = DVector::zeros(m.value());
+        let mut y = Pooled::vector(&vec![0.0; m.value()]);
         self.model.observe(x, u, step, y.as_mut_slice());
         let eta = y.clone();
         scatter.draw(&mut y, stream).map_err(|component| {

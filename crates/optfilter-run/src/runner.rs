@@ -164,6 +164,14 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     /// Never ends a run.
     pub const NEVER: Watch<'static> = Watch { stride: usize::MAX, stop: &|| false };
+
+    /// An error after row `k`, from 0, if the run should end there.
+    pub fn check(&self, k: usize) -> Result<(), FilterError> {
+        match (k + 1).is_multiple_of(self.stride) && (self.stop)() {
+            true => Err(stopped()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Results of a whole series that own their memory.

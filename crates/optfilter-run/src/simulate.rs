@@ -2,7 +2,7 @@
 
 use crate::error::SpecError;
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
-use nalgebra::DVector;
+use optfilter::Pooled;
 use optfilter::filter::{FilterError, GaussianBelief};
 use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::rng::Stream;
@@ -58,15 +58,17 @@ pub fn simulate(
     let likelihood = scattered(problem, m.0).likelihood(m, false)?;
     let unit = Covariance::Scalar(1.0);
     let noise = problem.slim_noise(n, m, 1.0, Some(&unit))?;
-    let mean = DVector::from_column_slice(&problem.mean);
+    let mean = Pooled::vector(&problem.mean);
     let (joint, variances);
     let start = match &problem.cov {
         Covariance::Dense(cov) => {
-            joint = GaussianBelief::new(mean, cov.clone()).map_err(SimulationError::Run)?;
+            joint =
+                GaussianBelief::new(mean, Pooled::matrix(cov.nrows(), cov.ncols(), cov.as_slice()))
+                    .map_err(SimulationError::Run)?;
             Beginning::Joint(&joint)
         }
         each => {
-            variances = DVector::from_fn(n.0, |i, _| each.variance(i));
+            variances = Pooled::vector(&(0..n.0).map(|i| each.variance(i)).collect::<Vec<_>>());
             Beginning::Each(&mean, &variances)
         }
     };

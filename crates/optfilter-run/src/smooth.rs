@@ -35,7 +35,8 @@ use crate::problem::Problem;
 use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
-use nalgebra::{DMatrix, DVector, Dim, Dyn};
+use nalgebra::{DMatrix, Dim};
+use optfilter::Pooled;
 use optfilter::Series;
 use optfilter::filter::{Belief, FilterError, GaussianBelief};
 use optfilter::linalg::psd_factor;
@@ -177,10 +178,10 @@ fn filtered(
     Ok((means, covs))
 }
 
-fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> GaussianBelief<Dyn> {
+fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> GaussianBelief<Pooled> {
     GaussianBelief {
-        mean: DVector::from_column_slice(&means[k * n..][..n]),
-        cov: DMatrix::from_column_slice(n, n, &covs[k * n * n..][..n * n]),
+        mean: Pooled::vector(&means[k * n..][..n]),
+        cov: Pooled::matrix(n, n, &covs[k * n * n..][..n * n]),
     }
 }
 
@@ -268,10 +269,8 @@ fn window(
         return Ok(out);
     }
     let state = |k: usize| &out.means[k * n..][..n];
-    let mut beliefs = vec![GaussianBelief {
-        mean: DVector::from_column_slice(&start.mean),
-        cov: start.cov.dense(Dyn(n)),
-    }];
+    let mut beliefs =
+        vec![GaussianBelief { mean: Pooled::vector(&start.mean), cov: start.cov.dense(Pooled(n)) }];
     for k in 0..series.len() {
         let after = outlook.cov_along(&beliefs[k], state(k), series, k)?;
         beliefs.push(after);

@@ -8,7 +8,8 @@ use crate::problem::Problem;
 use crate::rhythm::Rhythm;
 use crate::runner::{Results, RunTogether, Start};
 use crate::settings::FilterSpec;
-use nalgebra::{DVector, Dim, Dyn};
+use nalgebra::Dim;
+use optfilter::Pooled;
 use optfilter::Series;
 use optfilter::filter::{
     CommonGain, Extended, Filter, Followed, GaussianBelief, Iterated, LaneRow, SideBySide,
@@ -32,7 +33,7 @@ const FEW: usize = 4;
 pub(crate) fn together(
     spec: &FilterSpec,
     problem: &Problem,
-    (model, noise): (Erased, GaussianNoise<Dyn, Dyn>),
+    (model, noise): (Erased, GaussianNoise<Pooled, Pooled>),
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
     let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
@@ -100,7 +101,7 @@ struct Beside<F> {
 
 impl<F> RunTogether for Beside<F>
 where
-    F: SideBySide + Filter<State = Dyn, Output = Dyn> + Send + Sync,
+    F: SideBySide + Filter<State = Pooled, Output = Pooled> + Send + Sync,
 {
     fn run(
         &self,
@@ -111,9 +112,9 @@ where
     ) -> Vec<bool> {
         let n = self.page.model.state_dim().value();
         let begin = |start: &Start| {
-            let mean = DVector::from_column_slice(&start.mean);
+            let mean = Pooled::vector(&start.mean);
             let sized = start.mean.len() == n;
-            sized.then(|| GaussianBelief::new(mean, start.cov.dense(Dyn(n))).ok()).flatten()
+            sized.then(|| GaussianBelief::new(mean, start.cov.dense(Pooled(n))).ok()).flatten()
         };
         let mut done = vec![false; series.len()];
         for group in groups(series.len(), |a, b| series[a].same_clock(&series[b])) {
@@ -146,14 +147,14 @@ where
 /// As many series as a vector has lanes, each with a covariance of its own.
 struct Abreast<'g, 'r, F> {
     filter: &'g F,
-    starts: &'g [GaussianBelief<Dyn>],
+    starts: &'g [GaussianBelief<Pooled>],
     series: &'g [Series<'g>],
     scribe: Scribe<'g, 'r, BELIEFS>,
 }
 
 impl<F> Kernel for Abreast<'_, '_, F>
 where
-    F: SideBySide + Filter<State = Dyn, Output = Dyn>,
+    F: SideBySide + Filter<State = Pooled, Output = Pooled>,
 {
     type Output = Together;
     #[inline(always)]
@@ -167,7 +168,7 @@ where
 
 /// The extended filter of a linear model, which is the Kalman filter.
 struct Linear {
-    filter: Extended<Erased, GaussianNoise<Dyn, Dyn>>,
+    filter: Extended<Erased, GaussianNoise<Pooled, Pooled>>,
     page: Page,
 }
 
@@ -203,12 +204,12 @@ impl Linear {
         stop: &dyn Fn() -> bool,
     ) {
         let n = self.page.model.state_dim().value();
-        let cov = starts[0].cov.dense(Dyn(n));
+        let cov = starts[0].cov.dense(Pooled(n));
         let begins = |start: &Start| {
-            let mean = DVector::from_column_slice(&start.mean);
+            let mean = Pooled::vector(&start.mean);
             start.mean.len() == n && mean.iter().all(|v| v.is_finite())
         };
-        let sound = GaussianBelief::new(DVector::zeros(n), cov.clone()).is_ok();
+        let sound = GaussianBelief::new(Pooled::vector(&vec![0.0; n]), cov.clone()).is_ok();
         if !sound || !starts.iter().all(begins) {
             return;
         }
@@ -233,7 +234,7 @@ impl Linear {
 
 /// As many series as a vector has lanes, on their way.
 struct Group<'g, 'a, 'r> {
-    graph: &'g mut CommonGain<'a, Erased, GaussianNoise<Dyn, Dyn>>,
+    graph: &'g mut CommonGain<'a, Erased, GaussianNoise<Pooled, Pooled>>,
     means: &'g [&'g [f64]],
     series: &'g [Series<'g>],
     scribe: Scribe<'g, 'r, WIDTH>,
@@ -279,7 +280,7 @@ impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
         &mut self,
         k: usize,
         step: &Step,
-        row: &LaneRow<'_, Dyn, Dyn, W>,
+        row: &LaneRow<'_, Pooled, Pooled, W>,
         series: &[Series<'_>],
     ) {
         for ((out, &v), turn) in self.mean.iter_mut().zip(row.mean).zip(&self.turns) {

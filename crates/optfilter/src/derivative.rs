@@ -6,17 +6,17 @@
 
 use crate::scalar::{Dual, Scalar, VectorFunction};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
+use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
-/// What a dimension is, as far as the compiler knows. (There is no other way to ask in a constant than by the size of a vector; one of as many bytes
-/// as a vector of any length takes counts as unknown.)
+/// What a dimension is, as far as the compiler knows. (There is no other way to ask in a constant than by sizes: a dimension that is known
+/// takes no memory, and a vector of bytes of that length takes its length.)
 const fn known<N: Dim>() -> Option<usize>
 where
     DefaultAllocator: Allocator<N>,
 {
-    match size_of::<OVector<u8, N>>() {
-        size if size == size_of::<OVector<u8, Dyn>>() => None,
-        size => Some(size),
+    match size_of::<N>() {
+        0 => Some(size_of::<OVector<u8, N>>()),
+        _ => None,
     }
 }
 
@@ -210,7 +210,7 @@ pub fn pull_back<S, F, N, M>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nalgebra::Const;
+    use nalgebra::{Const, Dyn};
 
     struct Product;
     impl VectorFunction for Product {

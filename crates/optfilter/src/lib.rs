@@ -79,6 +79,7 @@ pub mod metrics;
 pub mod model;
 pub mod most_likely;
 pub mod optim;
+mod pooled;
 pub mod rng;
 pub mod scalar;
 mod scratch;
@@ -87,6 +88,7 @@ pub mod simd;
 pub mod simulate;
 pub mod smoother;
 
+pub use pooled::{Pooled, PooledStorage};
 pub use series::Series;
 
 use nalgebra::Dim;

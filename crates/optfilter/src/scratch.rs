@@ -8,6 +8,12 @@ use core::ops::{Deref, DerefMut};
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
 
+/// Whether code for this dimension is worth a copy for each caller: the compiler knows it, as a type that takes no memory, and the copy is
+/// short. Of any other there is one. (So there is of all in tests, which are compiled more often than run.)
+pub(crate) const fn is_fixed<N: Dim>() -> bool {
+    size_of::<N>() == 0 && !cfg!(debug_assertions)
+}
+
 /// Numbers from which on a vector whose length is known at run time only is long.
 pub(crate) const LONG: usize = 32;
 

@@ -203,6 +203,7 @@ impl<'a> Series<'a> {
     }
 
     /// The control inputs at measurement `k`.
+    #[inline]
     pub fn input(&self, k: usize) -> &'a [f64] {
         &self.inputs[k * self.input_dim..(k + 1) * self.input_dim]
     }
@@ -220,7 +221,7 @@ impl<'a> Series<'a> {
 
     /// The step that leads to measurement `k`. Without times the first row has time 0, or `dt` where it is
     /// predicted.
-    #[inline]
+    #[inline(always)]
     pub fn step(&self, k: usize) -> Step {
         let index = k as u64 + 1;
         let before = match (k, self.start) {
@@ -241,13 +242,23 @@ impl<'a> Series<'a> {
     }
 
     /// The time from the last row before `k` that was measured, or from the first row; `dt` where that is the row before.
+    #[inline(always)]
     fn since(&self, k: usize, time: f64, dt: f64) -> f64 {
-        let seen = |k: usize| self.observation(k).iter().any(|v| !v.is_nan());
         // Nobody asks at a row without a measurement, and looking back from each would take its time.
-        if k < 2 || seen(k - 1) || !seen(k) {
-            return dt;
+        match k < 2 || self.is_measured(k - 1) || !self.is_measured(k) {
+            true => dt,
+            false => self.since_last(k, time),
         }
-        let last = (0..k - 1).rev().find(|&k| seen(k)).unwrap_or(0);
+    }
+
+    #[inline(always)]
+    fn is_measured(&self, k: usize) -> bool {
+        self.observation(k).iter().any(|v| !v.is_nan())
+    }
+
+    #[cold]
+    fn since_last(&self, k: usize, time: f64) -> f64 {
+        let last = (0..k - 1).rev().find(|&k| self.is_measured(k)).unwrap_or(0);
         let early = self.start == Start::StepBefore;
         let then = self.times.map_or((last + usize::from(early)) as f64 * self.dt, |t| t[last]);
         time - then

@@ -1,8 +1,8 @@
 //! A step of a filter whose sizes are known at compile time allocates nothing.
 //!
 //! The global allocator of this test binary counts the allocations of each thread. The count over 30 steps
-//! of every such filter, with whole, partly missing and missing measurements, must be exactly zero, and so it must be of small filters
-//! chosen by name. That the
+//! of every such filter, with whole, partly missing and missing measurements, must be exactly zero, and so it must be of filters
+//! chosen by name, whatever their sizes. That the
 //! counter counts is shown first, on a vector and on the same filter with sizes known only at run time.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,7 +17,9 @@ use optfilter::filter::{
 use optfilter::model::likelihood::{
     Bernoulli, Component, Gaussian, Huber, Independent, Link, Poisson, SquaredError, StudentT,
 };
-use optfilter::model::{GaussianNoise, Growth, Linear, Lorenz63, Lorenz96, RandomWalk, Step};
+use optfilter::model::{
+    Dynamics, GaussianNoise, Growth, Linear, Lorenz63, Lorenz96, RandomWalk, Step,
+};
 use optfilter::optim::{AnyOptimizer, Bounds, GradientDescent, Preconditioned};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -190,31 +192,36 @@ fn fixed_size_steps_allocate_nothing() {
     quiet(&ImplicitMap::new(walk, mixed, step, 3).unwrap(), point(), &y, "mixed");
 }
 
-/// Behind the door, where the model has no type any more and the filter is chosen by name.
+/// Behind the door, where the model has no type any more and the filter is chosen by name: of sizes that are compiled in, and of one that is
+/// known at run time only.
 #[test]
 fn steps_of_filters_chosen_by_name_allocate_nothing() {
     use optfilter_run::{Estimate, FilterSpec, Problem, build};
-    let problem = Problem::new(Lorenz63::default().rk4()).noise(0.1, 1.0).start(1.0, 1.0).dt(0.01);
-    let y = [1.5, 2.0, 19.0];
-    let (gap, gone) = ([f64::NAN, 2.0, 19.0], [f64::NAN; 3]);
-    for method in ["ekf", "iekf", "ukf", "imap", "vkf"] {
-        for error_bars in [true, false] {
-            let mut spec = FilterSpec::of(method).unwrap();
-            if method == "imap" {
-                spec.error_bars = Some(error_bars);
+    let small = Problem::new(Lorenz63::default().rk4());
+    let large = Problem::new(Lorenz96::new(nalgebra::Dyn(7), 8.0).rk4());
+    for problem in [small, large] {
+        let problem = problem.noise(0.1, 1.0).start(1.0, 1.0).dt(0.01);
+        let n = nalgebra::Dim::value(&problem.model.state_dim());
+        let y: Vec<f64> = (0..n).map(|i| 1.0 + i as f64 / 10.0).collect();
+        let (mut gap, gone) = (y.clone(), vec![f64::NAN; n]);
+        gap[0] = f64::NAN;
+        for method in ["ekf", "iekf", "ukf", "imap", "vkf"] {
+            for error_bars in [true, false] {
+                let mut spec = FilterSpec::of(method).unwrap();
+                spec.error_bars = (method == "imap").then_some(error_bars);
+                let runner = build(&spec, &problem).unwrap();
+                let mut live = runner.start(runner.default_start()).unwrap();
+                let mut out = Estimate::default();
+                let mut run = |from: u64| {
+                    for k in from..from + 30 {
+                        let y = [&gone, &gap, &y, &y, &y][(k % 5) as usize];
+                        live.step(k > 1, &Step::even(k, 0.01), &[], y, &mut out).unwrap();
+                    }
+                };
+                // The first rows make room for what is written, and fill the pool.
+                run(1);
+                assert_eq!(allocations(|| run(31)), 0, "{method} of {n} states allocates");
             }
-            let runner = build(&spec, &problem).unwrap();
-            let mut live = runner.start(runner.default_start()).unwrap();
-            let mut out = Estimate::default();
-            let mut run = |from: u64| {
-                for k in from..from + 30 {
-                    let y = [&gone, &gap, &y, &y, &y][(k % 5) as usize];
-                    live.step(k > 1, &Step::even(k, 0.01), &[], y, &mut out).unwrap();
-                }
-            };
-            // The first rows make room for what is written.
-            run(1);
-            assert_eq!(allocations(|| run(31)), 0, "{method} allocates");
         }
     }
 }

@@ -16,7 +16,7 @@ use optfilter_model::ModelSpec;
 use optfilter_model::run::{Prepared, forecast_names};
 use optfilter_model::table::OutputColumn;
 use optfilter_run::forecast::{LEVEL_NAMES, LEVELS};
-use optfilter_run::{Estimate, FilterSpec, Forecast, Runner, Spread, forecast};
+use optfilter_run::{FilterSpec, Forecast, Runner, Spread, forecast, walk};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -85,19 +85,15 @@ impl Done {
         let ahead = Ahead::new(args, spec, series)?;
         let failed = |error| series.failure(spec, filter, error);
         let mut live = runner.start(runner.default_start()).map_err(|e| failed(e.into()))?;
-        let (mut estimate, mut past) = (Estimate::default(), Vec::new());
+        let mut past = Vec::new();
         let drawn = args.tables.plot.path.is_some();
-        for row in 0..ahead.first {
-            let (step, predict) = (&data.steps[row], row > 0 || filter.predict_first());
-            live.step(predict, step, data.input(row), data.output(row), &mut estimate)
-                .map_err(|e| failed(e.into()))?;
+        let done = walk(&mut *live, &data.rows(0..ahead.first, filter), |row, _, estimate| {
             if drawn {
                 past.extend_from_slice(&estimate.mean);
             }
-            if whole::asked_to_end() {
-                return Err(Failure::interrupted(""));
-            }
-        }
+            Ok(whole::WHEN_ASKED.check(row)?)
+        });
+        done.map_err(failed)?;
         let inputs = &data.inputs[ahead.first * spec.inputs.len()..];
         let found = forecast(&**runner, &mut *live, &ahead.steps, inputs).map_err(failed)?;
         Ok(Self { ahead, past, found })

@@ -8,7 +8,8 @@ use crate::table::Rows;
 use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
-use optfilter_run::{Clock, Estimate, FilterSpec, SpecError};
+use optfilter_run::{Clock, Estimate, FilterSpec, Row, RowSource, SpecError};
+use std::ops::Range;
 
 /// Rows of a table as steps.
 #[derive(Clone, Debug, Default)]
@@ -177,6 +178,22 @@ impl Dataset {
         Ok(if filter.predict_first() { series.predict_first() } else { series })
     }
 
+    /// A row, as a filter takes it; the steps of each series are numbered from 1.
+    pub fn row(&self, row: usize, filter: &FilterSpec) -> Row<'_> {
+        let step = self.steps[row];
+        Row {
+            step,
+            inputs: self.input(row),
+            measurements: self.output(row),
+            is_predicted: step.index > 1 || filter.predict_first(),
+        }
+    }
+
+    /// Some rows of one series, for a [`walk`](optfilter_run::walk()).
+    pub fn rows<'a>(&'a self, which: Range<usize>, filter: &'a FilterSpec) -> impl RowSource + 'a {
+        Part { data: self, which, filter }
+    }
+
     /// Runs a filter over the rows before `end`, calling `visit` after each.
     pub fn run(
         &self,
@@ -190,12 +207,7 @@ impl Dataset {
         let mut lives = (0..self.series_count()).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
         let mut estimate = Estimate::default();
         for row in 0..end.min(self.len()) {
-            let step = &self.steps[row];
-            // The steps of each series are numbered from 1.
-            let predict = step.index > 1 || filter.predict_first();
-            let live = &mut lives[self.lane(row)];
-            let taken = live.step(predict, step, self.input(row), self.output(row), &mut estimate);
-            match taken {
+            match self.row(row, filter).take(&mut *lives[self.lane(row)], &mut estimate) {
                 Ok(()) => {}
                 // No other setting will do better.
                 Err(e @ FilterError::Uneven { .. }) => return Err(SpecError::new(e)),
@@ -204,5 +216,21 @@ impl Dataset {
             visit(row, &estimate);
         }
         Ok(Ok(()))
+    }
+}
+
+/// Some rows of a data set.
+struct Part<'a> {
+    data: &'a Dataset,
+    which: Range<usize>,
+    filter: &'a FilterSpec,
+}
+
+impl RowSource for Part<'_> {
+    fn rows(&self) -> usize {
+        self.which.len()
+    }
+    fn row(&self, k: usize) -> Row<'_> {
+        self.data.row(self.which.start + k, self.filter)
     }
 }

@@ -198,11 +198,10 @@ impl Dataset {
             let lane = self.lane(row);
             let live = &mut lives[lane];
             self.change(spec, row, &mut last[lane], &mut change);
-            let predict = step.index > 1 || filter.predict_first();
             let taken = match &likelihood {
-                None => live.step(predict, step, u, y, &mut estimate),
+                None => self.row(row, filter).take(&mut **live, &mut estimate),
                 Some(_) => {
-                    let moved = if predict { live.predict(u, step) } else { Ok(()) };
+                    let moved = self.row(row, filter).predict(&mut **live);
                     live.estimate(&mut estimate);
                     problem.model.observe(&estimate.mean, u, step, &mut eta);
                     moved.and_then(|()| live.update(y, u, step, &mut estimate))

@@ -9,8 +9,8 @@ use crate::threads;
 use optfilter::Series;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, Forecast, Horizon, Method, RunError, Runner, Smoothed, Spread, Start, Watch,
-    forecast, smooth_from,
+    Forecast, Horizon, Method, RunError, Runner, Smoothed, Spread, Start, Watch, forecast,
+    smooth_from, walk,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -200,14 +200,8 @@ fn ahead(
     us: &[f64],
     watch: &Watch<'_>,
 ) -> Done<Forecast> {
-    let (mut live, mut estimate) = (runner.start(start)?, Estimate::default());
-    for k in 0..series.len() {
-        let (step, u, y) = (series.step(k), series.input(k), series.observation(k));
-        live.step(series.predicts(k), &step, u, y, &mut estimate)?;
-        if (k + 1).is_multiple_of(watch.stride) && (watch.stop)() {
-            return Err(optfilter::filter::FilterError::Empty { argument: "watch" }.into());
-        }
-    }
+    let mut live = runner.start(start)?;
+    walk(&mut *live, series, |k, _, _| Ok::<_, RunError>(watch.check(k)?))?;
     let (last, len) = (series.step(series.len() - 1).time, series.len());
     let steps: Vec<Step> = (1..=rows)
         .map(|k| Step { time: last + k as f64 * dt, ..Step::even((len + k) as u64, dt) })
@@ -225,17 +219,12 @@ fn from_every_row(
     watch: &Watch<'_>,
 ) -> Done<Vec<Option<Forecast>>> {
     let lost = |_| optfilter::filter::FilterError::Empty { argument: "saved belief" };
-    let (mut live, mut estimate) = (runner.start(start)?, Estimate::default());
     let mut out = Vec::with_capacity(series.len());
-    for k in 0..series.len() {
-        let (step, u, y) = (series.step(k), series.input(k), series.observation(k));
-        live.step(series.predicts(k), &step, u, y, &mut estimate)?;
+    walk(&mut *runner.start(start)?, series, |k, live, _| {
         let saved = live.save().map_err(lost)?;
-        out.push(horizon.look_from(&mut *live, &step, u, dt).ok());
+        out.push(horizon.look_from(live, &series.step(k), series.input(k), dt).ok());
         live.restore(&saved).map_err(lost)?;
-        if (k + 1).is_multiple_of(watch.stride) && (watch.stop)() {
-            return Err(optfilter::filter::FilterError::Empty { argument: "watch" }.into());
-        }
-    }
+        Ok::<_, RunError>(watch.check(k)?)
+    })?;
     Ok(out)
 }

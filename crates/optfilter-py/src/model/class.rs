@@ -214,7 +214,7 @@ impl CoreModel {
                 "f" => linearize_transition(model, &state, &inputs, &step).1,
                 _ => linearize_observation(model, n, &state, &inputs, &step).1,
             };
-            array_of_matrix(py, &slope)
+            array(py, slope.transpose().as_slice().to_vec(), [rows, n.0])
         } else if which == "f" {
             let mut value = vec![0.0; n.0];
             model.transition(&state, &inputs, &step, &mut value);

@@ -24,6 +24,7 @@ const CROWDED: usize = 64;
 const GROUP: usize = 8;
 
 /// Whether a product of these sizes is made here.
+#[inline]
 pub(crate) fn takes(rows: usize, inner: usize, columns: usize) -> bool {
     rows.saturating_mul(inner).saturating_mul(columns) >= LARGE && tile::is_fused()
 }

@@ -216,9 +216,9 @@ where
         step: &Step,
     ) -> Result<Self::Belief, FilterError> {
         if belief.is_proper() {
-            return self.filter.propagate(&belief.known, u, step).map(Into::into);
+            return self.filter.propagate_sized(&belief.known, u, step).map(Into::into);
         }
-        let known = self.linear.propagate(&belief.known, u, step)?;
+        let known = self.linear.propagate_sized(&belief.known, u, step)?;
         let at = belief.known.mean.as_slice();
         let (_, f) = linearize_transition(&self.linear.model, at, u, step);
         Ok(DiffuseBelief { known, unknown: carried(&sized(&f), &belief.unknown) })
@@ -233,7 +233,7 @@ where
         step: &Step,
     ) -> Result<(Self::Belief, Update<M::Output>), FilterError> {
         if belief.is_proper() {
-            let (known, update) = self.filter.correct(&belief.known, y, observed, u, step)?;
+            let (known, update) = self.filter.correct_apart(&belief.known, y, observed, u, step)?;
             return Ok((known.into(), update));
         }
         let measured = self.linear.measured(belief.known.mean.as_slice(), y, observed, u, step);

@@ -262,7 +262,7 @@ where
         }
         let mut kept = belief.clone();
         if good.contains(&true) {
-            kept = self.filter.correct(belief, y, Observed::Some(&good), u, step)?.0;
+            kept = self.filter.correct_apart(belief, y, Observed::Some(&good), u, step)?.0;
         }
         if gate.gating == Gating::Reject {
             return Ok(kept);
@@ -273,7 +273,7 @@ where
             let count = one.iter().filter(|&&one| one).count();
             if count > 0 {
                 let one = Observed::Some(&one);
-                let (next, update) = self.filter.correct(&kept, y, one, u, step)?;
+                let (next, update) = self.filter.correct_apart(&kept, y, one, u, step)?;
                 let share = gate.limits[count] / update.nis.unwrap_or(f64::NAN);
                 kept = if share < 1.0 { part_of_the_way(&kept, &next, share) } else { next };
             }
@@ -336,12 +336,12 @@ impl<B> Track<B> {
         DefaultAllocator: Shapes<F::State, F::Output>,
     {
         if let Some((belief, _)) = &mut self.other
-            && filter.predict(belief, u, step).is_err()
+            && filter.predict_apart(belief, u, step).is_err()
         {
             self.other = None;
         }
         if let Some(first) = &mut self.first
-            && !first.cross(u, step, |start| filter.predict(start, u, step).is_ok())
+            && !first.cross(u, step, |start| filter.predict_apart(start, u, step).is_ok())
         {
             self.first = None;
         }
@@ -421,7 +421,7 @@ where
         }
         self.rejected = self.rejected.saturating_add(u32::from(beyond.is_some()));
         self.other = self.other.take().and_then(|(mut other, agreed)| {
-            let update = filter.update(&mut other, y, u, step).ok()?;
+            let update = filter.update_apart(&mut other, y, u, step).ok()?;
             gate.rejects(&update).is_none().then_some((other, agreed + update.observed))
         });
         let enough = belief.mean.nrows() + PREDICTED * y.len();
@@ -460,10 +460,10 @@ where
     DefaultAllocator: Shapes<N, F::Output>,
 {
     let Some(y) = y else {
-        filter.predict(belief, u, step).ok()?;
+        filter.predict_apart(belief, u, step).ok()?;
         return Some((0, 0.0));
     };
-    let update = filter.update(belief, y, u, step).ok()?;
+    let update = filter.update_apart(belief, y, u, step).ok()?;
     let beyond = gate.rejects(&update);
     let within: Vec<usize> = (0..y.len())
         .filter(|&i| !y[i].is_nan() && beyond.as_ref().is_none_or(|beyond| !beyond[i]))
@@ -496,7 +496,7 @@ where
     for wider in 1..=MOST_WIDER {
         wide.cov *= 4.0;
         let mut taken = wide.clone();
-        let update = filter.filter.update(&mut taken, &y, u, step).ok()?;
+        let update = filter.filter.update_apart(&mut taken, &y, u, step).ok()?;
         if update.nis? <= update.observed as f64 {
             return Some((taken, wider));
         }

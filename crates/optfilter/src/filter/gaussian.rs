@@ -26,10 +26,12 @@ use crate::model::Noise;
 use crate::model::likelihood::{Observed, masked_cov};
 use crate::optim::{Bounds, truncated};
 use crate::scalar::Scalar;
-use crate::scratch;
+use crate::scratch::{self, is_fixed};
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{
+    Const, DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, SMatrix, SVector, U1,
+};
 use serde::{Deserialize, Serialize};
 
 /// A Gaussian belief: mean and covariance.
@@ -169,6 +171,51 @@ pub(crate) fn propagated<S: Scalar, N: Dim>(
 where
     DefaultAllocator: Allocator<N, N>,
 {
+    if const { is_fixed::<N>() || S::MANY } { carried(cov, f, q) } else { carried_once(cov, f, q) }
+}
+
+/// [`propagated`] as a function of its own.
+#[inline(never)]
+fn carried_once<S: Scalar, N: Dim>(
+    cov: &OMatrix<S, N, N>,
+    f: &OMatrix<S, N, N>,
+    mut q: OMatrix<S, N, N>,
+) -> OMatrix<S, N, N>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
+    macro_rules! of_size {
+        ($($n:literal)*) => {
+            match f.nrows() {
+                $($n => {
+                    let done = carried_of::<S, $n>(cov.as_slice(), f.as_slice(), q.as_slice());
+                    q.as_mut_slice().copy_from_slice(done.as_slice());
+                    return q;
+                })*
+                _ => {}
+            }
+        };
+    }
+    of_size!(1 2 3 4 6);
+    carried(cov, f, q)
+}
+
+/// [`carried`] of n x n.
+#[inline(always)]
+fn carried_of<S: Scalar, const N: usize>(cov: &[S], f: &[S], q: &[S]) -> SMatrix<S, N, N> {
+    let sized = |a: &[S]| SMatrix::from_column_slice(a);
+    carried(&sized(cov), &sized(f), sized(q))
+}
+
+#[inline(always)]
+fn carried<S: Scalar, N: Dim>(
+    cov: &OMatrix<S, N, N>,
+    f: &OMatrix<S, N, N>,
+    q: OMatrix<S, N, N>,
+) -> OMatrix<S, N, N>
+where
+    DefaultAllocator: Allocator<N, N>,
+{
     let fp = product(f, cov);
     let out = symmetric_product_plus(&fp, f, q);
     scratch::keep_matrix(fp);
@@ -276,6 +323,77 @@ pub(crate) fn condition_masked<S: Scalar, N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
+    if const { is_fixed::<N>() || S::MANY } {
+        improved(mean, cov, measurement, turns)
+    } else {
+        improved_once(mean, cov, measurement, turns)
+    }
+}
+
+/// [`condition_masked`] as a function of its own.
+#[inline(never)]
+fn improved_once<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    cov: &OMatrix<S, N, N>,
+    measurement: &GaussianMeasurement<S, N, M>,
+    turns: S,
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
+    let GaussianMeasurement { residual, h, r, is_direct } = measurement;
+    let (m, n) = h.shape_generic();
+    macro_rules! of_size {
+        ($(($n:literal, $m:literal))*) => {
+            match (n.value(), m.value()) {
+                $(($n, $m) => {
+                    let belief = [mean.as_slice(), cov.as_slice()];
+                    let measured = [residual.as_slice(), h.as_slice(), r.as_slice()];
+                    let done = improved_of::<S, $n, $m>(belief, measured, *is_direct, turns)?;
+                    return Some(Conditioned {
+                        mean: retyped((n, U1), &done.mean),
+                        cov: retyped((n, n), &done.cov),
+                        innovation_cov: retyped((m, m), &done.innovation_cov),
+                        log_likelihood: done.log_likelihood,
+                        nis: done.nis,
+                    });
+                })*
+                _ => {}
+            }
+        };
+    }
+    of_size!((1, 1)(2, 1)(2, 2)(3, 1)(3, 2)(3, 3)(4, 1)(4, 2)(4, 4)(6, 3));
+    improved(mean, cov, measurement, turns)
+}
+
+/// [`improved`] of n states and m measurements.
+#[inline(never)]
+fn improved_of<S: Scalar, const N: usize, const M: usize>(
+    [mean, cov]: [&[S]; 2],
+    [residual, h, r]: [&[S]; 3],
+    is_direct: bool,
+    turns: S,
+) -> Option<Conditioned<S, Const<N>, Const<M>>> {
+    let measurement = GaussianMeasurement {
+        residual: SVector::from_column_slice(residual),
+        h: SMatrix::from_column_slice(h),
+        r: SMatrix::from_column_slice(r),
+        is_direct,
+    };
+    let (mean, cov) = (SVector::from_column_slice(mean), SMatrix::from_column_slice(cov));
+    improved(&mean, &cov, &measurement, turns)
+}
+
+#[inline(always)]
+fn improved<S: Scalar, N: Dim, M: Dim>(
+    mean: &OVector<S, N>,
+    cov: &OMatrix<S, N, N>,
+    measurement: &GaussianMeasurement<S, N, M>,
+    turns: S,
+) -> Option<Conditioned<S, N, M>>
+where
+    DefaultAllocator: Shapes<N, M>,
+{
     let GaussianMeasurement { residual, h, r, is_direct } = measurement;
     let is_direct = *is_direct && h.is_square();
     // H P, m x n, and S, m x m.
@@ -353,25 +471,48 @@ fn conditioned_in_factors<S: Scalar, N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let [mean, cov, residual, h, r] = parts;
+    let done = match in_factors((m.value(), n.value()), parts, &s, turns)? {
+        Some(done) => done,
+        None => return Some(None),
+    };
+    let [mean, cov] = done.belief;
+    Some(Some(Conditioned {
+        mean: OVector::from_column_slice_generic(n, U1, &mean),
+        cov: OMatrix::from_column_slice_generic(n, n, &cov),
+        innovation_cov: OMatrix::from_column_slice_generic(m, m, &s),
+        log_likelihood: done.log_likelihood,
+        nis: done.nis,
+    }))
+}
+
+/// What [`conditioned_in_factors`] finds, whatever types the sizes have.
+struct InFactors<S> {
+    belief: [Vec<S>; 2],
+    log_likelihood: S,
+    nis: S,
+}
+
+fn in_factors<S: Scalar>(
+    (rows, columns): (usize, usize),
+    [mean, cov, residual, h, r]: [Vec<S>; 5],
+    s: &[S],
+    turns: S,
+) -> Option<Option<InFactors<S>>> {
     if !s.iter().chain(&r).all(|v| v.is_finite()) {
         return None;
     }
     if S::LANES > 1 || !cov.iter().all(|v| v.is_finite()) {
         return Some(None);
     }
-    let (rows, columns) = (m.value(), n.value());
     let cov_factor = array::factor(&DMatrix::from_vec(columns, columns, cov));
     let image = product(&DMatrix::from_vec(rows, columns, h), &cov_factor);
     let seen = Seen::new(&cov_factor, &image, &DMatrix::from_vec(rows, rows, r));
     let z = seen.whitened(&DVector::from_vec(residual));
     let nis = z.iter().fold(S::ZERO, |sum, z| sum + *z * *z);
-    let mean = OVector::from_column_slice_generic(n, U1, &mean);
+    let mean = DVector::from_vec(mean) + seen.moved(&z);
     let cov = symmetric_product(&seen.left, &seen.left);
-    Some(Some(Conditioned {
-        mean: mean + OVector::from_column_slice_generic(n, U1, seen.moved(&z).as_slice()),
-        cov: OMatrix::from_column_slice_generic(n, n, cov.as_slice()),
-        innovation_cov: OMatrix::from_column_slice_generic(m, m, &s),
+    Some(Some(InFactors {
+        belief: [numbers(&mean), numbers(&cov)],
         log_likelihood: (nis + turns + seen.ln_det()).scale(-0.5),
         nis,
     }))
@@ -425,9 +566,15 @@ fn narrowed<N: Dim, M: Dim>(
 where
     DefaultAllocator: Shapes<N, M>,
 {
-    let cov = OMatrix::from_vec_generic(n, n, cov);
-    let h = OMatrix::from_vec_generic(m, n, h);
-    let r = OMatrix::from_vec_generic(m, m, r);
+    let cov = narrowed_of(m.value(), n.value(), [cov, h, r])?;
+    Some(OMatrix::from_column_slice_generic(n, n, cov.as_slice()))
+}
+
+/// [`narrowed`], whatever types the sizes have.
+fn narrowed_of(m: usize, n: usize, [cov, h, r]: [Vec<f64>; 3]) -> Option<DMatrix<f64>> {
+    let cov = DMatrix::from_vec(n, n, cov);
+    let h = DMatrix::from_vec(m, n, h);
+    let r = DMatrix::from_vec(m, m, r);
     let hp = product(&h, &cov);
     let s = symmetric_product(&hp, &h) + &r;
     let factor = narrowed_factor(&cov)?;

@@ -14,7 +14,7 @@ use crate::model::Step;
 use crate::model::likelihood::Observed;
 use crate::optim::Bounds;
 use crate::scalar::Scalar;
-use crate::scratch::LONG;
+use crate::scratch::{LONG, is_fixed};
 use crate::simd::dispatch;
 use alloc::vec::Vec;
 use nalgebra::allocator::Allocator;
@@ -322,7 +322,7 @@ pub trait Filter {
             *belief = self.predicted(belief, u, step)?;
             return Ok(());
         }
-        let next = match self.propagate(belief, u, step) {
+        let next = match self.propagate_sized(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
         };
@@ -331,6 +331,23 @@ pub trait Filter {
         }
         self.replace(belief, next);
         Ok(())
+    }
+
+    /// [`predict`](Filter::predict) as a function of its own.
+    #[doc(hidden)]
+    #[cold]
+    #[inline(never)]
+    fn predict_apart(
+        &self,
+        belief: &mut Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(), FilterError>
+    where
+        Self::Belief: Belief<Self::State>,
+        DefaultAllocator: Shapes<Self::State, Self::Output>,
+    {
+        self.predict(belief, u, step)
     }
 
     /// What [`predict`](Filter::predict) makes of a belief that is still needed: a row whose update fails goes
@@ -354,7 +371,7 @@ pub trait Filter {
         }
         let inside = self.inside(belief);
         let belief = inside.as_ref().unwrap_or(belief);
-        let mut next = match self.propagate(belief, u, step) {
+        let mut next = match self.propagate_sized(belief, u, step) {
             Ok(next) => next,
             Err(error) => return Err(with_last_good(error, numbers(&belief.mean()))),
         };
@@ -426,11 +443,56 @@ pub trait Filter {
         let observed = if complete { Observed::All } else { Observed::Some(mask.as_slice()) };
         let mut inside = self.inside(belief);
         let inner = inside.as_mut().unwrap_or(&mut *belief);
-        let update = self.learn_sized(inner, y, observed, u, step)?;
+        let update = self.learn_unsized(inner, y, observed, u, step)?;
         if let Some(inside) = inside {
             *belief = inside;
         }
         Ok(update)
+    }
+
+    /// [`propagate`](Filter::propagate): of a size known to the compiler for each caller, of any other once for all.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn propagate_sized(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError> {
+        if const { is_fixed::<Self::State>() } {
+            self.propagate(belief, u, step)
+        } else {
+            self.propagate_unsized(belief, u, step)
+        }
+    }
+
+    /// [`propagate`](Filter::propagate) as a function of its own.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn propagate_unsized(
+        &self,
+        belief: &Self::Belief,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<Self::Belief, FilterError> {
+        self.propagate(belief, u, step)
+    }
+
+    /// [`correct`](Filter::correct) as a function of its own.
+    #[doc(hidden)]
+    #[inline(never)]
+    fn correct_apart(
+        &self,
+        belief: &Self::Belief,
+        y: &[f64],
+        observed: Observed<'_>,
+        u: &[f64],
+        step: &Step,
+    ) -> Result<(Self::Belief, Update<Self::Output>), FilterError>
+    where
+        DefaultAllocator: Allocator<Self::Output> + Allocator<Self::Output, Self::Output>,
+    {
+        self.correct(belief, y, observed, u, step)
     }
 
     /// [`learn`](Filter::learn): of a size known to the compiler for each caller, of any other once for all.
@@ -448,8 +510,7 @@ pub trait Filter {
         Self::Belief: Belief<Self::State>,
         DefaultAllocator: Shapes<Self::State, Self::Output>,
     {
-        // A known dimension is a type and takes no memory. (For tests one copy is enough: they are compiled more often than run.)
-        if const { size_of::<Self::State>() == 0 && !cfg!(debug_assertions) } {
+        if const { is_fixed::<Self::State>() } {
             self.learn(belief, y, observed, u, step)
         } else {
             self.learn_unsized(belief, y, observed, u, step)

@@ -36,6 +36,10 @@ where
     {
         return out;
     }
+    if const { is_one::<S, R>() } {
+        product_into(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice());
+        return out;
+    }
     // Column by column, so that neighbours in memory go through the same operations.
     for j in 0..columns.value() {
         for i in 0..rows.value() {
@@ -48,6 +52,50 @@ where
         }
     }
     out
+}
+
+/// Whether products of a kind of number and a size are compiled once, for slices: where the size is no type, and the numbers are single ones
+/// (of many at once, lanes or duals, the caller may be in the vector unit, which a function of its own would leave).
+pub(super) const fn is_one<S: Scalar, N: Dim>() -> bool {
+    !S::MANY && size_of::<N>() > 0
+}
+
+/// A B, with the sums of [`product`].
+#[inline(never)]
+fn product_into<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) {
+    if inner == 0 || a.is_empty() || b.is_empty() {
+        return;
+    }
+    let (rows, columns) = (a.len() / inner, b.len() / inner);
+    match (rows, inner, columns) {
+        (2, 2, 2) => return square::<S, 2>(a, b, out),
+        (3, 3, 3) => return square::<S, 3>(a, b, out),
+        (4, 4, 4) => return square::<S, 4>(a, b, out),
+        _ => {}
+    }
+    for (b, out) in b.chunks_exact(inner).zip(out.chunks_exact_mut(rows)) {
+        for (k, (b, a)) in b.iter().zip(a.chunks_exact(rows)).enumerate() {
+            for (out, a) in out.iter_mut().zip(a) {
+                *out = if k == 0 { *a * *b } else { *out + *a * *b };
+            }
+        }
+    }
+}
+
+/// The same of n x n.
+#[inline(always)]
+fn square<S: Scalar, const N: usize>(a: &[S], b: &[S], out: &mut [S]) {
+    let (a, b) = (a.as_chunks::<N>().0, b.as_chunks::<N>().0);
+    let Some(a) = a.first_chunk::<N>() else { return };
+    for (b, out) in b.iter().zip(out.as_chunks_mut::<N>().0) {
+        *out = core::array::from_fn(|i| {
+            let mut sum = a[0][i] * b[0];
+            for k in 1..N {
+                sum += a[k][i] * b[k];
+            }
+            sum
+        });
+    }
 }
 
 /// Adds A B, or takes it off, if they are large; else nothing is done.
@@ -166,6 +214,10 @@ where
         symmetrize(&mut out);
         return out;
     }
+    if const { is_one::<S, R>() } {
+        symmetric_into(inner.value(), a.as_slice(), b.as_slice(), out.as_mut_slice());
+        return out;
+    }
     for j in 0..rows.value() {
         for i in j..rows.value() {
             let sum = dot(inner.value(), |k| a[(i, k)] * b[(j, k)]);
@@ -174,6 +226,33 @@ where
         }
     }
     out
+}
+
+/// A B' for a product known to be symmetric, with the sums of [`symmetric_product`].
+#[inline(never)]
+fn symmetric_into<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) {
+    let rows = a.len() / inner.max(1);
+    match (rows, inner) {
+        (2, 2) => return mirrored::<S>(2, 2, a, b, out),
+        (3, 3) => return mirrored::<S>(3, 3, a, b, out),
+        (4, 4) => return mirrored::<S>(4, 4, a, b, out),
+        _ => mirrored(rows, inner, a, b, out),
+    }
+}
+
+#[inline(always)]
+fn mirrored<S: Scalar>(rows: usize, inner: usize, a: &[S], b: &[S], out: &mut [S]) {
+    if inner == 0 {
+        return;
+    }
+    let (a, b, out) = (&a[..rows * inner], &b[..rows * inner], &mut out[..rows * rows]);
+    for j in 0..rows {
+        for i in j..rows {
+            let sum = dot(inner, |k| a[k * rows + i] * b[k * rows + j]);
+            out[j * rows + i] = sum;
+            out[i * rows + j] = sum;
+        }
+    }
 }
 
 /// A times the identity, as [`symmetric_product`] has it where A is symmetric but for rounding.

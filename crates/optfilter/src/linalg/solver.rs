@@ -1,7 +1,7 @@
 //! Solving with symmetric positive definite matrices, in any scalar.
 
 use super::large;
-use super::products::{dot, product};
+use super::products::{dot, is_one, product};
 use crate::scalar::{Lanes, Scalar};
 use crate::scratch;
 use nalgebra::allocator::Allocator;
@@ -31,6 +31,16 @@ where
     /// The factors of A, or `None` if A is not positive definite. Reads the lower triangle only.
     #[inline(always)]
     pub(crate) fn new(a: &OMatrix<S, M, M>) -> Option<Self> {
+        if const { is_one::<S, M>() } { Self::once(a) } else { Self::of(a) }
+    }
+
+    #[inline(never)]
+    fn once(a: &OMatrix<S, M, M>) -> Option<Self> {
+        Self::of(a)
+    }
+
+    #[inline(always)]
+    fn of(a: &OMatrix<S, M, M>) -> Option<Self> {
         let size = a.shape_generic().0;
         let m = size.value();
         let mut l = scratch::zeros(size, size);
@@ -189,6 +199,16 @@ where
     /// `None` if S is not positive definite (in one of its lanes). Reads the lower triangle only.
     #[inline(always)]
     pub(crate) fn new(s: &OMatrix<S, M, M>) -> Option<Self> {
+        if const { is_one::<S, M>() } { Self::once(s) } else { Self::of(s) }
+    }
+
+    #[inline(never)]
+    fn once(s: &OMatrix<S, M, M>) -> Option<Self> {
+        Self::of(s)
+    }
+
+    #[inline(always)]
+    fn of(s: &OMatrix<S, M, M>) -> Option<Self> {
         let size = s.shape_generic().0;
         let (least, infinity) = (S::from_f64(f64::MIN_POSITIVE), S::from_f64(f64::INFINITY));
         match size.value() {
@@ -269,6 +289,22 @@ where
     /// S^-1 B.
     #[inline(always)]
     pub(crate) fn solve<C: Dim>(&self, b: &OMatrix<S, M, C>) -> OMatrix<S, M, C>
+    where
+        DefaultAllocator: Allocator<M, C>,
+    {
+        if const { is_one::<S, M>() } { self.solve_once(b) } else { self.solve_here(b) }
+    }
+
+    #[inline(never)]
+    fn solve_once<C: Dim>(&self, b: &OMatrix<S, M, C>) -> OMatrix<S, M, C>
+    where
+        DefaultAllocator: Allocator<M, C>,
+    {
+        self.solve_here(b)
+    }
+
+    #[inline(always)]
+    fn solve_here<C: Dim>(&self, b: &OMatrix<S, M, C>) -> OMatrix<S, M, C>
     where
         DefaultAllocator: Allocator<M, C>,
     {

@@ -15,6 +15,7 @@
 //! ```
 
 use super::{Dynamics, JacobianMut, Model, Observation, PullBack, PushForward, Step, Stretch};
+use crate::Pooled;
 use crate::scalar::tape::Recorded;
 use crate::scalar::{Dual, Lanes, Scalar};
 use crate::simd::dispatch;
@@ -22,11 +23,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::TypeId;
 use core::mem::transmute_copy;
-use nalgebra::{Const, Dim, Dyn};
+use nalgebra::{Const, Dim};
 
 /// A model of any type: its sizes are numbers, or, once they are known, types.
 #[derive(Clone)]
-pub struct Erased<N: Dim = Dyn, M: Dim = Dyn> {
+pub struct Erased<N: Dim = Pooled, M: Dim = Pooled> {
     equations: Arc<dyn Equations>,
     known: Arc<Known>,
     states: N,
@@ -371,7 +372,8 @@ impl Erased {
     /// entries are not there.
     pub fn new<M: Model + Send + Sync + 'static>(model: M) -> Self {
         let known = Arc::new(Known::of(&model));
-        let (states, outputs) = (Dyn(model.state_dim().value()), Dyn(model.output_dim().value()));
+        let (states, outputs) =
+            (Pooled(model.state_dim().value()), Pooled(model.output_dim().value()));
         Self { equations: Arc::new(model), known, states, outputs }
     }
 

@@ -3,6 +3,7 @@
 use super::{Dynamics, JacobianMut, Model, Observation, Step};
 use crate::derivative;
 use crate::scalar::{Lanes, Scalar, VectorFunction};
+use crate::scratch::is_fixed;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
@@ -45,6 +46,37 @@ pub fn linearize_transition<D: Dynamics>(
 where
     DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
 {
+    if const { is_fixed::<D::State>() } {
+        transition_and_slope(dynamics, x, u, step)
+    } else {
+        transition_and_slope_once(dynamics, x, u, step)
+    }
+}
+
+/// [`linearize_transition`] as a function of its own.
+#[inline(never)]
+fn transition_and_slope_once<D: Dynamics>(
+    dynamics: &D,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, D::State>, OMatrix<f64, D::State, D::State>)
+where
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+{
+    transition_and_slope(dynamics, x, u, step)
+}
+
+#[inline(always)]
+fn transition_and_slope<D: Dynamics>(
+    dynamics: &D,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, D::State>, OMatrix<f64, D::State, D::State>)
+where
+    DefaultAllocator: Allocator<D::State> + Allocator<D::State, D::State>,
+{
     let n = dynamics.state_dim();
     let mut matrix = OMatrix::zeros_generic(n, n);
     let mut target = JacobianMut { column_major: matrix.as_mut_slice(), rows: n.value() };
@@ -59,6 +91,39 @@ where
 /// An observation's value with its Jacobian (m x n), hand-written where there is one.
 #[inline(always)]
 pub fn linearize_observation<O: Observation, N: Dim>(
+    observation: &O,
+    n: N,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, O::Output>, OMatrix<f64, O::Output, N>)
+where
+    DefaultAllocator: Allocator<N> + Allocator<O::Output> + Allocator<O::Output, N>,
+{
+    if const { is_fixed::<N>() } {
+        observation_and_slope(observation, n, x, u, step)
+    } else {
+        observation_and_slope_once(observation, n, x, u, step)
+    }
+}
+
+/// [`linearize_observation`] as a function of its own.
+#[inline(never)]
+fn observation_and_slope_once<O: Observation, N: Dim>(
+    observation: &O,
+    n: N,
+    x: &[f64],
+    u: &[f64],
+    step: &Step,
+) -> (OVector<f64, O::Output>, OMatrix<f64, O::Output, N>)
+where
+    DefaultAllocator: Allocator<N> + Allocator<O::Output> + Allocator<O::Output, N>,
+{
+    observation_and_slope(observation, n, x, u, step)
+}
+
+#[inline(always)]
+fn observation_and_slope<O: Observation, N: Dim>(
     observation: &O,
     n: N,
     x: &[f64],

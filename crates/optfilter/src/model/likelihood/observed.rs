@@ -26,7 +26,11 @@ impl<'a> Observed<'a> {
     }
 
     /// How many of `m` components are there.
+    #[inline]
     pub fn count(self, m: usize) -> usize {
-        self.indices(m).count()
+        match self {
+            Self::All => m,
+            Self::Some(_) => self.indices(m).count(),
+        }
     }
 }
