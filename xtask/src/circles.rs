@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// Steps from a name to what it stands for: more than any has, unless names stand for each other.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 
 pub(crate) fn check() -> Result<(), String> {
     println!("\n--- circles between files");
@@ -159,7 +159,7 @@ fn owner(
     modules: &BTreeSet<Module>,
     names: &HashMap<(Module, &str), Module>,
 ) -> Option<Module> {
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         // The longest part that is a module: its next name is its own, or one that it imports.
         let depth = (0..=path.len()).rev().find(|&n| modules.contains(&path[..n]))?;
         let (module, rest) = path.split_at(depth);

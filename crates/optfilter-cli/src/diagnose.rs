@@ -13,7 +13,7 @@ use optfilter_model::ModelSpec;
 use optfilter_model::run::Prepared;
 use optfilter_plot::color::{BLUE, GREY};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
-use optfilter_run::{Diagnosis, FilterSpec, Residuals, Seen, Sequence, walk};
+use optfilter_run::{Diagnosis, FilterSpec, InnovationRecord, InnovationScale, Residuals, walk};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -56,14 +56,14 @@ pub fn run(Args { look }: Args) -> Result<(), Failure> {
 }
 
 /// Filters the rows, keeping what a diagnosis reads.
-fn run_through(prepared: &Prepared, series: &Whole) -> Result<Vec<Seen>, Failure> {
+fn run_through(prepared: &Prepared, series: &Whole) -> Result<Vec<InnovationRecord>, Failure> {
     let Prepared { spec, filter, runner, .. } = prepared;
     let mut live = runner.start(runner.default_start()).map_err(Failure::other)?;
     let data = &series.data;
     let mut rows = Vec::with_capacity(data.len());
     let done = walk(&mut *live, &data.rows(0..data.len(), filter), |row, _, estimate| {
         let outputs = estimate.innovation.len();
-        rows.push(Seen {
+        rows.push(InnovationRecord {
             innovation: estimate.innovation.clone(),
             std: (0..outputs).map(|i| estimate.innovation_std(i)).collect(),
             nis: estimate.nis,
@@ -122,7 +122,7 @@ fn describe(
         rows.push(row);
     }
     let _ = write!(out, "\n{}", style::table(&rows));
-    let raw = found.residuals.iter().any(|r| r.sequence == Sequence::Raw);
+    let raw = found.residuals.iter().any(|r| r.sequence == InnovationScale::Raw);
     out.push_str(match raw {
         true => "in units of the measurements: the filter has no standard deviations of them",
         false => "in their own standard deviations",
@@ -148,7 +148,7 @@ fn json(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> serde_json:
     let residuals = spec.observations.iter().zip(&found.residuals).map(|(name, r)| {
         let value = json!({
             "count": r.count, "mean": r.mean, "std": r.std, "skewness": r.skewness, "kurtosis": r.kurtosis,
-            "scaled": r.sequence == Sequence::Scaled,
+            "scaled": r.sequence == InnovationScale::Standardized,
             "jarque_bera": r.jarque_bera.0, "jarque_bera_p": r.jarque_bera.1,
             "ljung_box": r.ljung_box.0, "ljung_box_p": r.ljung_box.1,
             "autocorrelations": r.autocorrelations,
@@ -174,16 +174,21 @@ fn json(spec: &ModelSpec, filter: &FilterSpec, found: &Diagnosis) -> serde_json:
 }
 
 /// Three panels for each measurement: over time, against normal quantiles, and their autocorrelation.
-fn figure(spec: &ModelSpec, series: &Whole, rows: &[Seen], found: &Diagnosis) -> Figure {
+fn figure(
+    spec: &ModelSpec,
+    series: &Whole,
+    rows: &[InnovationRecord],
+    found: &Diagnosis,
+) -> Figure {
     let mut figure = Figure::new(format!("Innovations of {}", spec.name));
     figure.columns = 3;
     let calendar = series.data.origin.map(|_| spec.seconds_per_unit);
     for (i, (name, residuals)) in
         spec.observations.iter().zip(&found.residuals).enumerate().take(MOST)
     {
-        let value = |row: &Seen| match residuals.sequence {
-            Sequence::Scaled => row.innovation[i] / row.std[i],
-            Sequence::Raw => (row.innovation[i] - residuals.mean) / residuals.std,
+        let value = |row: &InnovationRecord| match residuals.sequence {
+            InnovationScale::Standardized => row.innovation[i] / row.std[i],
+            InnovationScale::Raw => (row.innovation[i] - residuals.mean) / residuals.std,
         };
         let (mut thin, mut z) = (Thinner::default(), Vec::new());
         for (k, row) in rows.iter().enumerate().filter(|(_, row)| value(row).is_finite()) {

@@ -60,9 +60,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if past > 0 && args.gain.is_some() {
         return Err(Failure::usage("--gain is for filters without a window"));
     }
-    if past * spec.observations.len() > MOST_ROWS {
+    if past * spec.observations.len() > MAX_ROWS {
         return Err(Failure::usage(format!(
-            "--window {past} has too many measurements to be explained ({} of at most {MOST_ROWS}); try a shorter one",
+            "--window {past} has too many measurements to be explained ({} of at most {MAX_ROWS}); try a shorter one",
             past * spec.observations.len()
         )));
     }
@@ -130,7 +130,7 @@ fn typical(args: &Args, spec: &ModelSpec) -> Result<(Vec<f64>, Step, Vec<f64>), 
 }
 
 /// Measurements in a window beyond which its prior would take long.
-const MOST_ROWS: usize = 2500;
+const MAX_ROWS: usize = 2500;
 
 /// dx/dy of the update, with nothing surprising in the rows before it, by central differences with steps of one deviation
 /// of the measurement: the rules that adapt are not linear, so the gain depends on the size of the surprise.

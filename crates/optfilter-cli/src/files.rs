@@ -91,19 +91,19 @@ pub fn display(path: &Path) -> String {
 }
 
 /// Bytes of a model file: more than any model has, tables of a few thousand numbers a side included.
-const MOST_MODEL: u64 = 1 << 26;
+const MAX_MODEL: u64 = 1 << 26;
 
 /// As much of a text as a model may have, and a byte.
 fn bounded(input: impl Read) -> impl Read {
-    input.take(MOST_MODEL + 1)
+    input.take(MAX_MODEL + 1)
 }
 
 fn check_length(name: &str, text: String) -> Result<String, Failure> {
-    match text.len() as u64 > MOST_MODEL {
+    match text.len() as u64 > MAX_MODEL {
         false => Ok(text),
         true => Err(Failure::usage(format!(
             "{name}: the model file is longer than {} MiB; is it a model?",
-            MOST_MODEL >> 20
+            MAX_MODEL >> 20
         ))),
     }
 }

@@ -88,7 +88,7 @@ fn duration(text: &str) -> Result<f64, String> {
 }
 
 /// Measurements whose prediction errors are shown one by one.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -178,7 +178,7 @@ fn one(args: &Args) -> Result<(), Failure> {
     }
     if !quiet && !json {
         warn_of_unmoved(&unmoved, filter);
-        if let Some(word) = runner.word() {
+        if let Some(word) = runner.warning() {
             let _ = writeln!(std::io::stderr(), "note: {word}");
         }
     }
@@ -245,7 +245,7 @@ fn describe(prepared: &Prepared, outcome: &Outcome, seconds: f64) -> String {
     let errors = tally.prediction_errors();
     let each = spec.observations.iter().zip(&errors).zip(tally.repeat_errors());
     for (i, ((name, error), repeat)) in each.enumerate() {
-        if i == MOST_LINES {
+        if i == MAX_LINES {
             let more = errors.len() - i;
             out.push_str(&format!(
                 "{more} more measurements: --json has the prediction error of each\n"
@@ -263,7 +263,7 @@ fn describe(prepared: &Prepared, outcome: &Outcome, seconds: f64) -> String {
         }
     }
     // That they were left out for their cost was said before.
-    let left_out = runner.word().is_some() && !runner.has_cov();
+    let left_out = runner.warning().is_some() && !runner.has_cov();
     if let Some(row) = tally.bars_lost.filter(|_| {
         !left_out
             && filter.method() == Method::Imap

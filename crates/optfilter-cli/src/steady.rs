@@ -14,7 +14,7 @@ use optfilter_run::{FilterSpec, Linearized, Method};
 use std::fmt::Write;
 
 /// Rows after which a gain that still moves is said to.
-const MOST_ROWS: usize = 100_000;
+const MAX_ROWS: usize = 100_000;
 
 /// Where the covariance goes.
 struct Steady {
@@ -46,7 +46,7 @@ fn steady(
     let mut predicted = filtered.clone();
     let mut gain = DMatrix::zeros(n, spec.observations.len());
     let mut rows = None;
-    for row in 1..=MOST_ROWS {
+    for row in 1..=MAX_ROWS {
         predicted = &f * &filtered * f.transpose() + &q;
         let new = at.gain(&predicted)?;
         filtered = &predicted - &new * &at.h * &predicted;
@@ -112,7 +112,7 @@ fn write_page(
     writeln!(out, "Linearised at {}\n", state.join(", "))?;
     match steady.rows {
         Some(rows) => writeln!(out, "The gain stands still after {rows} rows\n")?,
-        None => writeln!(out, "The gain still moves after {MOST_ROWS} rows\n")?,
+        None => writeln!(out, "The gain still moves after {MAX_ROWS} rows\n")?,
     }
     if matches!(filter.method(), Method::Ukf | Method::Pf | Method::Iekf) {
         let name = filter.method().name();

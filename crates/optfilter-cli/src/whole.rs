@@ -8,7 +8,7 @@ use optfilter::filter::FilterError;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout, Part, Split};
 use optfilter_model::table::{ColumnKind, Format, OutputColumn, Rows, TableWriter, Wanted};
-use optfilter_run::{FilterSpec, RunError, Watch};
+use optfilter_run::{CancelCheck, FilterSpec, RunError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -229,7 +229,7 @@ pub fn asked_to_end() -> bool {
 }
 
 /// A run that ends when the program was asked to.
-pub const WHEN_ASKED: Watch<'static> = Watch { stride: 1, stop: &asked_to_end };
+pub const WHEN_ASKED: CancelCheck<'static> = CancelCheck { stride: 1, stop: &asked_to_end };
 
 /// A row of a table: numbers in the order of its columns, and the time as it was read.
 pub type Row = (Vec<f64>, Option<Vec<u8>>);

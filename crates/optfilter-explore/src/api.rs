@@ -130,7 +130,7 @@ fn yes() -> bool {
 }
 
 /// The longest forecast.
-const MOST_AHEAD: usize = 10_000;
+const MAX_AHEAD: usize = 10_000;
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     serde_json::from_slice(body)
@@ -262,7 +262,7 @@ impl Api {
             }
         }
         if ask.ahead > 0 {
-            let (rows, patience) = (ask.ahead.min(MOST_AHEAD), Patience::new(LONGEST_MORE, &stop));
+            let (rows, patience) = (ask.ahead.min(MAX_AHEAD), Patience::new(LONGEST_MORE, &stop));
             match run::ahead(&subject, &filter, rows, &patience) {
                 Ok(forecast) => view::ahead(&subject, &forecast, &ask.view, &mut pack),
                 Err(Fault::Stopped) => return Err(Fault::Stopped),
@@ -353,7 +353,7 @@ impl Api {
     ) -> Result<String, Fault> {
         let subject = self.shelf.subject(named)?;
         let (n, m) = (subject.spec.states.len(), subject.spec.observations.len());
-        let all = |count: usize| (0..count.min(view::MOST_PANELS)).collect();
+        let all = |count: usize| (0..count.min(view::MAX_PANELS)).collect();
         let ask = |filter: &FilterSpec| RunAsk {
             from: From { page: "export".into(), ..From::default() },
             subject: named.clone(),

@@ -3,16 +3,16 @@
 //! A learning rate means something only relative to the model, so the ranges are in its own units: one over the curvature of
 //! the likelihood for plain gradient steps, the change of the state that the data's changes ask for where a rule adapts.
 
-use crate::limits::{LARGEST, MOST_AT_ONCE, model_work};
+use crate::limits::{LARGEST, MAX_AT_ONCE, model_work};
 use crate::subject::Subject;
 use optfilter_model::run::typical_states;
 use optfilter_run::{CG, FilterSpec, Kind, Linearized, Method, SETTINGS, Setting};
 use serde_json::{Value, json};
 
 /// States up to which a filter is run to see which of them are typical.
-const MOST_TYPICAL: usize = 40;
+const MAX_TYPICAL: usize = 40;
 /// Rows that it looks at.
-const MOST_ROWS: usize = 2000;
+const MAX_ROWS: usize = 2000;
 
 /// One over the curvature, and the usual change of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,9 +29,9 @@ pub fn units(subject: &Subject) -> Units {
     let scales = data.yardstick(spec, 0, data.len()).outputs;
     let (mut curvatures, mut moves) = (Vec::new(), Vec::new());
     if let Ok(problem) = spec.problem() {
-        let work = model_work(spec).powi(2) * data.len().min(MOST_ROWS) as f64;
-        let states = match spec.states.len() <= MOST_TYPICAL && work <= MOST_AT_ONCE {
-            true => typical_states(spec, data, 20, MOST_ROWS),
+        let work = model_work(spec).powi(2) * data.len().min(MAX_ROWS) as f64;
+        let states = match spec.states.len() <= MAX_TYPICAL && work <= MAX_AT_ONCE {
+            true => typical_states(spec, data, 20, MAX_ROWS),
             false => vec![(spec.initial_mean.clone(), 0)],
         };
         for (state, row) in states {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Pages that are remembered.
-const MOST_PAGES: usize = 256;
+const MAX_PAGES: usize = 256;
 
 /// The newest request of each page, by what it is for.
 #[derive(Default)]
@@ -14,7 +14,7 @@ impl Desk {
     /// Takes note of a request.
     pub fn came(&self, page: &str, lane: &str, number: u64) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if newest.len() >= MOST_PAGES {
+        if newest.len() >= MAX_PAGES {
             newest.clear();
         }
         let known = newest.entry((page.to_owned(), lane.to_owned())).or_insert(number);

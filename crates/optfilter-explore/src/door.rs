@@ -6,7 +6,7 @@
 //! oldest leaves, so that whoever comes next and speaks at once is heard, whatever the others do.
 
 use crate::guard::Guard;
-use crate::http::{self, Answer, Head, LINGER, MOST_LINGERING, Refusal};
+use crate::http::{self, Answer, Head, LINGER, MAX_LINGERING, Refusal};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -184,7 +184,7 @@ impl Look<'_> {
         };
         if let Some(heard) = &mut stranger.heard {
             *heard += count;
-            let enough = *heard >= MOST_LINGERING || self.now >= stranger.until;
+            let enough = *heard >= MAX_LINGERING || self.now >= stranger.until;
             return if enough { Next::Gone } else { Next::Moved };
         }
         stranger.ahead.extend_from_slice(self.piece.get(..count).unwrap_or_default());

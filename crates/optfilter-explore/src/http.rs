@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest head of a request, in bytes.
-pub const MOST_HEAD: usize = 16 << 10;
+pub const MAX_HEAD: usize = 16 << 10;
 /// The most headers of a request.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// The longest body of a request: a table of a million rows.
-pub const MOST_BODY: usize = 64 << 20;
+pub const MAX_BODY: usize = 64 << 20;
 /// How long a connection may stay without a request.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a request may take to arrive, and an answer to be taken.
@@ -23,7 +23,7 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 /// How long, and how much, is listened to after a refusal: a sender who is cut off would not hear it.
 pub const LINGER: Duration = Duration::from_secs(5);
 /// See [`LINGER`].
-pub const MOST_LINGERING: usize = 2 * MOST_BODY;
+pub const MAX_LINGERING: usize = 2 * MAX_BODY;
 
 /// The head of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,11 +55,11 @@ pub const LATE: Refusal = Refusal(408, "the request took too long");
 
 /// Reads a head from the first bytes of a request; `None` where it is not complete yet.
 pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     let size = match request.parse(bytes) {
-        Ok(httparse::Status::Complete(size)) if size <= MOST_HEAD => size,
-        Ok(httparse::Status::Partial) if bytes.len() < MOST_HEAD => return Ok(None),
+        Ok(httparse::Status::Complete(size)) if size <= MAX_HEAD => size,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
             return Err(Refusal(431, "the head of the request is too long"));
         }
@@ -104,7 +104,7 @@ pub fn head(bytes: &[u8]) -> Result<Option<Head>, Refusal> {
         }
     }
     out.length = length.unwrap_or(0);
-    if out.length > MOST_BODY {
+    if out.length > MAX_BODY {
         return Err(Refusal(413, "the request is longer than 64 MiB"));
     }
     Ok(Some(out))
@@ -199,7 +199,7 @@ impl Connection {
         self.answer(answer, policy, true)?;
         self.stream.shutdown(Shutdown::Write)?;
         let (until, mut heard) = (Instant::now() + LINGER, 0);
-        while heard < MOST_LINGERING {
+        while heard < MAX_LINGERING {
             self.ahead.clear();
             match self.more(until)? {
                 Came::Bytes => heard += self.ahead.len(),

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 pub const LARGEST: [(&str, u32); 4] =
     [("steps", 10_000), ("window", 1_000), ("particles", 1_000_000), ("members", 1_000)];
 /// Numbers that one thing may hold at once: 400 MB.
-pub const MOST_NUMBERS: usize = 50_000_000;
+pub const MAX_NUMBERS: usize = 50_000_000;
 /// Numbers of states, or of measurements, of a whole table: 160 MB.
-pub const MOST_OF_TABLE: usize = 20_000_000;
+pub const MAX_OF_TABLE: usize = 20_000_000;
 /// Work of one row.
-const MOST_ROW: f64 = 1e8;
+const MAX_ROW: f64 = 1e8;
 /// Work that nobody can end before it is done.
-pub const MOST_AT_ONCE: f64 = 4e8;
+pub const MAX_AT_ONCE: f64 = 4e8;
 /// Work between two looks at the clock.
 const BETWEEN_LOOKS: f64 = 1e6;
 /// Operations of matrices that take as long as the change of a number by its equation.
@@ -74,11 +74,11 @@ pub fn check(spec: &ModelSpec, filter: &FilterSpec) -> Result<(), Fault> {
         Method::Imap => ("window", filter.window()),
         _ => ("", n),
     };
-    if count.saturating_mul(n) > MOST_NUMBERS {
+    if count.saturating_mul(n) > MAX_NUMBERS {
         let message = format!("{count} times {n} states are too many numbers for the page");
         return Err(Fault::Filter(key, message));
     }
-    if row_work(spec, filter) > MOST_ROW {
+    if row_work(spec, filter) > MAX_ROW {
         let key = if key.is_empty() || filter.method() == Method::Imap { "steps" } else { key };
         let key = if filter.method().is_gaussian() { "method" } else { key };
         let message =

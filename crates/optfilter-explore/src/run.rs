@@ -1,13 +1,13 @@
 //! A filter over a whole table, by the one engine, watched so that a newer request ends it; and what was run of late.
 
 use crate::fault::Fault;
-use crate::limits::{self, MOST_AT_ONCE, MOST_NUMBERS, Patience};
+use crate::limits::{self, MAX_AT_ONCE, MAX_NUMBERS, Patience};
 use crate::subject::{Subject, number_of};
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, Method, Results, RunError, Runner, Watch, forecast,
-    smooth_from, walk,
+    CancelCheck, DynFilter, Estimate, FilterSpec, Forecast, Method, OutputBuffers, RunError,
+    forecast, smooth_from, walk,
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub fn run(subject: &Subject, filter: &FilterSpec, patience: &Patience<'_>) -> R
     let (n, m, _) = runner.dims();
     let rows = subject.data.len();
     let numbers = rows.saturating_mul(n * n);
-    let covs = if runner.has_cov() && numbers <= MOST_NUMBERS { numbers } else { 0 };
+    let covs = if runner.has_cov() && numbers <= MAX_NUMBERS { numbers } else { 0 };
     let wanted = if runner.has_cov() { rows } else { 0 };
     let mut covs = vec![0.0; covs];
     let mut out = Run {
@@ -78,22 +78,22 @@ pub fn run(subject: &Subject, filter: &FilterSpec, patience: &Patience<'_>) -> R
         log_likelihoods: vec![0.0; wanted],
         nis: vec![0.0; wanted],
         flags: vec![0.0; rows],
-        word: runner.word().map(str::to_owned),
+        word: runner.warning().map(str::to_owned),
         ..Run::default()
     };
-    let mut into = Results {
+    let mut into = OutputBuffers {
         means: &mut out.means,
         covs: &mut covs,
         innovations: &mut out.innovations,
         log_likelihoods: &mut out.log_likelihoods,
         nis: &mut out.nis,
         flags: &mut out.flags,
-        ..Results::default()
+        ..OutputBuffers::default()
     };
     let series = subject.data.series(&subject.spec, filter)?;
     let begun = Instant::now();
     let stride = limits::stride(&subject.spec, filter);
-    let watch = Watch { stride, stop: &|| patience.is_over() };
+    let watch = CancelCheck { stride, stop: &|| patience.is_over() };
     let done = runner.run(runner.default_start(), &series, &mut into, &watch);
     out.seconds = begun.elapsed().as_secs_f64();
     out.done = rows;
@@ -136,7 +136,7 @@ pub fn smoothed(
     let runner = subject.spec.runner(&filter)?;
     let series = subject.data.series(&subject.spec, &filter)?;
     let stride = limits::stride(&subject.spec, &filter);
-    let watch = Watch { stride, stop: &|| patience.is_over() };
+    let watch = CancelCheck { stride, stop: &|| patience.is_over() };
     let out = smooth_from(&*runner, runner.default_start(), &series, &watch).map_err(|error| {
         match Fault::from(error) {
             Fault::Stopped => patience.fault(),
@@ -148,7 +148,7 @@ pub fn smoothed(
 
 /// An error where rows of so many numbers each are more than is kept at once.
 fn too_many(rows: usize, each: usize) -> Result<(), Fault> {
-    if rows.saturating_mul(each) > MOST_NUMBERS {
+    if rows.saturating_mul(each) > MAX_NUMBERS {
         return Err(Fault::Limit(format!(
             "{rows} rows of {each} numbers are too many for the page"
         )));
@@ -172,11 +172,11 @@ pub fn ahead(
     // Nobody looks whether a forecast should end. Where densities are no Gaussians it draws a cloud for each row.
     let each =
         limits::row_work(&subject.spec, filter).max(CLOUD * limits::model_work(&subject.spec));
-    if rows as f64 * each > MOST_AT_ONCE {
+    if rows as f64 * each > MAX_AT_ONCE {
         return Err(Fault::Limit(format!("{rows} rows ahead would take too long; ask for fewer")));
     }
     let stride = limits::stride(&subject.spec, filter);
-    let runner: Arc<dyn Runner> = subject.spec.runner(filter)?;
+    let runner: Arc<dyn DynFilter> = subject.spec.runner(filter)?;
     let mut live = runner.start(runner.default_start())?;
     walk(&mut *live, &data.rows(0..data.len(), filter), |row, _, _| match row % stride {
         0 => patience.check(),

@@ -1,7 +1,7 @@
 //! What takes longer than a moment: the map of scores over two settings, and the leader-board of `tune`, told as they come.
 
 use crate::fault::Fault;
-use crate::limits::{self, MOST_AT_ONCE, Patience};
+use crate::limits::{self, MAX_AT_ONCE, Patience};
 use crate::subject::Subject;
 use optfilter_model::run::{Score, Trace};
 use optfilter_model::tune::{Metric, News, Search, Strategy, clearly_worse, tune_until};
@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most values of each setting.
-const MOST_SIDE: usize = 40;
+const MAX_SIDE: usize = 40;
 /// Rows that a map looks at, and the search of `tune`.
-const MOST_ROWS: usize = 2000;
+const MAX_ROWS: usize = 2000;
 /// Cells between two words to the page.
 const BATCH: usize = 32;
 /// How long a map may take.
@@ -56,12 +56,10 @@ pub fn map(
     tell: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(), Fault> {
     let (width, height) = (ask.x.1.len(), ask.y.1.len());
-    if !(1..=MOST_SIDE).contains(&width) || !(1..=MOST_SIDE).contains(&height) {
-        return Err(Fault::Request(format!(
-            "a map has between 1 and {MOST_SIDE} values to a side"
-        )));
+    if !(1..=MAX_SIDE).contains(&width) || !(1..=MAX_SIDE).contains(&height) {
+        return Err(Fault::Request(format!("a map has between 1 and {MAX_SIDE} values to a side")));
     }
-    let end = subject.data.len().min(MOST_ROWS);
+    let end = subject.data.len().min(MAX_ROWS);
     let settle = end / 10;
     let yard = subject.data.yardstick(&subject.spec, settle, end);
     let filter = FilterSpec { error_bars: Some(false), ..filter.clone() };
@@ -71,7 +69,7 @@ pub fn map(
             let plan = with(&with(&filter, &ask.x.0, *x)?, &ask.y.0, *y)?;
             limits::check(&subject.spec, &plan)?;
             // Nobody looks whether a cell should end.
-            if end as f64 * limits::row_work(&subject.spec, &plan) > MOST_AT_ONCE {
+            if end as f64 * limits::row_work(&subject.spec, &plan) > MAX_AT_ONCE {
                 let message = "one cell of this map would take too long; ask for fewer steps or a shorter window";
                 return Err(Fault::Limit(message.into()));
             }
@@ -156,7 +154,7 @@ pub fn board(
     tell: &mut (dyn FnMut(Value) -> bool + Send),
 ) -> Result<(), Fault> {
     let mut data = subject.data.clone();
-    data.truncate(MOST_ROWS);
+    data.truncate(MAX_ROWS);
     if data.len() < 30 {
         return Err(Fault::Data("30 rows are needed to choose a filter".into()));
     }

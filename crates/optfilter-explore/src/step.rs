@@ -12,18 +12,20 @@ use optfilter::equivalence::implied_prior_of_rate;
 use optfilter::model::likelihood::Observed;
 use optfilter::model::{Likelihood, Observation};
 use optfilter_model::run::build_text;
-use optfilter_run::{Estimate, FilterSpec, Linearized, Live, Loss, Method, Runner, walk};
+use optfilter_run::{
+    DynFilter, Estimate, FilterSpec, Linearized, Loss, Method, OnlineFilter, walk,
+};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most points of a path.
-const MOST_POINTS: u32 = 60;
+const MAX_POINTS: u32 = 60;
 /// Points along one state, and along each of two.
 const LINE: usize = 161;
 const PLANE: usize = 49;
 
 /// States up to which covariances are looked at here.
-const MOST_STATES: usize = 60;
+const MAX_STATES: usize = 60;
 
 /// A Gaussian over the states that are looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +79,7 @@ impl Bookmarks {
         filter: &FilterSpec,
         row: usize,
         patience: &Patience<'_>,
-    ) -> Result<(Arc<dyn Runner>, Box<dyn Live>), Fault> {
+    ) -> Result<(Arc<dyn DynFilter>, Box<dyn OnlineFilter>), Fault> {
         let runner = subject.spec.runner(filter)?;
         let name = format!("{} {}", subject.key, crate::run::settings(filter));
         let marks = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,8 +216,8 @@ impl Bookmarks {
         if filter.method() != Method::Imap {
             return Ok(());
         }
-        if start.len() > MOST_STATES {
-            out.notes.push(format!("priors are shown up to {MOST_STATES} states"));
+        if start.len() > MAX_STATES {
+            out.notes.push(format!("priors are shown up to {MAX_STATES} states"));
             return Ok(());
         }
         if filter.optimizer() != "gd" || filter.window() > 0 {
@@ -260,7 +262,7 @@ impl Bookmarks {
         let Ok(problem) = subject.spec.problem() else { return };
         let linear = problem.model.is_linear() && problem.is_gaussian();
         let method = if linear { Method::Kf } else { Method::Ekf };
-        if filter.method() == method || subject.spec.states.len() > MOST_STATES {
+        if filter.method() == method || subject.spec.states.len() > MAX_STATES {
             return;
         }
         let reference = FilterSpec {
@@ -295,12 +297,12 @@ fn points(filter: &FilterSpec) -> Vec<Option<u32>> {
         return vec![filter.steps];
     }
     let last = filter.steps();
-    if last <= MOST_POINTS {
+    if last <= MAX_POINTS {
         return (1..=last).map(Some).collect();
     }
     let at =
-        |k: u32| (f64::from(last).powf(f64::from(k) / f64::from(MOST_POINTS - 1))).round() as u32;
-    let mut all: Vec<u32> = (0..MOST_POINTS).map(at).collect();
+        |k: u32| (f64::from(last).powf(f64::from(k) / f64::from(MAX_POINTS - 1))).round() as u32;
+    let mut all: Vec<u32> = (0..MAX_POINTS).map(at).collect();
     all.dedup();
     all.into_iter().map(Some).collect()
 }

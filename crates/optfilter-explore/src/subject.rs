@@ -5,7 +5,7 @@
 
 use crate::fault::Fault;
 use crate::gallery;
-use crate::limits::MOST_OF_TABLE;
+use crate::limits::MAX_OF_TABLE;
 use crate::table::Table;
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Dataset, Layout};
@@ -19,9 +19,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most rows of a table that a page shows.
-pub const MOST_ROWS: usize = 1_000_000;
+pub const MAX_ROWS: usize = 1_000_000;
 /// The longest model file.
-const MOST_TEXT: usize = 1 << 20;
+const MAX_TEXT: usize = 1 << 20;
 /// What a table that was dropped on a page may unpack to.
 const BOUNDS: TextBounds = TextBounds { text: 256 << 20, line: 1 << 20 };
 /// Parsed subjects and dropped tables that are kept.
@@ -124,7 +124,7 @@ impl Shelf {
         if let Some(found) = parsed().iter().find(|s| s.key == key) {
             return Ok(found.clone());
         }
-        if named.model.len() > MOST_TEXT {
+        if named.model.len() > MAX_TEXT {
             return Err(Fault::Limit("the model is longer than 1 MiB".into()));
         }
         let name = if named.name.is_empty() { "model" } else { &named.name };
@@ -178,8 +178,8 @@ impl Subject {
         let columns = reader.columns().to_vec();
         let mut all = Rows::default();
         while reader.read(&mut all, 1 << 16).map_err(|e| wrong(&table, e))? {
-            if all.rows > MOST_ROWS {
-                let message = format!("{} has more than {MOST_ROWS} rows", table.name);
+            if all.rows > MAX_ROWS {
+                let message = format!("{} has more than {MAX_ROWS} rows", table.name);
                 return Err(Fault::Limit(message));
             }
         }
@@ -188,7 +188,7 @@ impl Subject {
         }
         let (width, n) = (layout.width(), spec.states.len());
         let widest = n.max(spec.observations.len());
-        if all.rows.saturating_mul(widest) > MOST_OF_TABLE {
+        if all.rows.saturating_mul(widest) > MAX_OF_TABLE {
             let message = format!(
                 "{}: {} rows of {widest} numbers are too many for the page",
                 table.name, all.rows

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::ops::Range;
 
 /// The most states and observations that are shown at once.
-pub const MOST_PANELS: usize = 24;
+pub const MAX_PANELS: usize = 24;
 
 /// What is to be seen: a stretch of time, and which states and observations by number.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -31,7 +31,7 @@ impl View {
     /// Refuses what the model does not have.
     pub fn check(&self, subject: &Subject) -> Result<(), Fault> {
         let (n, m) = (subject.spec.states.len(), subject.spec.observations.len());
-        let few = self.states.len() <= MOST_PANELS && self.observations.len() <= MOST_PANELS;
+        let few = self.states.len() <= MAX_PANELS && self.observations.len() <= MAX_PANELS;
         if !few || self.states.iter().any(|&i| i >= n) || self.observations.iter().any(|&i| i >= m)
         {
             return Err(Fault::Request("the model has no such state or observation".into()));

@@ -3,7 +3,7 @@
 
 mod talk;
 
-use optfilter_explore::http::MOST_BODY;
+use optfilter_explore::http::MAX_BODY;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn strangers_are_refused_by_their_head_alone() {
         let begun = Instant::now();
         let mut stream = TcpStream::connect(host).unwrap();
         // The body never comes.
-        write!(stream, "POST {path}?x.csv HTTP/1.1\r\nHost: {named}\r\nOrigin: http://{host}\r\nContent-Length: {MOST_BODY}\r\n\r\n").unwrap();
+        write!(stream, "POST {path}?x.csv HTTP/1.1\r\nHost: {named}\r\nOrigin: http://{host}\r\nContent-Length: {MAX_BODY}\r\n\r\n").unwrap();
         let said = until_the_end(&mut stream);
         assert!(said.starts_with(&format!("HTTP/1.1 {status}")), "{said}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
@@ -158,10 +158,10 @@ fn whoever_sends_too_much_hears_why_it_was_not_taken() {
     let (host, token) = (&talk.host, &talk.token);
     let mut bytes = format!(
         "POST /{token}/api/table?x.csv HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Length: {}\r\n\r\n",
-        MOST_BODY + (1 << 20)
+        MAX_BODY + (1 << 20)
     )
     .into_bytes();
-    bytes.resize(bytes.len() + MOST_BODY + (1 << 20), b'1');
+    bytes.resize(bytes.len() + MAX_BODY + (1 << 20), b'1');
     let mut stream = TcpStream::connect(host).unwrap();
     stream.write_all(&bytes).unwrap();
     let said = until_the_end(&mut stream);

@@ -4,7 +4,7 @@
 
 mod talk;
 
-use optfilter_explore::http::{self, MOST_BODY, MOST_HEAD};
+use optfilter_explore::http::{self, MAX_BODY, MAX_HEAD};
 use proptest::prelude::*;
 use talk::Talk;
 
@@ -38,11 +38,11 @@ proptest! {
     fn the_head_of_any_bytes_is_read_or_refused(bytes in pieces()) {
         match http::head(&bytes) {
             Ok(Some(head)) => {
-                prop_assert!(head.size <= bytes.len() && head.size <= MOST_HEAD && head.length <= MOST_BODY);
+                prop_assert!(head.size <= bytes.len() && head.size <= MAX_HEAD && head.length <= MAX_BODY);
                 let text = &bytes[..head.size];
                 prop_assert!(text.ends_with(b"\r\n\r\n") || text.ends_with(b"\n\n") || text.ends_with(b"\n\r\n"));
             }
-            Ok(None) => prop_assert!(bytes.len() < MOST_HEAD),
+            Ok(None) => prop_assert!(bytes.len() < MAX_HEAD),
             Err(refusal) => prop_assert!((400..=501).contains(&refusal.0)),
         }
     }
@@ -69,9 +69,9 @@ fn what_is_said_twice_is_refused() {
         let text = format!("GET / HTTP/1.1\r\n{twice}\r\n\r\n");
         assert_eq!(http::head(text.as_bytes()).unwrap_err().0, 400);
     }
-    let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(MOST_HEAD));
+    let long = format!("GET /{} HTTP/1.1\r\n", "a".repeat(MAX_HEAD));
     assert_eq!(http::head(long.as_bytes()).unwrap_err().0, 431);
-    let huge = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MOST_BODY + 1);
+    let huge = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MAX_BODY + 1);
     assert_eq!(http::head(huge.as_bytes()).unwrap_err().0, 413);
 }
 

@@ -5,7 +5,7 @@
 use optfilter::Series;
 use optfilter::model::{Dynamics, Lorenz63, Step};
 use optfilter_model::ModelSpec;
-use optfilter_run::{FilterSpec, Problem, Results, Watch, build};
+use optfilter_run::{CancelCheck, FilterSpec, OutputBuffers, Problem, build};
 use std::error::Error;
 use std::time::Instant;
 
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut means = vec![0.0; 3 * ROWS];
             let mut seconds = Vec::new();
             for _ in 0..RUNS {
-                let mut rows = Results { means: &mut means, ..Results::default() };
+                let mut rows = OutputBuffers { means: &mut means, ..OutputBuffers::default() };
                 let begin = Instant::now();
-                runner.run(runner.default_start(), &series, &mut rows, &Watch::NEVER)?;
+                runner.run(runner.default_start(), &series, &mut rows, &CancelCheck::NEVER)?;
                 seconds.push(begin.elapsed().as_secs_f64());
             }
             seconds.sort_by(f64::total_cmp);

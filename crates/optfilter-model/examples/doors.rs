@@ -9,7 +9,7 @@
 use optfilter::Series;
 use optfilter::rng::Stream;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
-use optfilter_run::{Estimate, Results, Runner, Watch};
+use optfilter_run::{CancelCheck, DynFilter, Estimate, OutputBuffers};
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
@@ -110,7 +110,7 @@ fn table(spec: &ModelSpec, data: &Data) -> String {
 }
 
 /// What a filter gives: means, deviations, innovations, their deviations, log-likelihoods, NIS.
-fn results(runner: &dyn Runner, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn Error>> {
+fn results(runner: &dyn DynFilter, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn Error>> {
     let (n, m, _) = runner.dims();
     let rows = series.len();
     let kept = if runner.has_cov() { rows } else { 0 };
@@ -119,16 +119,16 @@ fn results(runner: &dyn Runner, series: &Series<'_>) -> Result<Vec<f64>, Box<dyn
     let mut innovations = vec![0.0; rows * m];
     let mut innovation_covs = vec![0.0; kept * m * m];
     let (mut log_likelihoods, mut nis) = (vec![f64::NAN; rows], vec![f64::NAN; rows]);
-    let mut into = Results {
+    let mut into = OutputBuffers {
         means: &mut means,
         covs: &mut covs,
         innovations: &mut innovations,
         innovation_covs: &mut innovation_covs,
         log_likelihoods: &mut log_likelihoods[..kept],
         nis: &mut nis[..kept],
-        ..Results::default()
+        ..OutputBuffers::default()
     };
-    runner.run(runner.default_start(), series, &mut into, &Watch::NEVER)?;
+    runner.run(runner.default_start(), series, &mut into, &CancelCheck::NEVER)?;
     let mut out = Vec::new();
     for k in 0..rows {
         let part =

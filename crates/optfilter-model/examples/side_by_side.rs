@@ -5,7 +5,7 @@
 use optfilter::Series;
 use optfilter_model::run::build_text;
 use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Results, Watch};
+use optfilter_run::{CancelCheck, OutputBuffers};
 use std::error::Error;
 use std::time::Instant;
 
@@ -24,16 +24,16 @@ impl Rows {
         self.0.iter().flatten().zip(other.0.iter().flatten()).all(same)
     }
 
-    fn results(&mut self) -> Results<'_> {
+    fn results(&mut self) -> OutputBuffers<'_> {
         let [means, covs, innovations, innovation_covs, log_likelihoods, nis] = &mut self.0;
-        Results {
+        OutputBuffers {
             means,
             covs,
             innovations,
             innovation_covs,
             log_likelihoods,
             nis,
-            ..Results::default()
+            ..OutputBuffers::default()
         }
     }
 }
@@ -68,15 +68,15 @@ fn measure(system: &str, method: &str, count: usize, rows: usize) -> Result<(), 
     let mut alone = vec![Rows::new(rows, n, m); count];
     let single = best(|| {
         for ((start, series), rows) in starts.iter().zip(&series).zip(&mut alone) {
-            let done = runner.run(start, series, &mut rows.results(), &Watch::NEVER);
+            let done = runner.run(start, series, &mut rows.results(), &CancelCheck::NEVER);
             assert!(done.is_ok(), "{system}, {method}: {done:?}");
         }
     });
     let mut together = vec![Rows::new(rows, n, m); count];
     let mut done = Vec::new();
     let beside = best(|| {
-        let mut results: Vec<Results<'_>> = together.iter_mut().map(Rows::results).collect();
-        done = runner.run_together(&starts, &series, &mut results, &Watch::NEVER);
+        let mut results: Vec<OutputBuffers<'_>> = together.iter_mut().map(Rows::results).collect();
+        done = runner.run_together(&starts, &series, &mut results, &CancelCheck::NEVER);
     });
     let went = done.iter().filter(|done| **done).count();
     let ran = alone.iter().zip(&together).zip(&done).filter(|(_, done)| **done);

@@ -9,7 +9,7 @@ use optfilter::model::{
     pull_back_transition,
 };
 use optfilter::scalar::Scalar;
-use optfilter_run::{Pace, RunModel};
+use optfilter_run::{RunModel, TimeDependence};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct TextModel {
     linear: bool,
     /// Whether those numbers depend on nothing but the length of a step, and inputs are added times such numbers.
     invariant: bool,
-    pace: Pace,
+    pace: TimeDependence,
     /// How the noise of states and measurements varies, where it does.
     process_laws: Option<Arc<Laws>>,
     measurement_laws: Option<Arc<Laws>>,
@@ -150,10 +150,10 @@ impl TextModel {
         let exact =
             matches!(spec.time, Time::Continuous { method: None, .. }) && dynamics.time_invariant;
         let pace = match spec.time {
-            Time::Continuous { .. } => Pace::Time,
-            Time::Discrete if dynamics.reads_interval => Pace::Time,
-            Time::Discrete if dynamics.still => Pace::Still,
-            Time::Discrete => Pace::Rows,
+            Time::Continuous { .. } => TimeDependence::Time,
+            Time::Discrete if dynamics.reads_interval => TimeDependence::Time,
+            Time::Discrete if dynamics.still => TimeDependence::Still,
+            Time::Discrete => TimeDependence::Rows,
         };
         let mut made = Self {
             states: spec.states.len(),
@@ -385,7 +385,7 @@ impl RunModel for TextModel {
         Some((model, linked.clone()))
     }
 
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> TimeDependence {
         self.pace
     }
 

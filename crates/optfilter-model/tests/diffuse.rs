@@ -8,7 +8,8 @@ use optfilter_model::run::{Dataset, Layout};
 use optfilter_model::table::Rows;
 use optfilter_model::{FilterSpec, ModelSpec};
 use optfilter_run::{
-    Estimate, Flag, Lag, Problem, Results, Runner, Session, Watch, forecast, smooth,
+    CancelCheck, DynFilter, Estimate, FixedLagSmoother, Flag, OutputBuffers, Problem, Session,
+    forecast, smooth,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ impl Case {
         }
     }
 
-    fn runner(&self, method: &str) -> Arc<dyn Runner> {
+    fn runner(&self, method: &str) -> Arc<dyn DynFilter> {
         self.spec.runner(&FilterSpec::of(method).unwrap()).unwrap()
     }
 
@@ -75,7 +76,7 @@ impl Case {
 }
 
 /// Of the estimates of a session, one after the other.
-fn steps(case: &Case, runner: &dyn Runner) -> Vec<Estimate> {
+fn steps(case: &Case, runner: &dyn DynFilter) -> Vec<Estimate> {
     let (series, mut out) = (case.series(), Vec::new());
     let mut live = runner.start(runner.default_start()).unwrap();
     for k in 0..series.len() {
@@ -233,12 +234,14 @@ fn many_series_and_lags_give_the_bits_of_one() {
         let all = vec![series; 5];
         let starts = vec![many.default_start().clone(); 5];
         let mut means = vec![vec![0.0; series.len() * n]; 5];
-        let mut rows: Vec<Results<'_>> =
-            means.iter_mut().map(|means| Results { means, ..Results::default() }).collect();
-        let done = many.run_together(&starts, &all, &mut rows, &Watch::NEVER);
+        let mut rows: Vec<OutputBuffers<'_>> = means
+            .iter_mut()
+            .map(|means| OutputBuffers { means, ..OutputBuffers::default() })
+            .collect();
+        let done = many.run_together(&starts, &all, &mut rows, &CancelCheck::NEVER);
         for (k, done) in done.into_iter().enumerate() {
             if !done {
-                many.run(&starts[k], &all[k], &mut rows[k], &Watch::NEVER).unwrap();
+                many.run(&starts[k], &all[k], &mut rows[k], &CancelCheck::NEVER).unwrap();
             }
         }
         assert!(means.iter().all(|means| *means == whole.means));
@@ -246,7 +249,7 @@ fn many_series_and_lags_give_the_bits_of_one() {
         // Lags as long as the series, and the smoother.
         let smoothed = smooth(&*runner, &series).unwrap();
         let mut session = Session::new(&*runner, &filter, case.spec.dt).unwrap();
-        let mut lag = Lag::new(&*runner, series.len()).unwrap();
+        let mut lag = FixedLagSmoother::new(&*runner, series.len()).unwrap();
         for k in 0..series.len() {
             let time = case.times.as_ref().map(|times| times[k]);
             let step = session.take(time, false, &[], series.observation(k)).unwrap();
@@ -271,9 +274,13 @@ fn a_gate_and_a_box_wait_until_something_is_known() {
     let ys = [f64::NAN, 1e6, 1e6 + 1.0, 0.0, 1e6];
     let series = Series::new(&ys, 1).unwrap();
     let (mut means, mut flags, mut nis) = (vec![0.0; 5], vec![0.0; 5], vec![0.0; 5]);
-    let mut rows =
-        Results { means: &mut means, flags: &mut flags, nis: &mut nis, ..Results::default() };
-    runner.run(runner.default_start(), &series, &mut rows, &Watch::NEVER).unwrap();
+    let mut rows = OutputBuffers {
+        means: &mut means,
+        flags: &mut flags,
+        nis: &mut nis,
+        ..OutputBuffers::default()
+    };
+    runner.run(runner.default_start(), &series, &mut rows, &CancelCheck::NEVER).unwrap();
     assert_eq!(means[..2], [0.0, 1e6]);
     assert!(nis[1].is_nan() && nis[3] > 1e9);
     let expected = [Flag::Missing, Flag::Ok, Flag::Ok, Flag::Outlier, Flag::Ok];
@@ -287,7 +294,7 @@ fn a_diffuse_start_asks_for_a_filter_that_has_one_and_others_say_that_they_have_
     assert_eq!(spec.fitted(&FilterSpec::default()).unwrap().method().name(), "kf");
     let word = |spec: &ModelSpec, method: &str| {
         let runner = spec.runner(&FilterSpec::of(method).unwrap()).unwrap();
-        runner.word().map(str::to_owned)
+        runner.warning().map(str::to_owned)
     };
     assert!(METHODS.iter().all(|method| word(&spec, method).is_none()));
     for method in ["pf", "etkf", "imap", "vkf"] {

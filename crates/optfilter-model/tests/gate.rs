@@ -3,7 +3,7 @@
 
 use optfilter::Series;
 use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Beyond, Flag, Results, Session, Watch};
+use optfilter_run::{CancelCheck, Flag, GatingMode, OutputBuffers, Session};
 
 const MODEL: &str = "states = [\"x\", \"v\"]\ninputs = [\"spread\"]\n[dynamics]\nx = \"x + v\"\nv = \"0.9*v\"\n[observation]\n\
     y = \"x + 0.01*sin(x)\"\nw = \"v\"\n[process_noise]\nstd = { x = 0.2, v = 0.1 }\n[measurement_noise]\n\
@@ -37,21 +37,21 @@ fn run(filter: &FilterSpec, rows: &[f64], spread: &[f64]) -> Run {
     let len = series.len();
     let (mut means, mut covs) = (vec![0.0; 2 * len], vec![0.0; 4 * len]);
     let (mut nis, mut flags, mut s) = (vec![0.0; len], vec![0.0; len], vec![0.0; 4 * len]);
-    let mut into = Results {
+    let mut into = OutputBuffers {
         means: &mut means,
         covs: &mut covs,
         nis: &mut nis,
         flags: &mut flags,
         innovation_covs: &mut s,
-        ..Results::default()
+        ..OutputBuffers::default()
     };
-    runner.run(runner.default_start(), &series, &mut into, &Watch::NEVER).unwrap();
+    runner.run(runner.default_start(), &series, &mut into, &CancelCheck::NEVER).unwrap();
     let variances = covs.chunks(4).flat_map(|p| [p[0], p[3]]).collect();
     let spreads = s.chunks(4).map(|s| s[0]).collect();
     Run { means, variances, nis, flags, spreads }
 }
 
-fn of(method: &str, gate: Option<f64>, gating: Option<Beyond>) -> FilterSpec {
+fn of(method: &str, gate: Option<f64>, gating: Option<GatingMode>) -> FilterSpec {
     FilterSpec { gate, gating, ..FilterSpec::of(method).unwrap() }
 }
 
@@ -72,7 +72,7 @@ fn what_is_rejected_might_as_well_be_missing() {
         assert_eq!(gated.variances, without.variances, "{method}");
         assert!((open.means[2 * 11] - gated.means[2 * 11]).abs() > 3.0, "the outlier must matter");
         // A flag alone changes no estimate; what is said of the row is what it was.
-        let flagged = run(&of(method, Some(0.999), Some(Beyond::Flag)), &rows, &spread);
+        let flagged = run(&of(method, Some(0.999), Some(GatingMode::Flag)), &rows, &spread);
         assert_eq!(flagged.means, open.means);
         assert!(gated.nis[11] > 100.0);
     }
@@ -86,7 +86,7 @@ fn what_is_inflated_counts_as_much_as_what_is_on_the_limit() {
     let spread = vec![0.25; 40];
     let limit = 10.827566170662733; // scipy.stats.chi2.ppf(0.999, 1)
     for method in ["ekf", "ukf"] {
-        let inflated = run(&of(method, Some(0.999), Some(Beyond::Inflate)), &rows, &spread);
+        let inflated = run(&of(method, Some(0.999), Some(GatingMode::Inflate)), &rows, &spread);
         let mut wider = spread.clone();
         for k in 0..40 {
             if inflated.nis[k] > limit {
@@ -110,14 +110,14 @@ fn a_gate_that_cannot_be_is_refused() {
     for (filter, message) in [
         (of("pf", Some(0.99), None), "is for kf, ekf, iekf and ukf"),
         (of("ekf", Some(1.0), None), "above 0 and below 1"),
-        (of("ekf", None, Some(Beyond::Reject)), "needs a gate"),
+        (of("ekf", None, Some(GatingMode::Reject)), "needs a gate"),
     ] {
         let error = spec.runner(&filter).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(message), "{error}");
     }
     let text = format!("{MODEL}[filter]\nmethod = \"ekf\"\ngate = 0.99\ngating = \"inflate\"\n");
     let read = ModelSpec::parse("m.toml", &text).unwrap().filter;
-    assert_eq!(read, of("ekf", Some(0.99), Some(Beyond::Inflate)));
+    assert_eq!(read, of("ekf", Some(0.99), Some(GatingMode::Inflate)));
     assert_eq!(read.flags(), "--method ekf --gate 0.99 --gating inflate");
 }
 
@@ -162,10 +162,10 @@ fn a_good_sensor_is_heard_beside_a_bad_one() {
     let none = stream(&walk(0.5), &of("kf", None, None), &blank);
     assert_eq!(one[6].0, none[6].0);
     // Widened, X counts as much as one at the gate would, and V as ever.
-    let wide = stream(&walk(0.0), &of("kf", Some(0.999), Some(Beyond::Inflate)), &rows);
+    let wide = stream(&walk(0.0), &of("kf", Some(0.999), Some(GatingMode::Inflate)), &rows);
     assert!(wide[6].0[0] > apart[6].0[0] + 0.1 && wide[6].0[0] < 1.0, "{:?}", wide[6]);
     // A flag alone says the same of the row.
-    let said = stream(&walk(0.0), &of("kf", Some(0.999), Some(Beyond::Flag)), &rows);
+    let said = stream(&walk(0.0), &of("kf", Some(0.999), Some(GatingMode::Flag)), &rows);
     assert_eq!(said[6].1, Flag::Outlier);
 }
 
@@ -180,7 +180,7 @@ fn a_lost_track_is_said_and_found_again() {
         (0..rows.len()).filter(|k| rows[*k].1 == Flag::Lost).collect()
     };
     for method in ["kf", "iekf", "ukf"] {
-        for gating in [Beyond::Reject, Beyond::Inflate] {
+        for gating in [GatingMode::Reject, GatingMode::Inflate] {
             let found = stream(&walk(0.0), &of(method, Some(0.999), Some(gating)), &jump());
             assert_eq!(lost(&found), [13], "{method} {gating:?}");
             assert!((found[13].0[0] - 100.0).abs() < 3.0, "{method} {gating:?}: {:?}", found[13]);
@@ -221,8 +221,9 @@ fn a_lost_track_is_the_same_by_every_way() {
     // In memory, alone and among others.
     let series = Series::new(&rows, 2).unwrap();
     let (mut means, mut flags) = (vec![0.0; 80], vec![0.0; 40]);
-    let mut into = Results { means: &mut means, flags: &mut flags, ..Results::default() };
-    runner.run(runner.default_start(), &series, &mut into, &Watch::NEVER).unwrap();
+    let mut into =
+        OutputBuffers { means: &mut means, flags: &mut flags, ..OutputBuffers::default() };
+    runner.run(runner.default_start(), &series, &mut into, &CancelCheck::NEVER).unwrap();
     for (k, (mean, flag)) in whole.iter().enumerate() {
         assert_eq!((&means[2 * k..][..2], flags[k]), (&mean[..], f64::from(*flag as u8)), "{k}");
     }
@@ -250,7 +251,7 @@ fn an_outlier_in_the_first_rows_is_found_out() {
         rows[2 * at] -= 60.0;
         rows[2 * 20] += 60.0;
         for (method, gating) in
-            [("kf", Beyond::Reject), ("kf", Beyond::Inflate), ("ukf", Beyond::Reject)]
+            [("kf", GatingMode::Reject), ("kf", GatingMode::Inflate), ("ukf", GatingMode::Reject)]
         {
             let filter = of(method, Some(0.999), Some(gating));
             let found = stream(&spec, &filter, &rows);
@@ -273,7 +274,7 @@ fn an_outlier_in_the_first_rows_is_found_out() {
             for (k, (mean, _)) in found.iter().enumerate() {
                 assert_eq!(smoothed.filtered_means[4 * k..][..4], mean[..]);
                 let off = (smoothed.means[4 * k] - 4.0 * k as f64).abs();
-                let most = if gating == Beyond::Reject { 1.0 } else { 6.0 };
+                let most = if gating == GatingMode::Reject { 1.0 } else { 6.0 };
                 assert!(off < most, "{method} {gating:?}, outlier {at}, smoothed row {k}: {off}");
             }
         }

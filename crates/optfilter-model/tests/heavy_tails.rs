@@ -4,7 +4,7 @@
 use optfilter::Series;
 use optfilter::rng::Stream;
 use optfilter_model::ModelSpec;
-use optfilter_run::{Beyond, Estimate, FilterSpec, LONELY, Method, Session, smooth};
+use optfilter_run::{Estimate, FilterSpec, GatingMode, LONELY, Method, Session, smooth};
 
 /// A position, seen with outliers, and a velocity; measured as `law` says.
 fn track(law: &str) -> ModelSpec {
@@ -53,7 +53,7 @@ fn the_filter_of_a_heavy_tailed_likelihood_is_robust_and_says_so() {
     // Whose likelihood weighs outliers needs no gate.
     let gated = FilterSpec { gate: Some(0.999), ..of("ekf") };
     assert!(spec.runner(&gated).err().unwrap().to_string().contains("gating = \"flag\""));
-    assert!(spec.runner(&FilterSpec { gating: Some(Beyond::Flag), ..gated }).is_ok());
+    assert!(spec.runner(&FilterSpec { gating: Some(GatingMode::Flag), ..gated }).is_ok());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use optfilter::Series;
 use optfilter_model::run::{Dataset, Interpolation, Layout};
 use optfilter_model::table::{Format, Rows, Source, TableReader};
 use optfilter_model::{FilterSpec, ModelSpec};
-use optfilter_run::{Covariance, Gaps, Method, Problem, simulate, smooth};
+use optfilter_run::{Covariance, GapPolicy, Method, Problem, simulate, smooth};
 use std::io::Cursor;
 
 const LEVEL: &str = r#"
@@ -143,7 +143,7 @@ fn the_implicit_filter_weighs_each_measurement_by_its_row() {
         steps: Some(1),
         lr: Some(0.05),
         error_bars: Some(false),
-        gaps: Some(Gaps::Ignore),
+        gaps: Some(GapPolicy::Ignore),
         ..FilterSpec::of("imap").unwrap()
     };
     let found = filtered(&spec, &data, &filter);

@@ -132,7 +132,7 @@ fn a_weak_window_has_error_bars_and_bounds() {
         (spec.runner(&spec.filter).unwrap(), spec.filter.clone())
     };
     let (runner, filter) = weak(3);
-    assert!(runner.has_cov() && runner.word().is_none());
+    assert!(runner.has_cov() && runner.warning().is_none());
     let (mut one, mut other) = (
         Session::new(&*runner, &filter, 1.0).unwrap(),
         Session::new(&*runner, &filter, 1.0).unwrap(),
@@ -153,7 +153,7 @@ fn a_weak_window_has_error_bars_and_bounds() {
     }
     assert_eq!(least, 0.9);
     let (runner, _) = weak(200);
-    assert!(!runner.has_cov() && runner.word().unwrap().contains("optimises 201 numbers"));
+    assert!(!runner.has_cov() && runner.warning().unwrap().contains("optimises 201 numbers"));
     // A belief of another window is refused, not read beyond its end.
     let strong = FilterSpec { constraint: None, ..filter };
     let spec = ModelSpec::parse("m.toml", &bounded).unwrap();

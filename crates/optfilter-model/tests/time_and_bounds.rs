@@ -6,7 +6,7 @@ use optfilter::filter::FilterError;
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
-use optfilter_run::{Gaps, Irregular, Session};
+use optfilter_run::{GapPolicy, IrregularSteps, Session};
 
 const NAN: f64 = f64::NAN;
 
@@ -89,7 +89,7 @@ fn irregular_times_mean_nothing_to_a_model_without_time() {
         other => panic!("{other:?}"),
     }
     // An explicit choice; months of a calendar; several measurements at one time; a walk that knows time.
-    let chosen = FilterSpec { irregular: Some(Irregular::PerRow), ..kf.clone() };
+    let chosen = FilterSpec { irregular: Some(IrregularSteps::PerRow), ..kf.clone() };
     let even = run(&rows, &kf, &[0.0, 1.0, 2.0, 3.0, 4.0]).unwrap();
     assert_eq!(run(&rows, &chosen, &uneven).unwrap(), even);
     assert!(run(&rows, &kf, &[0.0, 31.0, 59.0, 90.0, 120.0]).is_ok());
@@ -113,7 +113,7 @@ fn gaps_are_crossed_as_the_kalman_filter_crosses_them() {
     // 60 missing rows of a random walk, 300 times; per time, so that the implicit filter widens by itself.
     let (timed, by_rows) = (walk("time"), walk("step"));
     let imap = FilterSpec { error_bars: Some(false), ..of(Method::Imap) }.over(&timed.filter);
-    let ignoring = FilterSpec { gaps: Some(Gaps::Ignore), ..imap.clone() };
+    let ignoring = FilterSpec { gaps: Some(GapPolicy::Ignore), ..imap.clone() };
     let error = |spec: &ModelSpec, filter: &FilterSpec| {
         let runner = spec.runner(filter).unwrap();
         let mut sum = 0.0;
@@ -136,7 +136,7 @@ fn gaps_are_crossed_as_the_kalman_filter_crosses_them() {
     assert!(ignored > 2.0 * best, "{ignored}, Kalman {best}");
     // Noise per row says nothing of time: widening is there for the asking.
     assert_eq!(error(&by_rows, &imap), ignored);
-    let asked = FilterSpec { gaps: Some(Gaps::Widen), ..imap };
+    let asked = FilterSpec { gaps: Some(GapPolicy::Widen), ..imap };
     assert_eq!(error(&by_rows, &asked), widened);
 }
 

@@ -3,7 +3,7 @@
 use crate::convert::{as_array, slice};
 use crate::errors::{bad, is_pending, keep_pending};
 use numpy::PyArray1;
-use optfilter_run::{CustomRule, RuleMemory, RuleState};
+use optfilter_run::{CustomOptimizer, CustomOptimizerState, CustomState};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::any::Any;
@@ -15,7 +15,7 @@ pub(crate) struct PythonRule(pub(crate) Py<PyAny>);
 /// What a Python rule remembers: any object, saved as Python pickles it.
 struct PythonMemory(Py<PyAny>);
 
-impl RuleMemory for PythonMemory {
+impl CustomState for PythonMemory {
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
         Python::attach(|py| -> PyResult<Vec<u8>> {
             py.import("pickle")?.call_method1("dumps", (self.0.bind(py),))?.extract()
@@ -28,15 +28,17 @@ impl RuleMemory for PythonMemory {
 }
 
 impl PythonRule {
-    fn call(&self, x: &mut [f64], g: &[f64], memory: &mut RuleState) -> PyResult<()> {
+    fn call(&self, x: &mut [f64], g: &[f64], memory: &mut CustomOptimizerState) -> PyResult<()> {
         Python::attach(|py| {
             let before = match memory {
-                RuleState::Empty => py.None(),
-                RuleState::Live(memory) => match memory.as_any().downcast_ref::<PythonMemory>() {
-                    Some(PythonMemory(object)) => object.clone_ref(py),
-                    None => py.None(),
-                },
-                RuleState::Saved(bytes) => {
+                CustomOptimizerState::Empty => py.None(),
+                CustomOptimizerState::Live(memory) => {
+                    match memory.as_any().downcast_ref::<PythonMemory>() {
+                        Some(PythonMemory(object)) => object.clone_ref(py),
+                        None => py.None(),
+                    }
+                }
+                CustomOptimizerState::Saved(bytes) => {
                     let bytes = PyBytes::new(py, bytes);
                     py.import("pickle")?.call_method1("loads", (bytes,))?.unbind()
                 }
@@ -55,14 +57,15 @@ impl PythonRule {
                 return Err(bad("optimizer", message));
             }
             x.copy_from_slice(values);
-            *memory = RuleState::Live(Arc::new(PythonMemory(pair.get_item(1)?.unbind())));
+            *memory =
+                CustomOptimizerState::Live(Arc::new(PythonMemory(pair.get_item(1)?.unbind())));
             Ok(())
         })
     }
 }
 
-impl CustomRule for PythonRule {
-    fn step(&self, x: &mut [f64], gradient: &[f64], memory: &mut RuleState) {
+impl CustomOptimizer for PythonRule {
+    fn step(&self, x: &mut [f64], gradient: &[f64], memory: &mut CustomOptimizerState) {
         if is_pending() {
             return;
         }

@@ -13,8 +13,8 @@ use optfilter::model::likelihood::{
 use optfilter::model::{Dynamics, Observation};
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    AnyModel, CG, Covariance, FilterSpec, LikelihoodSpec, Method, Problem, ProcessNoise, Runner,
-    SpecError, UserRule, build_with,
+    AnyModel, CG, Covariance, DynFilter, FilterSpec, LikelihoodSpec, Method, OptimizerChoice,
+    Problem, ProcessNoise, SpecError, build_with,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -190,12 +190,12 @@ pub(crate) fn read_problem(model: &AnyModel, values: &Bound<'_, PyDict>) -> PyRe
 }
 
 /// An optimizer that the settings cannot name: a matrix or a callable.
-pub(crate) fn read_rule(rule: Option<&Bound<'_, PyAny>>) -> PyResult<Option<UserRule>> {
+pub(crate) fn read_rule(rule: Option<&Bound<'_, PyAny>>) -> PyResult<Option<OptimizerChoice>> {
     let Some(rule) = rule else { return Ok(None) };
     let kind: String = rule.get_item(0)?.extract()?;
     Ok(Some(match kind.as_str() {
-        "matrix" => UserRule::Matrix(matrix("M", &rule.get_item(1)?, None)?),
-        _ => UserRule::Custom(Arc::new(PythonRule(rule.get_item(1)?.unbind()))),
+        "matrix" => OptimizerChoice::Matrix(matrix("M", &rule.get_item(1)?, None)?),
+        _ => OptimizerChoice::Custom(Arc::new(PythonRule(rule.get_item(1)?.unbind()))),
     }))
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn check_particles(
 pub(crate) fn check_read(
     spec: &FilterSpec,
     problem: &Problem,
-    runner: &dyn Runner,
+    runner: &dyn DynFilter,
     (q, r): (bool, bool),
 ) -> PyResult<()> {
     let method = spec.method();
@@ -255,8 +255,8 @@ pub(crate) fn check_read(
 pub(crate) fn build(
     spec: &FilterSpec,
     problem: &Problem,
-    rule: Option<&UserRule>,
-) -> PyResult<Arc<dyn Runner>> {
+    rule: Option<&OptimizerChoice>,
+) -> PyResult<Arc<dyn DynFilter>> {
     let (n, m) = (problem.model.state_dim().0, problem.model.output_dim().0);
     match spec.method() {
         Method::Imap if spec.error_bars == Some(true) => check_memory(&[6, n, n])?,

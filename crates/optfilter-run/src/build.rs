@@ -1,19 +1,19 @@
 //! From a specification and a problem to a filter: the only place that chooses a type of the library.
 
-use crate::begin::Begin;
-use crate::choice::{Beyond, Loss, Method};
+use crate::choice::{GatingMode, Loss, Method};
 use crate::engine::{Engine, Shared};
 use crate::error::{SpecError, check_room};
-use crate::flags::Gauge;
+use crate::flags::RowFlagger;
+use crate::gaussian_batch;
+use crate::init_belief::InitBelief;
 use crate::lanes;
-use crate::outlook::{Outlook, ProblemOutlook};
+use crate::optimizer::{AnyRunOptimizer, OptimizerChoice, Stoppable};
 use crate::problem::{Covariance, LikelihoodSpec, Problem, SlimNoise};
-use crate::rule::{AnyRule, Stoppable, UserRule};
-use crate::runner::{Common, RunTogether, Runner, Start};
+use crate::runner::{Common, DynFilter, GaussianBatch, InitialState};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
-use crate::spec::{MOST_DIRECTIONS, MOST_STATES_WITH_BARS, MOST_STATES_WITH_MATRICES};
-use crate::together;
+use crate::spec::{MAX_DIRECTIONS, MAX_STATES_WITH_BARS, MAX_STATES_WITH_MATRICES};
+use crate::state_space::{ErasedStateSpace, StateSpace};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
@@ -34,7 +34,7 @@ use std::sync::atomic::AtomicBool;
 const LANES: bool = cfg!(feature = "lanes");
 
 /// The filter that `spec` describes, of `problem`.
-pub fn build(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn Runner>, SpecError> {
+pub fn build(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn DynFilter>, SpecError> {
     build_with(spec, problem, None, false)
 }
 
@@ -42,9 +42,9 @@ pub fn build(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn Runner>, Sp
 pub fn build_with(
     spec: &FilterSpec,
     problem: &Problem,
-    rule: Option<&UserRule>,
+    rule: Option<&OptimizerChoice>,
     with_lanes: bool,
-) -> Result<Arc<dyn Runner>, SpecError> {
+) -> Result<Arc<dyn DynFilter>, SpecError> {
     // Where no filter is named, the one that fits; a rule of the user's own is for imap.
     let named = if rule.is_some() { spec.clone() } else { spec.fitted(problem) };
     let scaled = match named.measurement_scale() {
@@ -95,14 +95,14 @@ pub fn build_with(
 struct Choice<'a> {
     spec: &'a FilterSpec,
     problem: &'a Problem,
-    rule: Option<&'a UserRule>,
+    rule: Option<&'a OptimizerChoice>,
     method: Method,
     squared: bool,
     error_bars: bool,
     /// The laws that a Gaussian filter weighs measurements by.
     robust: Option<&'a [Component]>,
     /// What is to be said before a run.
-    word: Option<String>,
+    warning: Option<String>,
 }
 
 impl<'a> Choice<'a> {
@@ -110,7 +110,7 @@ impl<'a> Choice<'a> {
     fn new(
         spec: &'a FilterSpec,
         problem: &'a Problem,
-        rule: Option<&'a UserRule>,
+        rule: Option<&'a OptimizerChoice>,
     ) -> Result<Self, SpecError> {
         spec.validate()?;
         let method = spec.method();
@@ -159,7 +159,7 @@ impl<'a> Choice<'a> {
             }
         }
         let keeps_matrices = !(method.optimizes() || method.is_ensemble());
-        if keeps_matrices && n.max(m) > MOST_STATES_WITH_MATRICES {
+        if keeps_matrices && n.max(m) > MAX_STATES_WITH_MATRICES {
             let (size, gigabytes) = (n.max(m), (n.max(m) as f64).powi(2) * 8e-9);
             let message = format!(
                 "{name} keeps matrices of {size} x {size} ({gigabytes:.1} GB each); imap, with a window or without, vkf, etkf and letkf keep none"
@@ -186,7 +186,7 @@ impl<'a> Choice<'a> {
                 return Err(SpecError::of("method", message));
             }
         }
-        let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
+        let gates = spec.gate.is_some() && spec.gating != Some(GatingMode::Flag);
         if gates && robust.is_some() {
             let message = "student-t and huber say already how much an outlier counts; leave the gate out, or write gating = \"flag\"";
             return Err(SpecError::of("gate", message));
@@ -216,7 +216,7 @@ impl<'a> Choice<'a> {
                            once; use ekf, ukf, pf or imap";
             return Err(SpecError::of("method", message));
         }
-        let differentiable = !matches!(rule, Some(UserRule::Custom(_)));
+        let differentiable = !matches!(rule, Some(OptimizerChoice::Custom(_)));
         let can = has_q && has_r && !spec.carry() && differentiable && !spec.shorten();
         // Error bars of a window cost the cube of what it optimises.
         let optimised = if bends { n.saturating_mul(spec.window().saturating_add(1)) } else { n };
@@ -232,12 +232,11 @@ impl<'a> Choice<'a> {
                 return Err(SpecError::of("error_bars", why));
             }
             Some(asked) => asked,
-            None if spec.is_windowed() => can && optimised <= MOST_STATES_WITH_BARS,
-            None => can && n + m <= MOST_DIRECTIONS,
+            None if spec.is_windowed() => can && optimised <= MAX_STATES_WITH_BARS,
+            None => can && n + m <= MAX_DIRECTIONS,
         };
-        let costly =
-            method == Method::Imap && can && !spec.is_windowed() && n + m > MOST_DIRECTIONS;
-        let mut word = (costly && spec.error_bars != Some(false)).then(|| {
+        let costly = method == Method::Imap && can && !spec.is_windowed() && n + m > MAX_DIRECTIONS;
+        let mut warning = (costly && spec.error_bars != Some(false)).then(|| {
             let cost = format!(
                 "{n} states and {m} measurements take about {} times as long as the estimates",
                 n + m
@@ -252,19 +251,19 @@ impl<'a> Choice<'a> {
             }
         });
         if bends && can && spec.error_bars.is_none() && !error_bars {
-            word = Some(format!(
+            warning = Some(format!(
                 "no standard deviations: this weak window optimises {optimised} numbers, and they cost the cube of that; \
                  error_bars = true asks for them"
             ));
         }
-        let wide = !bends && spec.is_windowed() && optimised > MOST_STATES_WITH_BARS;
+        let wide = !bends && spec.is_windowed() && optimised > MAX_STATES_WITH_BARS;
         if wide && can && spec.error_bars.is_none() {
-            word = Some(format!(
+            warning = Some(format!(
                 "no standard deviations: those of a window over {n} states cost the cube of that; error_bars = true asks for them"
             ));
         }
         if spec.shorten() && has_q && has_r && spec.error_bars.is_none() {
-            word = Some(
+            warning = Some(
                 "no standard deviations: there are none where the window may be shortened".into(),
             );
         }
@@ -279,13 +278,13 @@ impl<'a> Choice<'a> {
             let said = format!(
                 "a diffuse start is exact under kf, ekf, iekf and ukf on linear models only; {why} the start is what its mean and std say"
             );
-            word = Some(word.map_or(said.clone(), |word| format!("{said}; {word}")));
+            warning = Some(warning.map_or(said.clone(), |warning| format!("{said}; {warning}")));
         }
-        Ok(Self { spec, problem, rule, method, squared, error_bars, robust, word })
+        Ok(Self { spec, problem, rule, method, squared, error_bars, robust, warning })
     }
 
     /// Any filter.
-    fn any<M>(&self, model: M, with_lanes: bool) -> Result<Arc<dyn Runner>, SpecError>
+    fn any<M>(&self, model: M, with_lanes: bool) -> Result<Arc<dyn DynFilter>, SpecError>
     where
         M: Model + Clone + Send + Sync + 'static,
         DefaultAllocator: Shapes<M::State, M::Output>,
@@ -346,7 +345,7 @@ impl<'a> Choice<'a> {
     }
 
     /// A filter whose belief is a sample: what its steps cost is the model, and sizes known to the compiler gain nothing.
-    fn sampled(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
+    fn sampled(&self, model: Erased) -> Result<Arc<dyn DynFilter>, SpecError> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let wrong = SpecError::from;
         let r = self.problem.measurement.as_ref();
@@ -383,7 +382,7 @@ impl<'a> Choice<'a> {
     }
 
     /// A Gaussian filter whose measurements count by how well they fit.
-    fn robust(&self, model: Erased, laws: &[Component]) -> Result<Arc<dyn Runner>, SpecError> {
+    fn robust(&self, model: Erased, laws: &[Component]) -> Result<Arc<dyn DynFilter>, SpecError> {
         let noise =
             self.noise(model.state_dim(), model.output_dim(), Some(&Problem::scales(laws)))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -424,7 +423,7 @@ impl<'a> Choice<'a> {
 
     /// Implicit MAP or extended Kalman. The Kalman filter of a linear model is the extended one: its
     /// derivatives are the matrices.
-    fn streaming<M>(&self, model: M, with_lanes: bool) -> Result<Arc<dyn Runner>, SpecError>
+    fn streaming<M>(&self, model: M, with_lanes: bool) -> Result<Arc<dyn DynFilter>, SpecError>
     where
         M: Model + Clone + Send + Sync + 'static,
         DefaultAllocator: Shapes<M::State, M::Output>,
@@ -480,7 +479,7 @@ impl<'a> Choice<'a> {
     fn together<M: Model>(
         &self,
         stop: &Arc<AtomicBool>,
-    ) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
+    ) -> Result<Option<Box<dyn GaussianBatch>>, SpecError> {
         let shares =
             self.problem.model.is_linear() && matches!(self.method, Method::Kf | Method::Ekf);
         if M::State::try_to_usize().is_some() && !shares {
@@ -489,7 +488,7 @@ impl<'a> Choice<'a> {
         let model = self.problem.model.equations().clone();
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = self.noise(n, m, self.problem.measurement.as_ref())?;
-        together::together(self.spec, self.problem, (model, noise), stop)
+        gaussian_batch::gaussian_batch(self.spec, self.problem, (model, noise), stop)
     }
 
     /// The filter inside the problem's bounds.
@@ -504,7 +503,7 @@ impl<'a> Choice<'a> {
     }
 
     fn is_gated(&self) -> bool {
-        self.spec.gate.is_some() && self.spec.gating != Some(Beyond::Flag)
+        self.spec.gate.is_some() && self.spec.gating != Some(GatingMode::Flag)
     }
 
     /// Whether the start is unknown, and the filter one that can begin there.
@@ -514,7 +513,7 @@ impl<'a> Choice<'a> {
     }
 
     /// A Gaussian filter from a start that is unknown.
-    fn diffuse(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
+    fn diffuse(&self, model: Erased) -> Result<Arc<dyn DynFilter>, SpecError> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = || self.noise(n, m, self.problem.measurement.as_ref());
         let linear = Extended::new(model.clone(), noise()?);
@@ -533,7 +532,7 @@ impl<'a> Choice<'a> {
     }
 
     /// Implicit MAP over a window.
-    fn windowed(&self, model: Erased) -> Result<Arc<dyn Runner>, SpecError> {
+    fn windowed(&self, model: Erased) -> Result<Arc<dyn DynFilter>, SpecError> {
         if self.spec.optimizer() == CG && self.rule.is_none() {
             let stop = Arc::new(AtomicBool::new(false));
             let rule = ConjugateGradients::default()
@@ -551,7 +550,7 @@ impl<'a> Choice<'a> {
         model: Erased,
         rule: R,
         stop: Arc<AtomicBool>,
-    ) -> Result<Arc<dyn Runner>, SpecError>
+    ) -> Result<Arc<dyn DynFilter>, SpecError>
     where
         R: Responsive + Send + Sync + 'static,
         R::Memory: Send + Sync + Serialize + DeserializeOwned + 'static,
@@ -620,11 +619,11 @@ impl<'a> Choice<'a> {
     fn runner<F>(
         &self,
         filter: F,
-        settings: <F::Belief as Begin<F::State>>::Settings,
-    ) -> Result<Arc<dyn Runner>, SpecError>
+        settings: <F::Belief as InitBelief<F::State>>::Settings,
+    ) -> Result<Arc<dyn DynFilter>, SpecError>
     where
         F: Filter + Send + Sync + 'static,
-        F::Belief: Begin<F::State>,
+        F::Belief: InitBelief<F::State>,
         DefaultAllocator: Shapes<F::State, F::Output>,
     {
         let stop = Arc::new(AtomicBool::new(false));
@@ -634,12 +633,12 @@ impl<'a> Choice<'a> {
     fn engine<F>(
         &self,
         filter: F,
-        settings: <F::Belief as Begin<F::State>>::Settings,
+        settings: <F::Belief as InitBelief<F::State>>::Settings,
         stop: Arc<AtomicBool>,
     ) -> Result<Engine<F>, SpecError>
     where
         F: Filter,
-        F::Belief: Begin<F::State>,
+        F::Belief: InitBelief<F::State>,
         DefaultAllocator: Shapes<F::State, F::Output>,
     {
         let mut common = self.common(stop)?;
@@ -660,7 +659,7 @@ impl<'a> Choice<'a> {
         let point = self.method == Method::Imap && !self.spec.is_windowed();
         let widens = point && self.problem.widens(self.spec) || self.paced();
         let even = self.problem.refuses_irregular(self.spec);
-        let start = Start {
+        let start = InitialState {
             mean: self.problem.mean.clone(),
             cov: self.problem.cov.clone(),
             diffuse: self.problem.diffuse.clone(),
@@ -686,16 +685,16 @@ impl<'a> Choice<'a> {
                 .map(|i| model.is_state_angle(i).then(|| model.state_turn(i)))
                 .collect(),
             discrete: problem.discrete(m),
-            word: self.word.clone(),
+            warning: self.warning.clone(),
             form: self.robust.map(form_of),
-            gauge: Gauge::new(m, self.spec.gate_of(&problem)?, problem.bounds.clone())?,
+            flagger: RowFlagger::new(m, self.spec.gate_of(&problem)?, problem.bounds.clone())?,
             expected: Box::new(move |x, u, step, out| problem.expected(x, u, step, out)),
             companion: {
                 let (spec, problem) = (self.spec.clone(), self.problem.clone());
                 Box::new(move || companion(&spec, &problem))
             },
-            outlook: Box::new(move || {
-                Box::new(ProblemOutlook::new(spec.clone(), seen.clone())) as Box<dyn Outlook>
+            state_space: Box::new(move || {
+                Box::new(ErasedStateSpace::new(spec.clone(), seen.clone())) as Box<dyn StateSpace>
             }),
             lanes: None,
             together: None,
@@ -750,21 +749,23 @@ impl<'a> Choice<'a> {
         made.map_err(|_| wrong("Q"))
     }
 
-    fn rule<N: Dim>(&self, n: N) -> Result<Stoppable<AnyRule<N>>, SpecError>
+    fn rule<N: Dim>(&self, n: N) -> Result<Stoppable<AnyRunOptimizer<N>>, SpecError>
     where
         DefaultAllocator: nalgebra::allocator::Allocator<N, N>,
     {
         let rule = match self.rule {
-            None => AnyRule::Native(self.spec.rule()?),
-            Some(UserRule::Custom(rule)) => AnyRule::Custom(rule.clone()),
-            Some(UserRule::Matrix(matrix)) => {
+            None => AnyRunOptimizer::Native(self.spec.rule()?),
+            Some(OptimizerChoice::Custom(rule)) => AnyRunOptimizer::Custom(rule.clone()),
+            Some(OptimizerChoice::Matrix(matrix)) => {
                 let size = n.value();
                 if matrix.shape() != (size, size) {
                     let message = format!("must be {size} x {size} like the model's state");
                     return Err(SpecError::of("M", message));
                 }
                 let matrix = Covariance::Dense(matrix.clone()).dense(n);
-                AnyRule::Matrix(Preconditioned::new(matrix).map_err(|e| SpecError::of("M", e))?)
+                AnyRunOptimizer::Matrix(
+                    Preconditioned::new(matrix).map_err(|e| SpecError::of("M", e))?,
+                )
             }
         };
         Ok(Stoppable { rule, stop: Arc::new(AtomicBool::new(false)) })
@@ -776,8 +777,8 @@ impl FilterSpec {
     pub(crate) fn gate_of(&self, problem: &Problem) -> Result<Option<Gate>, SpecError> {
         let Some(share) = self.gate else { return Ok(None) };
         let gating = match self.gating.unwrap_or_default() {
-            Beyond::Reject | Beyond::Flag => Gating::Reject,
-            Beyond::Inflate => Gating::Inflate,
+            GatingMode::Reject | GatingMode::Flag => Gating::Reject,
+            GatingMode::Inflate => Gating::Inflate,
         };
         let gate = Gate::new(share, gating, problem.model.output_dim().value())?;
         let correlated = |i: usize, j: usize| match &problem.measurement {
@@ -789,7 +790,7 @@ impl FilterSpec {
 }
 
 /// The filter that says what the rows up to each say, where a window over all rows would be descended anew in every row.
-fn companion(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn Runner>, SpecError> {
+fn companion(spec: &FilterSpec, problem: &Problem) -> Result<Arc<dyn DynFilter>, SpecError> {
     let usual = match problem.robust_laws() {
         Some(_) => FilterSpec { method: Some(Method::Ekf), ..FilterSpec::default() },
         None => FilterSpec::default().believing(problem),

@@ -67,7 +67,7 @@ choices! {
     }
 
     /// What to make of irregular times under a model that knows no time.
-    Irregular {
+    IrregularSteps {
         /// An error.
         #[default]
         Error = "error",
@@ -76,7 +76,7 @@ choices! {
     }
 
     /// What an implicit filter makes of a measurement that comes after a gap.
-    Gaps {
+    GapPolicy {
         /// It takes more steps, as the wider prior asks for.
         #[default]
         Widen = "widen",
@@ -94,7 +94,7 @@ choices! {
     }
 
     /// What happens to a measurement beyond the gate.
-    Beyond {
+    GatingMode {
         /// It is left out.
         #[default]
         Reject = "reject",

@@ -22,10 +22,10 @@ use crate::build::build;
 use crate::choice::Method;
 use crate::linearize::Linearized;
 use crate::problem::{LikelihoodSpec, Problem};
-use crate::runner::{Estimate, Runner};
+use crate::runner::{DynFilter, Estimate};
 use crate::settings::FilterSpec;
 use crate::simulate::simulate;
-use crate::spec::MOST_STATES_WITH_BARS;
+use crate::spec::MAX_STATES_WITH_BARS;
 use nalgebra::Dim;
 use optfilter::Pooled;
 use optfilter::model::likelihood::Component;
@@ -33,12 +33,12 @@ use optfilter::model::{Dynamics, Observation, Step};
 use optfilter::scalar::Scalar;
 
 /// States and measurements up to which the curvature is looked at; it takes their third power.
-const MOST_LINEARISED: usize = 300;
+const MAX_LINEARIZED: usize = 300;
 
 /// Simulations that a filter is tried on, their rows, and the most states of a model that is simulated.
 const TRIALS: u64 = 20;
 const TRIAL_ROWS: usize = 100;
-const MOST_TRIED: usize = 10;
+const MAX_TRIED: usize = 10;
 
 /// The share of the error of repeating that a filter has to save on its own simulations to be worth its doubts.
 const LEAST_GAIN: f64 = 0.01;
@@ -65,7 +65,7 @@ impl FilterSpec {
         let stands_in = || {
             build(&believing, problem).is_ok_and(|r| unmoved_by(&[false], &*r, problem).is_empty())
         };
-        let small = problem.model.state_dim().value() <= MOST_TRIED;
+        let small = problem.model.state_dim().value() <= MAX_TRIED;
         let little = small && stands_in() && Trial::of(&classical, problem) == Trial::GainsLittle;
         if little { believing } else { classical }
     }
@@ -81,12 +81,12 @@ impl FilterSpec {
         let r = scales.as_ref().or(problem.measurement.as_ref());
         let noise = || problem.gaussian_noise(Pooled(n), Pooled(m), 1.0, r);
         if let Some(LikelihoodSpec::Foreign(_)) = problem.likelihood
-            && n <= MOST_STATES_WITH_BARS
+            && n <= MAX_STATES_WITH_BARS
             && problem.process.is_some()
         {
             return Self { method: Some(Method::Pf), ..self.clone() };
         }
-        if n > MOST_STATES_WITH_BARS || noise().is_err() {
+        if n > MAX_STATES_WITH_BARS || noise().is_err() {
             return self.believing(problem);
         }
         let of = |method| Self { method: Some(method), ..self.clone() };
@@ -94,7 +94,7 @@ impl FilterSpec {
             return of(Method::Kf);
         }
         let ekf = of(Method::Ekf);
-        let lost = n <= MOST_TRIED && Trial::of(&ekf, problem) == Trial::Lost;
+        let lost = n <= MAX_TRIED && Trial::of(&ekf, problem) == Trial::Lost;
         if lost { of(Method::Pf) } else { ekf }
     }
 
@@ -103,7 +103,7 @@ impl FilterSpec {
     pub fn believing(&self, problem: &Problem) -> Self {
         let (n, m) = (problem.model.state_dim().value(), problem.model.output_dim().value());
         let mut imap = Self { method: Some(Method::Imap), ..self.clone() };
-        let curvature = if n.max(m) <= MOST_LINEARISED { curvature(problem) } else { 0.0 };
+        let curvature = if n.max(m) <= MAX_LINEARIZED { curvature(problem) } else { 0.0 };
         if curvature > 0.0 {
             // Three digits: enough for a rate, and few enough to read and to write.
             let rate = format!("{:.2e}", 0.5 / curvature).parse().ok();
@@ -174,7 +174,7 @@ fn curvature(problem: &Problem) -> f64 {
     let u = vec![0.0; model.input_dim()];
     let start = Step { time: 0.0, ..Step::even(1, problem.dt) };
     let mut points = vec![(problem.mean.clone(), start)];
-    if problem.mean.len() <= MOST_STATES_WITH_BARS {
+    if problem.mean.len() <= MAX_STATES_WITH_BARS {
         for i in 0..problem.mean.len() {
             let std = problem.cov.variance(i).sqrt();
             for side in [std, -std] {
@@ -203,14 +203,14 @@ fn curvature(problem: &Problem) -> f64 {
 /// carry a correction to them. Found by runs on measurements that differ: by a deviation of theirs and, where some states stay as
 /// they were, by as much as the filter itself is unsure of them, since a deviation may be lost in the last place of a number. Empty
 /// where these fail or leave a particle alone, and for more than a hundred states.
-pub fn unmoved(runner: &dyn Runner, problem: &Problem) -> Vec<usize> {
+pub fn unmoved(runner: &dyn DynFilter, problem: &Problem) -> Vec<usize> {
     unmoved_by(&[false, true], runner, problem)
 }
 
 /// [`unmoved`] by measurements that differ so widely or not.
-fn unmoved_by(widely: &[bool], runner: &dyn Runner, problem: &Problem) -> Vec<usize> {
+fn unmoved_by(widely: &[bool], runner: &dyn DynFilter, problem: &Problem) -> Vec<usize> {
     let n = problem.mean.len();
-    if n > MOST_STATES_WITH_BARS {
+    if n > MAX_STATES_WITH_BARS {
         return Vec::new();
     }
     let model = problem.model.equations().clone();

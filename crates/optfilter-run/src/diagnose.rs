@@ -12,10 +12,10 @@
 //! A particle filter has one more: how many of its particles count.
 //!
 //! ```
-//! use optfilter_run::{Residuals, Sequence};
+//! use optfilter_run::{Residuals, InnovationScale};
 //! // An alternating sequence is anything but independent.
 //! let z: Vec<f64> = (0..100).map(|k| if k % 2 == 0 { 1.0 } else { -1.0 }).collect();
-//! let found = Residuals::of(Sequence::Scaled, &z);
+//! let found = Residuals::of(InnovationScale::Standardized, &z);
 //! println!("{:.2} {:.1e}", found.autocorrelations[0], found.ljung_box.1);
 //! assert!(found.autocorrelations[0] < -0.98 && found.ljung_box.1 < 1e-10);
 //! ```
@@ -29,9 +29,9 @@ const RARE: f64 = 0.01;
 
 /// In which units innovations are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sequence {
+pub enum InnovationScale {
     /// In their own standard deviations, as the filter states them.
-    Scaled,
+    Standardized,
     /// As measured: the filter has no standard deviations.
     Raw,
 }
@@ -40,7 +40,7 @@ pub enum Sequence {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Residuals {
     /// In which units they are.
-    pub sequence: Sequence,
+    pub sequence: InnovationScale,
     /// How many there are.
     pub count: usize,
     /// Their mean.
@@ -61,7 +61,7 @@ pub struct Residuals {
 
 impl Residuals {
     /// Of a sequence in order; NaN marks what is missing, which lags step over.
-    pub fn of(sequence: Sequence, values: &[f64]) -> Self {
+    pub fn of(sequence: InnovationScale, values: &[f64]) -> Self {
         let z: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let n = z.len() as f64;
         let mean = z.iter().sum::<f64>() / n;
@@ -108,7 +108,7 @@ impl Residuals {
             out.push(format!(
                 "{name}: predictions are off by {:.3} on average{}; look for an offset, or a trend that the model lacks",
                 self.mean,
-                if self.sequence == Sequence::Scaled { " (in standard deviations)" } else { "" },
+                if self.sequence == InnovationScale::Standardized { " (in standard deviations)" } else { "" },
             ));
         }
         if self.ljung_box.1 < RARE {
@@ -156,7 +156,7 @@ impl Residuals {
 
 /// How many particles count.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Effective {
+pub struct EffectiveSampleSize {
     /// Of how many.
     pub particles: usize,
     /// On average over the rows.
@@ -181,7 +181,7 @@ pub struct Diagnosis {
     /// Each measurement's innovations.
     pub residuals: Vec<Residuals>,
     /// Of a particle filter.
-    pub effective: Option<Effective>,
+    pub effective: Option<EffectiveSampleSize>,
     /// How many rows a gate had lost the track in, and the first of them, from 1.
     pub lost: Option<(usize, usize)>,
     /// Which measurements have a law of heavy tails.
@@ -192,7 +192,7 @@ pub struct Diagnosis {
 
 /// A row of a run, as far as a diagnosis goes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct InnovationRecord {
     /// Innovations; NaN where missing.
     pub innovation: Vec<f64>,
     /// Their standard deviations; NaN where there is none.
@@ -212,8 +212,14 @@ pub struct Seen {
 impl Diagnosis {
     /// Of the rows of a run; `particles` is how many the filter has. Outliers of the measurements under `heavy`, by number, are
     /// what their law says: their innovations are not held against a Gaussian.
-    pub fn new(rows: &[Seen], outputs: usize, particles: usize, heavy: &[bool]) -> Self {
-        let with_nis: Vec<&Seen> = rows.iter().filter(|row| row.nis.is_finite()).collect();
+    pub fn new(
+        rows: &[InnovationRecord],
+        outputs: usize,
+        particles: usize,
+        heavy: &[bool],
+    ) -> Self {
+        let with_nis: Vec<&InnovationRecord> =
+            rows.iter().filter(|row| row.nis.is_finite()).collect();
         let dof: usize = with_nis.iter().map(|row| row.observed).sum();
         let nis = (dof > 0).then(|| {
             let sum: f64 = with_nis.iter().map(|row| row.nis).sum();
@@ -221,18 +227,19 @@ impl Diagnosis {
         });
         let residuals = (0..outputs).map(|i| {
             let scaled = rows.iter().any(|row| row.std.get(i).is_some_and(|v| v.is_finite()));
-            let value = |row: &Seen| {
+            let value = |row: &InnovationRecord| {
                 let innovation = row.innovation.get(i).copied().unwrap_or(f64::NAN);
                 let std = row.std.get(i).copied().unwrap_or(f64::NAN);
                 if scaled { innovation / std } else { innovation }
             };
-            let sequence = if scaled { Sequence::Scaled } else { Sequence::Raw };
+            let sequence =
+                if scaled { InnovationScale::Standardized } else { InnovationScale::Raw };
             Residuals::of(sequence, &rows.iter().map(value).collect::<Vec<_>>())
         });
         let known = rows.iter().map(|row| row.log_likelihood).filter(|v| v.is_finite());
         let worst = rows.iter().enumerate().filter(|(_, row)| row.effective.is_finite());
         let worst = worst.min_by(|a, b| a.1.effective.total_cmp(&b.1.effective));
-        let effective = worst.map(|(row, seen)| Effective {
+        let effective = worst.map(|(row, seen)| EffectiveSampleSize {
             particles,
             mean: rows.iter().map(|row| row.effective).sum::<f64>() / rows.len() as f64,
             least: seen.effective,
@@ -304,7 +311,7 @@ mod tests {
     #[test]
     fn statistics_are_those_of_statsmodels() {
         let z: Vec<f64> = (0..40).map(|k| f64::from((k * 37 + 11) % 23) / 7.0 - 1.5).collect();
-        let found = Residuals::of(Sequence::Scaled, &z);
+        let found = Residuals::of(InnovationScale::Standardized, &z);
         for (found, expected) in [
             (found.ljung_box.0, LJUNG_BOX.0),
             (found.ljung_box.1, LJUNG_BOX.1),
@@ -329,8 +336,8 @@ mod tests {
     fn a_verdict_names_what_is_wrong_and_nothing_else() {
         let mut stream = optfilter::rng::Stream::new(3, 0, "diagnose");
         let normal: Vec<f64> = (0..2000).map(|_| stream.normal()).collect();
-        let rows = |z: &dyn Fn(usize) -> f64| -> Vec<Seen> {
-            let row = |k: usize| Seen {
+        let rows = |z: &dyn Fn(usize) -> f64| -> Vec<InnovationRecord> {
+            let row = |k: usize| InnovationRecord {
                 innovation: vec![2.0 * z(k)],
                 std: vec![2.0],
                 nis: z(k) * z(k),

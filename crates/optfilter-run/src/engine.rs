@@ -1,11 +1,12 @@
 //! Any filter of the library behind the traits of [`runner`](crate::runner).
 
-use crate::begin::Begin;
 use crate::flags::Judged;
-use crate::rhythm::Rhythm;
+use crate::init_belief::InitBelief;
 use crate::runner::{
-    Anew, Common, Estimate, Live, Results, Runner, Start, Watch, number, put, stopped,
+    CancelCheck, Common, DynFilter, Estimate, InitialState, OnlineFilter, OutputBuffers, Restart,
+    number, put, stopped,
 };
+use crate::step_timer::StepTimer;
 use nalgebra::{DefaultAllocator, Dim};
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::drive::{advance, drive};
@@ -18,17 +19,17 @@ use std::sync::Arc;
 /// A filter of the library with what its beliefs need.
 pub(crate) struct Engine<F: Filter>
 where
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     pub(crate) filter: F,
-    pub(crate) settings: <F::Belief as Begin<F::State>>::Settings,
+    pub(crate) settings: <F::Belief as InitBelief<F::State>>::Settings,
     pub(crate) common: Common,
 }
 
 impl<F: Filter> Deref for Engine<F>
 where
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     type Target = Common;
@@ -40,7 +41,7 @@ where
 
 impl<F: Filter> Engine<F>
 where
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     fn path(&self, belief: &F::Belief) -> Vec<f64> {
@@ -111,31 +112,31 @@ where
 /// An engine that many threads share.
 pub(crate) struct Shared<F: Filter>(pub(crate) Arc<Engine<F>>)
 where
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>;
 
-impl<F> Runner for Shared<F>
+impl<F> DynFilter for Shared<F>
 where
     F: Filter + Send + Sync + 'static,
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     fn common(&self) -> &Common {
         &self.0.common
     }
 
-    fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError> {
+    fn start(&self, start: &InitialState) -> Result<Box<dyn OnlineFilter>, FilterError> {
         let belief = F::Belief::begin(&self.0.settings, self.0.filter.dims().0, start)?;
         let track = self.0.begun(&belief);
-        Ok(Box::new(Moving { engine: self.0.clone(), belief, rhythm: Rhythm::default(), track }))
+        Ok(Box::new(Moving { engine: self.0.clone(), belief, timer: StepTimer::default(), track }))
     }
 
-    fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError> {
+    fn load(&self, bytes: &[u8]) -> Result<Box<dyn OnlineFilter>, CheckpointError> {
         let mut live = Moving {
             engine: self.0.clone(),
             belief: F::Belief::begin(&self.0.settings, self.0.filter.dims().0, &self.0.start)
                 .map_err(|e| CheckpointError::Body { message: e.to_string() })?,
-            rhythm: Rhythm::default(),
+            timer: StepTimer::default(),
             track: Track::default(),
         };
         live.restore(bytes)?;
@@ -144,19 +145,19 @@ where
 
     fn run(
         &self,
-        start: &Start,
+        start: &InitialState,
         series: &Series<'_>,
-        rows: &mut Results<'_>,
-        watch: &Watch<'_>,
+        rows: &mut OutputBuffers<'_>,
+        watch: &CancelCheck<'_>,
     ) -> Result<(), FilterError> {
         let engine = &*self.0;
-        let mut rhythm = Rhythm::default();
+        let mut timer = StepTimer::default();
         let (n, m, _) = engine.filter.dims();
         let (size, outputs) = (n.value(), m.value());
         let mut belief = F::Belief::begin(&engine.settings, n, start)?;
         let (mut done, mut left) = (0, watch.stride);
-        let (mut gauge, mut expected) = (engine.gauge.clone(), vec![0.0; outputs]);
-        let (mut track, mut other) = (engine.begun(&belief), Anew::default());
+        let (mut flagger, mut expected) = (engine.flagger.clone(), vec![0.0; outputs]);
+        let (mut track, mut other) = (engine.begun(&belief), Restart::default());
         let result = drive(&engine.filter, &mut belief, series, &mut |k, step, belief, update| {
             engine.check_stop()?;
             let row = (series.observation(k), series.input(k));
@@ -186,7 +187,7 @@ where
                 let nis = nis.unwrap_or(f64::NAN);
                 let s = update.innovation_cov.as_ref().map_or(&[][..], |s| s.as_slice());
                 let judged = Judged { v: update.innovation.as_slice(), s, nis, followed };
-                *flag = f64::from(gauge.flag(row.0, mean, &judged, &expected) as u8);
+                *flag = f64::from(flagger.flag(row.0, mean, &judged, &expected) as u8);
             }
             if !rows.lagged.is_empty() {
                 // As it was estimated, until the window has its last word on it; what is given up on the way gets none.
@@ -199,7 +200,7 @@ where
             }
             done = k + 1;
             if engine.even && done < series.len() {
-                rhythm.check(&series.step(done))?;
+                timer.check(&series.step(done))?;
             }
             left -= 1;
             if left == 0 {
@@ -223,14 +224,14 @@ where
     }
 }
 
-impl Anew {
+impl Restart {
     /// Writes down the other belief as far as it goes along, and hands it over when it is taken.
     fn go_along<B: Belief<N>, N: Dim>(
         &mut self,
         followed: Followed,
         row: usize,
         track: &Track<B>,
-        taken: &mut Vec<Anew>,
+        taken: &mut Vec<Restart>,
     ) where
         DefaultAllocator: nalgebra::allocator::Allocator<N> + nalgebra::allocator::Allocator<N, N>,
     {
@@ -266,32 +267,32 @@ impl Anew {
 /// A belief on its way.
 struct Moving<F: Filter>
 where
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     engine: Arc<Engine<F>>,
     belief: F::Belief,
-    rhythm: Rhythm,
+    timer: StepTimer,
     track: Track<F::Belief>,
 }
 
-impl<F> Live for Moving<F>
+impl<F> OnlineFilter for Moving<F>
 where
     F: Filter + Send + Sync + 'static,
-    F::Belief: Begin<F::State>,
+    F::Belief: InitBelief<F::State>,
     DefaultAllocator: Shapes<F::State, F::Output>,
 {
     fn predict(&mut self, u: &[f64], step: &Step) -> Result<(), FilterError> {
-        let mut rhythm = self.rhythm;
+        let mut timer = self.timer;
         if self.engine.even {
-            rhythm.check(step)?;
+            timer.check(step)?;
         }
-        rhythm.predicted();
+        timer.predicted();
         self.engine.filter.predict_apart(&mut self.belief, u, step)?;
         if self.engine.is_gated {
             self.track.predict(&self.engine.filter, u, step);
         }
-        self.rhythm = rhythm;
+        self.timer = timer;
         Ok(())
     }
 
@@ -314,14 +315,14 @@ where
         y: &[f64],
         out: &mut Estimate,
     ) -> Result<(), FilterError> {
-        let mut rhythm = self.rhythm;
+        let mut timer = self.timer;
         if self.engine.even && predict {
-            rhythm.check(step)?;
+            timer.check(step)?;
         }
-        let step = &rhythm.since(step);
+        let step = &timer.since(step);
         let update = advance(&self.engine.filter, &mut self.belief, predict, (y, u), step)?;
-        rhythm.taken(step, update.observed > 0);
-        self.rhythm = rhythm;
+        timer.taken(step, update.observed > 0);
+        self.timer = timer;
         self.engine.check_stop()?;
         let Self { engine, belief, track, .. } = self;
         out.followed = engine.follow(track, belief, predict, (y, u), step, &update);
@@ -341,26 +342,26 @@ where
     fn save(&self) -> Result<Vec<u8>, CheckpointError> {
         let kind = &self.engine.kind;
         match (self.engine.is_gated, self.engine.keeps_time()) {
-            (true, _) => checkpoint::save(kind, &(&self.belief, self.rhythm, &self.track)),
-            (false, true) => checkpoint::save(kind, &(&self.belief, self.rhythm)),
+            (true, _) => checkpoint::save(kind, &(&self.belief, self.timer, &self.track)),
+            (false, true) => checkpoint::save(kind, &(&self.belief, self.timer)),
             (false, false) => checkpoint::save(kind, &self.belief),
         }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (kind, mut rhythm, mut track) =
-            (&self.engine.kind, Rhythm::default(), Track::default());
+        let (kind, mut timer, mut track) =
+            (&self.engine.kind, StepTimer::default(), Track::default());
         let belief: F::Belief;
         match (self.engine.is_gated, self.engine.keeps_time()) {
-            (true, _) => (belief, rhythm, track) = checkpoint::load(kind, bytes)?,
-            (false, true) => (belief, rhythm) = checkpoint::load(kind, bytes)?,
+            (true, _) => (belief, timer, track) = checkpoint::load(kind, bytes)?,
+            (false, true) => (belief, timer) = checkpoint::load(kind, bytes)?,
             (false, false) => belief = checkpoint::load(kind, bytes)?,
         }
         let n = self.engine.filter.dims().0.value();
         for belief in track.other().map(|(other, _)| other).into_iter().chain([&belief]) {
             belief.check_dim(n, 0).map_err(|e| CheckpointError::Body { message: e.to_string() })?;
         }
-        (self.belief, self.rhythm, self.track) = (belief, rhythm, track);
+        (self.belief, self.timer, self.track) = (belief, timer, track);
         Ok(())
     }
 

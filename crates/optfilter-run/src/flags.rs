@@ -60,19 +60,19 @@ pub(crate) struct Judged<'a> {
 
 /// What flags are judged by: limits, and the measurements so far.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gauge {
+pub struct RowFlagger {
     gate: Gate,
     /// Whether components are judged by themselves, which takes S.
     pub(crate) by_sensor: bool,
     bounds: Option<Bounds>,
-    pub(crate) seen: Seen,
+    pub(crate) seen: MeasurementRange,
 }
 
 /// Lowest and highest measurement so far, by component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Seen(Vec<(f64, f64)>);
+pub(crate) struct MeasurementRange(Vec<(f64, f64)>);
 
-impl Gauge {
+impl RowFlagger {
     /// For measurements of so many components, behind a gate or without one.
     pub(crate) fn new(
         outputs: usize,
@@ -84,7 +84,7 @@ impl Gauge {
             Some(gate) => gate,
             None => Gate::new(USUAL, Gating::Reject, outputs)?,
         };
-        let seen = Seen(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]);
+        let seen = MeasurementRange(vec![(f64::INFINITY, f64::NEG_INFINITY); outputs]);
         Ok(Self { gate, by_sensor, bounds, seen })
     }
 
@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn the_gravest_flag_is_said() {
         let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY]).ok();
-        let mut gauge = Gauge::new(1, None, bounds).unwrap();
+        let mut flagger = RowFlagger::new(1, None, bounds).unwrap();
         let mut flag = |y: f64, x: f64, nis: f64| {
             let judged = Judged { v: &[y - x], s: &[1.0], nis, followed: Followed::OnTrack };
-            gauge.flag(&[y], &[x], &judged, &[x])
+            flagger.flag(&[y], &[x], &judged, &[x])
         };
         assert_eq!(flag(f64::NAN, 1e9, f64::NAN), Flag::Missing); // nothing to compare with
         assert_eq!(flag(0.0, 1e9, f64::NAN), Flag::Ok); // zeros have no scale

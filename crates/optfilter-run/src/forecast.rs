@@ -29,9 +29,9 @@
 
 use crate::choice::Method;
 use crate::error::RunError;
-use crate::outlook::Outlook;
-use crate::runner::{Estimate, Live, Runner};
+use crate::runner::{DynFilter, Estimate, OnlineFilter};
 use crate::smooth::mean_direction;
+use crate::state_space::StateSpace;
 use nalgebra::{DMatrix, DVector};
 use optfilter::filter::FilterError;
 use optfilter::linalg::psd_factor;
@@ -54,7 +54,7 @@ pub const DRAWS: usize = 4000;
 
 /// A forecast number: its mean, its standard deviation, and the intervals of [`LEVELS`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct ForecastSummary {
     /// The mean.
     pub mean: f64,
     /// The standard deviation; NaN where there is none.
@@ -63,7 +63,7 @@ pub struct Spread {
     pub intervals: [(f64, f64); 3],
 }
 
-impl Spread {
+impl ForecastSummary {
     /// Of a Gaussian; NaN in the variance leaves a mean alone.
     pub fn gaussian(mean: f64, variance: f64) -> Self {
         // A variance of minus rounding error is zero.
@@ -111,27 +111,27 @@ pub struct Forecast {
     /// The steps that lead to each row.
     pub steps: Vec<Step>,
     /// The states, row by row.
-    pub states: Vec<Vec<Spread>>,
+    pub states: Vec<Vec<ForecastSummary>>,
     /// The measurements, row by row.
-    pub measurements: Vec<Vec<Spread>>,
+    pub measurements: Vec<Vec<ForecastSummary>>,
 }
 
 /// Carries a belief through `steps`, with `inputs` for each of them (steps x inputs), and says what is to be expected.
 /// The belief ends where the forecast does.
 pub fn forecast(
-    runner: &dyn Runner,
-    live: &mut dyn Live,
+    runner: &dyn DynFilter,
+    live: &mut dyn OnlineFilter,
     steps: &[Step],
     inputs: &[f64],
 ) -> Result<Forecast, RunError> {
-    look_ahead(&*runner.outlook(), runner, live, steps, inputs)
+    look_ahead(&*runner.state_space(), runner, live, steps, inputs)
 }
 
-/// [`forecast`] by an outlook that is there already.
+/// [`forecast`] by a state space that is there already.
 pub(crate) fn look_ahead(
-    outlook: &dyn Outlook,
-    runner: &dyn Runner,
-    live: &mut dyn Live,
+    state_space: &dyn StateSpace,
+    runner: &dyn DynFilter,
+    live: &mut dyn OnlineFilter,
     steps: &[Step],
     inputs: &[f64],
 ) -> Result<Forecast, RunError> {
@@ -141,15 +141,15 @@ pub(crate) fn look_ahead(
         let argument = "inputs of the steps ahead";
         return Err(FilterError::Size { argument, expected, found, index: None }.into());
     }
-    let mut stream = outlook.stream(runner.default_start().run, "forecast");
+    let mut stream = state_space.stream(runner.default_start().run, "forecast");
     let (mut out, mut estimate) = (Forecast::default(), Estimate::default());
     for (k, step) in steps.iter().enumerate() {
         let u = &inputs[k * width..][..width];
         live.predict(u, step)?;
         live.estimate(&mut estimate);
-        let ahead = Ahead { outlook, u, step, n, m };
+        let ahead = Ahead { state_space, u, step, n, m };
         let (states, measurements) = match live.particles() {
-            Some((states, weights)) if outlook.method() == Method::Pf => {
+            Some((states, weights)) if state_space.method() == Method::Pf => {
                 ahead.of_particles(live, &estimate.mean, &states, &weights, &mut stream)?
             }
             _ => ahead.of_moments(live, &estimate, &mut stream)?,
@@ -163,20 +163,20 @@ pub(crate) fn look_ahead(
 
 /// One step of a forecast.
 struct Ahead<'a> {
-    outlook: &'a dyn Outlook,
+    state_space: &'a dyn StateSpace,
     u: &'a [f64],
     step: &'a Step,
     n: usize,
     m: usize,
 }
 
-type Both = (Vec<Spread>, Vec<Spread>);
+type Both = (Vec<ForecastSummary>, Vec<ForecastSummary>);
 
 impl Ahead<'_> {
     /// From weighted particles.
     fn of_particles(
         &self,
-        live: &dyn Live,
+        live: &dyn OnlineFilter,
         mean: &[f64],
         states: &[f64],
         weights: &[f64],
@@ -184,10 +184,10 @@ impl Ahead<'_> {
     ) -> Result<Both, RunError> {
         let measured = self.measured(live, states, weights, stream)?;
         let of_state = |i: usize| {
-            let angle = self.outlook.state_angle(i);
+            let angle = self.state_space.state_angle(i);
             let values = states.chunks_exact(self.n).map(|x| near(x[i], mean[i], angle));
             let mut draws: Vec<_> = values.zip(weights.iter().copied()).collect();
-            Spread::sampled(mean[i], &mut draws)
+            ForecastSummary::sampled(mean[i], &mut draws)
         };
         Ok(((0..self.n).map(of_state).collect(), measured))
     }
@@ -195,11 +195,11 @@ impl Ahead<'_> {
     /// One draw of the measurements for each state; angles around the mean direction of what is expected.
     fn measured(
         &self,
-        live: &dyn Live,
+        live: &dyn OnlineFilter,
         states: &[f64],
         weights: &[f64],
         stream: &mut Stream,
-    ) -> Result<Vec<Spread>, RunError> {
+    ) -> Result<Vec<ForecastSummary>, RunError> {
         let (mut y, mut means) = (vec![0.0; self.m], vec![0.0; self.m]);
         let mut draws = vec![Vec::with_capacity(weights.len()); self.m];
         let total: f64 = weights.iter().sum();
@@ -209,41 +209,49 @@ impl Ahead<'_> {
         }
         let direction = |i: usize| {
             let values = expected.chunks_exact(self.m).map(|y| y[i]).zip(weights.iter().copied());
-            self.outlook.angle(i).map_or(0.0, |turn| mean_direction(values, turn))
+            self.state_space.angle(i).map_or(0.0, |turn| mean_direction(values, turn))
         };
         let centre: Vec<f64> = (0..self.m).map(direction).collect();
-        let around = |i: usize, y: f64| near(y, centre[i], self.outlook.angle(i));
+        let around = |i: usize, y: f64| near(y, centre[i], self.state_space.angle(i));
         let pairs = states.chunks_exact(self.n).zip(weights).zip(expected.chunks_exact(self.m));
         for ((x, weight), expected) in pairs {
             y.copy_from_slice(expected);
             for (i, (mean, y)) in means.iter_mut().zip(&y).enumerate() {
                 *mean += around(i, *y) * weight / total;
             }
-            self.outlook.draw(x, self.u, self.step, stream, &mut y)?;
+            self.state_space.draw(x, self.u, self.step, stream, &mut y)?;
             for (i, (draws, y)) in draws.iter_mut().zip(&y).enumerate() {
                 draws.push((around(i, *y), *weight));
             }
         }
-        Ok(means.iter().zip(&mut draws).map(|(m, draws)| Spread::sampled(*m, draws)).collect())
+        Ok(means
+            .iter()
+            .zip(&mut draws)
+            .map(|(m, draws)| ForecastSummary::sampled(*m, draws))
+            .collect())
     }
 
     /// From a mean and a covariance, if there is one.
     fn of_moments(
         &self,
-        live: &mut dyn Live,
+        live: &mut dyn OnlineFilter,
         estimate: &Estimate,
         stream: &mut Stream,
     ) -> Result<Both, RunError> {
         let (n, m) = (self.n, self.m);
         let variance = |i: usize| estimate.std(i).powi(2);
-        let states = (0..n).map(|i| Spread::gaussian(estimate.mean[i], variance(i))).collect();
+        let states =
+            (0..n).map(|i| ForecastSummary::gaussian(estimate.mean[i], variance(i))).collect();
         let mut y = vec![0.0; m];
         live.expected(&estimate.mean, self.u, self.step, &mut y);
         let known = !estimate.cov.is_empty() && !estimate.cov.iter().any(|v| v.is_nan());
         if !known {
-            return Ok((states, y.iter().map(|y| Spread::gaussian(*y, f64::NAN)).collect()));
+            return Ok((
+                states,
+                y.iter().map(|y| ForecastSummary::gaussian(*y, f64::NAN)).collect(),
+            ));
         }
-        if !self.outlook.is_gaussian() {
+        if !self.state_space.is_gaussian() {
             let points = self.drawn(estimate, stream)?;
             let measured = self.measured(live, &points, &vec![1.0; DRAWS], stream)?;
             return Ok((states, measured));
@@ -257,7 +265,7 @@ impl Ahead<'_> {
         let of = |i: usize| {
             // Where anything is as likely as anything else there is no innovation.
             let moved = if seen.innovation[i].is_nan() { 0.0 } else { seen.innovation[i] };
-            Spread::gaussian(y[i] - moved, seen.innovation_std(i).powi(2))
+            ForecastSummary::gaussian(y[i] - moved, seen.innovation_std(i).powi(2))
         };
         Ok((states, (0..m).map(of).collect()))
     }

@@ -1,11 +1,11 @@
 //! Many series of an implicit filter side by side, as lanes of one vector computation.
 
 use crate::error::SpecError;
+use crate::optimizer::{AnyRunOptimizer, Stoppable};
 use crate::problem::Problem;
-use crate::rhythm::Rhythm;
-use crate::rule::{AnyRule, Stoppable};
-use crate::runner::{LaneRunner, Start};
+use crate::runner::{BatchFilter, InitialState};
 use crate::settings::FilterSpec;
+use crate::step_timer::StepTimer;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use optfilter::batch::{Batch, Estimates};
 use optfilter::filter::{FilterError, ImplicitMap, Memory};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// An implicit filter with its model.
-struct Packed<M: Model>
+struct ImplicitBatch<M: Model>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -28,22 +28,26 @@ where
     /// Whether irregular times are an error.
     even: bool,
     /// As for a series alone.
-    filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyRule<M::State>>>,
+    filter: ImplicitMap<M, AnyLikelihood<M::Output>, Stoppable<AnyRunOptimizer<M::State>>>,
     /// The same rule for lanes.
     rule: Stoppable<AnyOptimizer>,
 }
 
-impl<M> LaneRunner for Packed<M>
+impl<M> BatchFilter for ImplicitBatch<M>
 where
     M: Model + Send + Sync,
     DefaultAllocator: Shapes<M::State, M::Output>,
     OVector<f64, M::State>: Send + Sync,
     AnyLikelihood<M::Output>: Send + Sync,
-    AnyRule<M::State>: Send + Sync,
+    AnyRunOptimizer<M::State>: Send + Sync,
 {
-    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError> {
+    fn run(
+        &self,
+        starts: &[InitialState],
+        series: &[Series<'_>],
+    ) -> Result<Estimates, FilterError> {
         let n = self.model.state_dim();
-        let start = |s: &Start| {
+        let start = |s: &InitialState| {
             OVector::from_fn_generic(n, U1, |i, _| s.mean.get(i).copied().unwrap_or(f64::NAN))
         };
         let starts: Vec<_> = starts.iter().map(start).collect();
@@ -51,8 +55,8 @@ where
             Batch::new(series.to_vec()).run_by(&self.filter, &self.rule, &starts)?;
         if self.even {
             for (b, series) in series.iter().enumerate() {
-                let mut rhythm = Rhythm::default();
-                let checked = (1..series.len()).try_for_each(|k| rhythm.check(&series.step(k)));
+                let mut timer = StepTimer::default();
+                let checked = (1..series.len()).try_for_each(|k| timer.check(&series.step(k)));
                 if let Err(error) = checked {
                     estimates.refuse(b, error);
                 }
@@ -96,7 +100,7 @@ pub(crate) fn lanes(
     problem: &Problem,
     squared: bool,
     stop: &Arc<AtomicBool>,
-) -> Result<Box<dyn LaneRunner>, SpecError> {
+) -> Result<Box<dyn BatchFilter>, SpecError> {
     let model = problem.model.equations();
     #[cfg(not(debug_assertions))]
     if let Some(model) = model.sized::<1, 1>() {
@@ -114,17 +118,17 @@ fn packed<M>(
     model: M,
     squared: bool,
     stop: &Arc<AtomicBool>,
-) -> Result<Box<dyn LaneRunner>, SpecError>
+) -> Result<Box<dyn BatchFilter>, SpecError>
 where
     M: Model + Clone + Send + Sync + 'static,
     DefaultAllocator: Shapes<M::State, M::Output>,
     OVector<f64, M::State>: Send + Sync,
     AnyLikelihood<M::Output>: Send + Sync + 'static,
-    AnyRule<M::State>: Send + Sync + 'static,
+    AnyRunOptimizer<M::State>: Send + Sync + 'static,
 {
     let likelihood = problem.likelihood(model.output_dim(), squared)?;
     let rule = Stoppable { rule: spec.rule()?, stop: stop.clone() };
-    let alone = Stoppable { rule: AnyRule::Native(rule.rule), stop: stop.clone() };
+    let alone = Stoppable { rule: AnyRunOptimizer::Native(rule.rule), stop: stop.clone() };
     let mut filter = ImplicitMap::new(model.clone(), likelihood.clone(), alone, spec.steps())
         .map_err(SpecError::from)?;
     if spec.carry() {
@@ -137,5 +141,5 @@ where
         filter = filter.widening();
     }
     let (bounds, even) = (problem.bounds.clone(), problem.refuses_irregular(spec));
-    Ok(Box::new(Packed { model, likelihood, bounds, even, filter, rule }))
+    Ok(Box::new(ImplicitBatch { model, likelihood, bounds, even, filter, rule }))
 }

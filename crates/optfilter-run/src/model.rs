@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// What dynamics make of the length of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum TimeDependence {
     /// They read it.
     Time,
     /// They leave the state where it is, so that only the noise could.
@@ -37,8 +37,8 @@ pub trait RunModel: Model + Send + Sync + 'static {
     }
 
     /// What the dynamics make of the length of a step; unless they say otherwise, what is right.
-    fn pace(&self) -> Pace {
-        Pace::Time
+    fn pace(&self) -> TimeDependence {
+        TimeDependence::Time
     }
 
     /// The matrix A of dynamics dx = A x dt that are exact over every step, if they are such.
@@ -59,7 +59,7 @@ pub struct AnyModel {
 struct About {
     is_linear: bool,
     is_foreign: bool,
-    pace: Pace,
+    pace: TimeDependence,
     drift: Option<DMatrix<f64>>,
     canonical: Option<(AnyModel, Vec<bool>)>,
 }
@@ -81,7 +81,7 @@ impl AnyModel {
     }
 
     /// What the dynamics make of the length of a step.
-    pub fn pace(&self) -> Pace {
+    pub fn pace(&self) -> TimeDependence {
         self.about.pace
     }
 
@@ -117,8 +117,8 @@ impl Deref for AnyModel {
 }
 
 impl RunModel for Growth {
-    fn pace(&self) -> Pace {
-        Pace::Rows
+    fn pace(&self) -> TimeDependence {
+        TimeDependence::Rows
     }
 }
 
@@ -130,8 +130,8 @@ impl RunModel for RandomWalk<Dyn> {
     fn is_linear(&self) -> bool {
         true
     }
-    fn pace(&self) -> Pace {
-        Pace::Still
+    fn pace(&self) -> TimeDependence {
+        TimeDependence::Still
     }
 }
 
@@ -139,12 +139,12 @@ impl RunModel for Linear<Dyn, Dyn> {
     fn is_linear(&self) -> bool {
         true
     }
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> TimeDependence {
         let still = self.input_dim() == 0 && self.f().is_identity(0.0);
         match self.drift() {
-            Some(_) => Pace::Time,
-            None if still => Pace::Still,
-            None => Pace::Rows,
+            Some(_) => TimeDependence::Time,
+            None if still => TimeDependence::Still,
+            None => TimeDependence::Rows,
         }
     }
     fn drift(&self) -> Option<DMatrix<f64>> {

@@ -1,10 +1,10 @@
 //! What is to be filtered: a model with its noise, where it starts, and the box it lives in.
 
-use crate::choice::{Gaps, Irregular};
+use crate::choice::{GapPolicy, IrregularSteps};
 use crate::error::SpecError;
-use crate::model::{AnyModel, Pace};
-use crate::rhythm::Rhythm;
+use crate::model::{AnyModel, TimeDependence};
 use crate::settings::FilterSpec;
+use crate::step_timer::StepTimer;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector};
 use optfilter::Shapes;
@@ -320,7 +320,7 @@ impl Problem {
     /// Whether an implicit filter takes more steps after a gap.
     pub(crate) fn widens(&self, spec: &FilterSpec) -> bool {
         match spec.gaps {
-            Some(gaps) => gaps == Gaps::Widen,
+            Some(gaps) => gaps == GapPolicy::Widen,
             None => self.process.as_ref().is_some_and(|q| q.per_time),
         }
     }
@@ -335,22 +335,22 @@ impl Problem {
     /// Whether neither the model nor its process noise knows how long a step is, so that irregular times mean nothing to it.
     pub fn goes_by_rows(&self) -> bool {
         match self.model.pace() {
-            Pace::Time => false,
-            Pace::Rows => true,
-            Pace::Still => self.process.as_ref().is_some_and(|q| !q.per_time),
+            TimeDependence::Time => false,
+            TimeDependence::Rows => true,
+            TimeDependence::Still => self.process.as_ref().is_some_and(|q| !q.per_time),
         }
     }
 
     /// Whether irregular times are an error.
     pub(crate) fn refuses_irregular(&self, spec: &FilterSpec) -> bool {
-        self.goes_by_rows() && spec.irregular != Some(Irregular::PerRow)
+        self.goes_by_rows() && spec.irregular != Some(IrregularSteps::PerRow)
     }
 
     /// An error where steps are irregular and mean nothing to the model: what every filter would find on the way.
     pub fn check_times(&self, spec: &FilterSpec, steps: &[Step]) -> Result<(), FilterError> {
-        let mut rhythm = Rhythm::default();
+        let mut timer = StepTimer::default();
         match self.refuses_irregular(spec) {
-            true => steps.iter().try_for_each(|step| rhythm.check(step)),
+            true => steps.iter().try_for_each(|step| timer.check(step)),
             false => Ok(()),
         }
     }

@@ -1,15 +1,16 @@
 //! What any filter of the library is to whoever runs it: two small traits, and what they give.
 //!
-//! A [`Runner`] is what does not change (model, noise, settings): any number of threads may run series
-//! through it. A [`Live`] filter adds a belief that moves step by step, and can be saved. `engine` has both for
+//! A [`DynFilter`] is what does not change (model, noise, settings): any number of threads may run series
+//! through it. An [`OnlineFilter`] adds a belief that moves step by step, and can be saved. `engine` has both for
 //! every filter.
 
 use crate::error::SpecError;
-use crate::flags::Gauge;
-use crate::outlook::{AnyBelief, Outlook};
+use crate::flags::RowFlagger;
+use crate::state_space::{DynBelief, StateSpace};
 use optfilter::Series;
 use optfilter::batch::Estimates;
 use optfilter::checkpoint::CheckpointError;
+use optfilter::drive::Trace;
 use optfilter::filter::{FilterError, Followed};
 use optfilter::model::Step;
 use optfilter::scalar::Scalar;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where a trajectory starts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Start {
+pub struct InitialState {
     /// The mean.
     pub mean: Vec<f64>,
     /// The covariance; a point estimate reads none, and may have no room for one.
@@ -49,7 +50,7 @@ pub struct Estimate {
     /// How many components were measured.
     pub observed: usize,
     /// The belief, while some state is still wholly unknown.
-    pub diffuse: Option<Box<AnyBelief>>,
+    pub diffuse: Option<Box<DynBelief>>,
     /// Whether a gate has lost the track, or found it again.
     pub followed: Followed,
     /// How many particles count; infinite for filters without any.
@@ -82,7 +83,7 @@ fn deviation(cov: &[f64], n: usize, i: usize) -> f64 {
 
 /// Where the results of one trajectory go, rows in time order. Slices are empty for what is not asked for.
 #[derive(Debug, Default)]
-pub struct Results<'a> {
+pub struct OutputBuffers<'a> {
     /// T x n
     pub means: &'a mut [f64],
     /// T x n x n
@@ -100,15 +101,15 @@ pub struct Results<'a> {
     /// T x n: what the rows after it have made of each estimate, as far as a window reaches.
     pub lagged: &'a mut [f64],
     /// The beliefs of the first rows, as long as some state is still wholly unknown.
-    pub diffuse: Option<&'a mut Vec<AnyBelief>>,
+    pub diffuse: Option<&'a mut Vec<DynBelief>>,
     /// Where a filter started anew.
-    pub anew: Option<&'a mut Vec<Anew>>,
+    pub anew: Option<&'a mut Vec<Restart>>,
 }
 
 /// A new beginning in the middle of a series: the belief that took the place of the filter's own, from the row where it began to
 /// the one before it was taken.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Anew {
+pub struct Restart {
     /// The row of its first estimate, from 0.
     pub row: usize,
     /// n numbers a row.
@@ -117,7 +118,7 @@ pub struct Anew {
     pub covs: Vec<f64>,
 }
 
-impl Results<'_> {
+impl OutputBuffers<'_> {
     /// NaN from time `from` of `len` on: what a filter that failed there did not compute.
     pub(crate) fn lose(&mut self, from: usize, len: usize) {
         let all = [
@@ -154,16 +155,16 @@ pub(crate) fn number(value: &Option<f64>) -> Option<&[f64]> {
 }
 
 /// How a long run is watched: asked every `stride` rows whether it should end.
-pub struct Watch<'a> {
+pub struct CancelCheck<'a> {
     /// Rows between two looks.
     pub stride: usize,
     /// Whether to end.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-impl Watch<'_> {
+impl CancelCheck<'_> {
     /// Never ends a run.
-    pub const NEVER: Watch<'static> = Watch { stride: usize::MAX, stop: &|| false };
+    pub const NEVER: CancelCheck<'static> = CancelCheck { stride: usize::MAX, stop: &|| false };
 
     /// An error after row `k`, from 0, if the run should end there.
     pub fn check(&self, k: usize) -> Result<(), FilterError> {
@@ -174,30 +175,27 @@ impl Watch<'_> {
     }
 }
 
-/// Results of a whole series that own their memory.
-pub type Owned = optfilter::drive::Trace;
-
 /// A filter without a belief. Most of what it says is of [`Common`], by the methods below.
-pub trait Runner: Send + Sync {
+pub trait DynFilter: Send + Sync {
     /// What it says without knowing the type of its filter.
     fn common(&self) -> &Common;
     /// A belief on its way, at a start.
-    fn start(&self, start: &Start) -> Result<Box<dyn Live>, FilterError>;
+    fn start(&self, start: &InitialState) -> Result<Box<dyn OnlineFilter>, FilterError>;
     /// A belief on its way, from saved bytes.
-    fn load(&self, bytes: &[u8]) -> Result<Box<dyn Live>, CheckpointError>;
+    fn load(&self, bytes: &[u8]) -> Result<Box<dyn OnlineFilter>, CheckpointError>;
     /// Runs a series into `rows`. After a failure the rows hold what went before it, and NaN. An empty error
     /// from `watch` is [`FilterError::Empty`] of "watch".
     fn run(
         &self,
-        start: &Start,
+        start: &InitialState,
         series: &Series<'_>,
-        rows: &mut Results<'_>,
-        watch: &Watch<'_>,
+        rows: &mut OutputBuffers<'_>,
+        watch: &CancelCheck<'_>,
     ) -> Result<(), FilterError>;
 }
 
 /// What makes the filter that goes beside another.
-type Companion = dyn Fn() -> Result<Arc<dyn Runner>, SpecError> + Send + Sync;
+type Companion = dyn Fn() -> Result<Arc<dyn DynFilter>, SpecError> + Send + Sync;
 
 /// The measurement that is expected of a state: state, inputs and step in, measurement out.
 pub(crate) type Expected = dyn Fn(&[f64], &[f64], &Step, &mut [f64]) + Send + Sync;
@@ -208,7 +206,7 @@ pub struct Common {
     pub(crate) dims: (usize, usize, usize),
     pub(crate) has_cov: bool,
     pub(crate) lag: Option<usize>,
-    pub(crate) start: Start,
+    pub(crate) start: InitialState,
     /// Under which beliefs are saved: the filter and its sizes.
     pub(crate) kind: String,
     /// Whether the filter takes more steps after a gap.
@@ -222,13 +220,13 @@ pub struct Common {
     /// Which measurements count, or tell zeros from ones.
     pub(crate) discrete: Vec<bool>,
     pub(crate) expected: Box<Expected>,
-    pub(crate) outlook: Box<dyn Fn() -> Box<dyn Outlook> + Send + Sync>,
+    pub(crate) state_space: Box<dyn Fn() -> Box<dyn StateSpace> + Send + Sync>,
     pub(crate) companion: Box<Companion>,
-    pub(crate) gauge: Gauge,
-    pub(crate) word: Option<String>,
+    pub(crate) flagger: RowFlagger,
+    pub(crate) warning: Option<String>,
     pub(crate) form: Option<String>,
-    pub(crate) lanes: Option<Box<dyn LaneRunner>>,
-    pub(crate) together: Option<Box<dyn RunTogether>>,
+    pub(crate) lanes: Option<Box<dyn BatchFilter>>,
+    pub(crate) together: Option<Box<dyn GaussianBatch>>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -262,18 +260,18 @@ pub(crate) fn stopped() -> FilterError {
 }
 
 /// Anything that filters many series at once where they have enough in common.
-pub(crate) trait RunTogether: Send + Sync {
+pub(crate) trait GaussianBatch: Send + Sync {
     /// Runs what can run together into `rows`; says of every series whether it did. The others are to be run alone.
     fn run(
         &self,
-        starts: &[Start],
+        starts: &[InitialState],
         series: &[Series<'_>],
-        rows: &mut [Results<'_>],
+        rows: &mut [OutputBuffers<'_>],
         stop: &dyn Fn() -> bool,
     ) -> Vec<bool>;
 }
 
-impl dyn Runner + '_ {
+impl dyn DynFilter + '_ {
     /// States, measurements and inputs.
     pub fn dims(&self) -> (usize, usize, usize) {
         self.common().dims
@@ -284,24 +282,24 @@ impl dyn Runner + '_ {
         self.common().has_cov
     }
 
-    /// How many rows late [`Results::lagged`] comes, for a filter with a window.
+    /// How many rows late [`OutputBuffers::lagged`] comes, for a filter with a window.
     pub fn lag(&self) -> Option<usize> {
         self.common().lag
     }
 
     /// Where the problem starts.
-    pub fn default_start(&self) -> &Start {
+    pub fn default_start(&self) -> &InitialState {
         &self.common().start
     }
 
     /// Runs many series at once, where the filter can and they have enough in common, each to the bits of
-    /// [`run`](Runner::run). Says of every series whether its rows are written; the others are to be run alone.
+    /// [`run`](DynFilter::run). Says of every series whether its rows are written; the others are to be run alone.
     pub fn run_together(
         &self,
-        starts: &[Start],
+        starts: &[InitialState],
         series: &[Series<'_>],
-        rows: &mut [Results<'_>],
-        watch: &Watch<'_>,
+        rows: &mut [OutputBuffers<'_>],
+        watch: &CancelCheck<'_>,
     ) -> Vec<bool> {
         let fits = starts.len() == series.len() && rows.len() == series.len();
         match &self.common().together {
@@ -311,12 +309,12 @@ impl dyn Runner + '_ {
     }
 
     /// The problem, as smoothers and forecasts see it.
-    pub fn outlook(&self) -> Box<dyn Outlook> {
-        (self.common().outlook)()
+    pub fn state_space(&self) -> Box<dyn StateSpace> {
+        (self.common().state_space)()
     }
 
     /// The filter of the same problem that is run where imap smooths it: for what the rows up to each say.
-    pub fn companion(&self) -> Result<Arc<dyn Runner>, SpecError> {
+    pub fn companion(&self) -> Result<Arc<dyn DynFilter>, SpecError> {
         (self.common().companion)()
     }
 
@@ -326,13 +324,13 @@ impl dyn Runner + '_ {
     }
 
     /// What is to be known before it is run: standard deviations that take very long, or are left out for that.
-    pub fn word(&self) -> Option<&str> {
-        self.common().word.as_deref()
+    pub fn warning(&self) -> Option<&str> {
+        self.common().warning.as_deref()
     }
 
     /// What the flags of a series are judged by, before its first row.
-    pub fn gauge(&self) -> Gauge {
-        self.common().gauge.clone()
+    pub fn flagger(&self) -> RowFlagger {
+        self.common().flagger.clone()
     }
 
     /// A flag that ends any descent at once; the result is then worthless.
@@ -341,16 +339,16 @@ impl dyn Runner + '_ {
     }
 
     /// Many series side by side, where the filter can.
-    pub fn lanes(&self) -> Option<&dyn LaneRunner> {
+    pub fn lanes(&self) -> Option<&dyn BatchFilter> {
         self.common().lanes.as_deref()
     }
 
     /// Filters a series from the start of the problem.
-    pub fn filter(&self, series: &Series<'_>) -> Result<Owned, FilterError> {
+    pub fn filter(&self, series: &Series<'_>) -> Result<Trace, FilterError> {
         let (n, m, _) = self.dims();
         let rows = series.len();
         let wanted = if self.has_cov() { rows } else { 0 };
-        let mut out = Owned {
+        let mut out = Trace {
             state_dim: n,
             output_dim: m,
             means: vec![0.0; rows * n],
@@ -363,30 +361,31 @@ impl dyn Runner + '_ {
                 .map(|k| series.observation(k).iter().filter(|v| !v.is_nan()).count())
                 .collect(),
         };
-        let mut into = Results {
+        let mut into = OutputBuffers {
             means: &mut out.means,
             covs: &mut out.covs,
             innovations: &mut out.innovations,
             innovation_covs: &mut out.innovation_covs,
             log_likelihoods: &mut out.log_likelihoods,
             nis: &mut out.nis,
-            ..Results::default()
+            ..OutputBuffers::default()
         };
-        self.run(self.default_start(), series, &mut into, &Watch::NEVER)?;
+        self.run(self.default_start(), series, &mut into, &CancelCheck::NEVER)?;
         Ok(out)
     }
 }
 
 /// Anything that filters many trajectories of one filter as lanes.
-pub trait LaneRunner: Send + Sync {
+pub trait BatchFilter: Send + Sync {
     /// The estimates of every series, angles as they are.
-    fn run(&self, starts: &[Start], series: &[Series<'_>]) -> Result<Estimates, FilterError>;
+    fn run(&self, starts: &[InitialState], series: &[Series<'_>])
+    -> Result<Estimates, FilterError>;
     /// The innovations (T x m) that belong to estimates from lanes.
     fn innovations(&self, start: &[f64], series: &Series<'_>, means: &[f64]) -> Vec<f64>;
 }
 
 /// A filter with a belief.
-pub trait Live: Send + Sync {
+pub trait OnlineFilter: Send + Sync {
     /// Carries the belief through a step.
     fn predict(&mut self, u: &[f64], step: &Step) -> Result<(), FilterError>;
     /// Improves the belief by a measurement, and says what was learnt.

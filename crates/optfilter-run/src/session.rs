@@ -1,8 +1,8 @@
 //! Rows from a stream: a filter, its clock, and all that must be kept between two rows.
 
 use crate::error::RunError;
-use crate::flags::{Flag, Gauge, Judged, Seen};
-use crate::runner::{Estimate, Live, Runner};
+use crate::flags::{Flag, Judged, MeasurementRange, RowFlagger};
+use crate::runner::{DynFilter, Estimate, OnlineFilter};
 use crate::settings::FilterSpec;
 use optfilter::checkpoint::{self, CheckpointError};
 use optfilter::filter::FilterError;
@@ -72,9 +72,9 @@ pub enum SessionError {
 
 /// A filter on a stream of rows.
 pub struct Session {
-    live: Box<dyn Live>,
+    live: Box<dyn OnlineFilter>,
     clock: Clock,
-    gauge: Gauge,
+    flagger: RowFlagger,
     expected: Vec<f64>,
     /// What is known after the last row.
     pub estimate: Estimate,
@@ -84,11 +84,11 @@ pub struct Session {
 
 impl Session {
     /// At the start of the problem that `runner` was built for.
-    pub fn new(runner: &dyn Runner, spec: &FilterSpec, dt: f64) -> Result<Self, FilterError> {
+    pub fn new(runner: &dyn DynFilter, spec: &FilterSpec, dt: f64) -> Result<Self, FilterError> {
         Ok(Self {
             live: runner.start(runner.default_start())?,
             clock: Clock::new(dt, spec.predict_first()),
-            gauge: runner.gauge(),
+            flagger: runner.flagger(),
             expected: vec![0.0; runner.dims().1],
             estimate: Estimate::default(),
             flag: Flag::Ok,
@@ -115,7 +115,7 @@ impl Session {
         self.live.expected(&self.estimate.mean, u, &step, &mut self.expected);
         let Estimate { mean, innovation, innovation_cov, nis, followed, .. } = &self.estimate;
         let judged = Judged { v: innovation, s: innovation_cov, nis: *nis, followed: *followed };
-        self.flag = self.gauge.flag(y, mean, &judged, &self.expected);
+        self.flag = self.flagger.flag(y, mean, &judged, &self.expected);
         Ok(step)
     }
 
@@ -137,7 +137,7 @@ impl Session {
     /// Does something with the belief and then puts it back where it was, whatever came of it.
     pub(crate) fn aside<T>(
         &mut self,
-        what: impl FnOnce(&mut dyn Live) -> Result<T, RunError>,
+        what: impl FnOnce(&mut dyn OnlineFilter) -> Result<T, RunError>,
     ) -> Result<T, RunError> {
         let lost = |_| FilterError::Empty { argument: "saved belief" };
         let saved = self.live.save().map_err(lost)?;
@@ -153,15 +153,16 @@ impl Session {
 
     /// Clock, belief and the range of the measurements as bytes.
     pub fn save(&self) -> Result<Vec<u8>, CheckpointError> {
-        checkpoint::save("session", &(&self.clock, self.live.save()?, &self.gauge.seen))
+        checkpoint::save("session", &(&self.clock, self.live.save()?, &self.flagger.seen))
     }
 
     /// Goes on from saved bytes.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), CheckpointError> {
-        let (clock, belief, seen): (Clock, Vec<u8>, Seen) = checkpoint::load("session", bytes)?;
+        let (clock, belief, seen): (Clock, Vec<u8>, MeasurementRange) =
+            checkpoint::load("session", bytes)?;
         self.live.restore(&belief)?;
         self.clock = clock;
-        self.gauge.seen = seen;
+        self.flagger.seen = seen;
         Ok(())
     }
 

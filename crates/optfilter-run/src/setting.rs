@@ -1,6 +1,6 @@
 //! What a setting is: its name, its kind, its range, who reads it, and how it is said.
 
-use crate::choice::{Beyond, Constraint, Gaps, Irregular, Loss, Method};
+use crate::choice::{Constraint, GapPolicy, GatingMode, IrregularSteps, Loss, Method};
 use optfilter::filter::Scheme;
 use optfilter::optim::AnyOptimizer;
 use serde::Serialize;
@@ -250,7 +250,7 @@ macro_rules! named {
         })*
     };
 }
-named!(Method Loss Irregular Gaps Constraint Beyond Scheme);
+named!(Method Loss IrregularSteps GapPolicy Constraint GatingMode Scheme);
 
 impl Value for Vec<f64> {
     const KIND: Kind = Kind::List;

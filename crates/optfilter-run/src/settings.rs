@@ -4,7 +4,7 @@
 //! Python's arguments, the sliders of the page, the schema of model files and `docs/settings.md`. To add a setting, write a line here
 //! and read it in the filter.
 
-use crate::choice::{Beyond, Constraint, Gaps, Irregular, Loss, Method};
+use crate::choice::{Constraint, GapPolicy, GatingMode, IrregularSteps, Loss, Method};
 use crate::setting::{
     ENSEMBLES, FINITE, FRACTION, FROM_0, FROM_1, FROM_2, GAUSSIAN, IMAP, INSIDE, Kind, LETKF, NONE,
     NOT_NEGATIVE, OPTIMIZED, PF, POSITIVE, RANDOM, REACH, SEEDS, SHARE, STEPPED, Setting, UKF,
@@ -122,7 +122,7 @@ settings! {
     radius: f64 = 4.0, REACH, LETKF, "R", factor("radius of localisation", 0.5, 50.0), "How far away, in states, a measurement counts for two thirds";
     threshold: f64 = 0.5, SHARE, PF, "P", None, "Share of effective particles below which they are resampled; 1: after every row";
     gate: f64 | "none", INSIDE, GAUSSIAN, "P", None, "Share of good measurements to let through, as 0.999";
-    alpha: f64 = 1.0, POSITIVE, UKF, "A", None, "Spread of the sigma points";
+    alpha: f64 = 1.0, POSITIVE, UKF, "A", None, "ForecastSummary of the sigma points";
     beta: f64 = 1.0, FINITE, UKF, "B", None, "Weight of their centre in covariances";
     kappa: f64 | "2 less the number of states", FINITE, UKF, "K", None, "Second spread of the sigma points";
     eps_in_sqrt: bool | "true", NONE, OPTIMIZED, "", None, "Whether RMSprop's eps stands under its square root";
@@ -137,9 +137,9 @@ settings! {
     members: u32 = 40, FROM_2, ENSEMBLES, "N", factor("members", 2.0, 400.0), "Members of the ensemble";
     seed: u64 = 0, SEEDS, RANDOM, "S", even("seed", 0.0, 100.0), "Seed of the random numbers, those of forecasts too";
     resampling: Scheme | "systematic", NONE, PF, "NAME", None, "How particles are resampled";
-    gaps: Gaps | "widen where process noise is per time", NONE, IMAP, "NAME", None, "Whether imap takes more steps after a gap";
-    gating: Beyond | "reject", NONE, GAUSSIAN, "NAME", None, "What happens beyond the gate; inflate counts a row as one at the gate";
-    irregular: Irregular | "error", NONE, ALL, "NAME", None, "What irregular times are to a model without dt";
+    gaps: GapPolicy | "widen where process noise is per time", NONE, IMAP, "NAME", None, "Whether imap takes more steps after a gap";
+    gating: GatingMode | "reject", NONE, GAUSSIAN, "NAME", None, "What happens beyond the gate; inflate counts a row as one at the gate";
+    irregular: IrregularSteps | "error", NONE, ALL, "NAME", None, "What irregular times are to a model without dt";
     loss: Loss | "likelihood where R is given", NONE, OPTIMIZED, "NAME", pick("loss"), "What the optimizer descends";
 }
 

@@ -30,11 +30,11 @@
 
 use crate::choice::{Constraint, Method};
 use crate::error::{RunError, SpecError, check_room};
-use crate::outlook::Outlook;
 use crate::problem::Problem;
-use crate::runner::{Anew, Estimate, Results, Runner, Start, Watch};
+use crate::runner::{CancelCheck, DynFilter, Estimate, InitialState, OutputBuffers, Restart};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
+use crate::state_space::StateSpace;
 use nalgebra::{DMatrix, Dim};
 use optfilter::Pooled;
 use optfilter::Series;
@@ -121,28 +121,30 @@ impl FilterSpec {
 }
 
 /// Smooths a series from the start of the problem.
-pub fn smooth(runner: &dyn Runner, series: &Series<'_>) -> Result<Smoothed, RunError> {
-    smooth_from(runner, runner.default_start(), series, &Watch::NEVER)
+pub fn smooth(runner: &dyn DynFilter, series: &Series<'_>) -> Result<Smoothed, RunError> {
+    smooth_from(runner, runner.default_start(), series, &CancelCheck::NEVER)
 }
 
 /// [`smooth`] from any start, watched as a run of the filter is.
 pub fn smooth_from(
-    runner: &dyn Runner,
-    start: &Start,
+    runner: &dyn DynFilter,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Result<Smoothed, RunError> {
-    let outlook = runner.outlook();
-    let outlook = &*outlook;
-    let mut out = match outlook.method() {
-        _ if outlook.has_best_path() && whole_or_none(runner, series) => {
-            best_path(runner, outlook, start, series, watch)?
+    let state_space = runner.state_space();
+    let state_space = &*state_space;
+    let mut out = match state_space.method() {
+        _ if state_space.has_best_path() && whole_or_none(runner, series) => {
+            best_path(runner, state_space, start, series, watch)?
         }
         Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf => {
-            gaussian(runner, outlook, start, series, watch)?
+            gaussian(runner, state_space, start, series, watch)?
         }
-        Method::Pf => particles(runner, outlook, start, series, watch)?,
-        Method::Imap if runner.lag().is_some() => window(runner, outlook, start, series, watch)?,
+        Method::Pf => particles(runner, state_space, start, series, watch)?,
+        Method::Imap if runner.lag().is_some() => {
+            window(runner, state_space, start, series, watch)?
+        }
         Method::Imap => {
             let message = "imap is smoothed over a window; leave it open, or choose one";
             return Err(SpecError::of("window", message).into());
@@ -155,7 +157,7 @@ pub fn smooth_from(
     let n = runner.dims().0;
     for state in out.means.chunks_exact_mut(n) {
         for (i, v) in state.iter_mut().enumerate() {
-            *v = outlook.state_angle(i).map_or(*v, |turn| v.wrap(turn));
+            *v = state_space.state_angle(i).map_or(*v, |turn| v.wrap(turn));
         }
     }
     Ok(out)
@@ -163,17 +165,17 @@ pub fn smooth_from(
 
 /// The filter over the whole series: means, and covariances where they are wanted.
 fn filtered(
-    runner: &dyn Runner,
-    start: &Start,
+    runner: &dyn DynFilter,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
-    into: Results<'_>,
+    watch: &CancelCheck<'_>,
+    into: OutputBuffers<'_>,
     with_covs: bool,
 ) -> Result<(Vec<f64>, Vec<f64>), FilterError> {
     let (n, _, _) = runner.dims();
     let mut means = vec![0.0; series.len() * n];
     let mut covs = vec![0.0; if with_covs { series.len() * n * n } else { 0 }];
-    let mut rows = Results { means: &mut means, covs: &mut covs, ..into };
+    let mut rows = OutputBuffers { means: &mut means, covs: &mut covs, ..into };
     runner.run(start, series, &mut rows, watch)?;
     Ok((means, covs))
 }
@@ -187,18 +189,22 @@ fn belief(means: &[f64], covs: &[f64], n: usize, k: usize) -> GaussianBelief<Poo
 
 /// Rauch-Tung-Striebel.
 fn gaussian(
-    runner: &dyn Runner,
-    outlook: &dyn Outlook,
-    start: &Start,
+    runner: &dyn DynFilter,
+    state_space: &dyn StateSpace,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let (mut first, mut anew) = (Vec::new(), Vec::new());
-    let into = Results { diffuse: Some(&mut first), anew: Some(&mut anew), ..Results::default() };
+    let into = OutputBuffers {
+        diffuse: Some(&mut first),
+        anew: Some(&mut anew),
+        ..OutputBuffers::default()
+    };
     let (filtered_means, filtered_covs) = filtered(runner, start, series, watch, into, true)?;
     let (mut means, mut covs) = (filtered_means.clone(), filtered_covs.clone());
-    for Anew { row, means: m, covs: p } in &anew {
+    for Restart { row, means: m, covs: p } in &anew {
         means[row * n..][..m.len()].copy_from_slice(m);
         covs[row * n * n..][..p.len()].copy_from_slice(p);
     }
@@ -212,7 +218,7 @@ fn gaussian(
         // Where a filter started anew, what came before says nothing of what comes, nor the other way round.
         next = match anew.iter().any(|anew| anew.row == k) {
             true => here,
-            false => outlook.smooth_back(&here, &next, series, k)?,
+            false => state_space.smooth_back(&here, &next, series, k)?,
         };
         means[(k - 1) * n..][..n].copy_from_slice(next.known.mean.as_slice());
         let Some(cov) = next.cov() else { continue };
@@ -222,26 +228,26 @@ fn gaussian(
 }
 
 /// Whether a filter has no window, or one over the whole series.
-fn whole_or_none(runner: &dyn Runner, series: &Series<'_>) -> bool {
+fn whole_or_none(runner: &dyn DynFilter, series: &Series<'_>) -> bool {
     runner.lag().is_none_or(|lag| lag + 1 >= series.len())
 }
 
 /// The path of the highest posterior density where measurements do not scatter by Gaussians.
 fn best_path(
-    runner: &dyn Runner,
-    outlook: &dyn Outlook,
-    start: &Start,
+    runner: &dyn DynFilter,
+    state_space: &dyn StateSpace,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Result<Smoothed, RunError> {
     // A window over all rows would be descended anew in every row.
     let companion = if runner.lag().is_some() { Some(runner.companion()?) } else { None };
     let filter = companion.as_deref().unwrap_or(runner);
     let (filtered_means, filtered_covs) =
-        filtered(filter, start, series, watch, Results::default(), filter.has_cov())?;
+        filtered(filter, start, series, watch, OutputBuffers::default(), filter.has_cov())?;
     let found =
-        outlook.best_path((&start.mean, &start.cov), series, &filtered_means, watch.stop)?;
-    let global = found.converged && outlook.has_one_hill();
+        state_space.best_path((&start.mean, &start.cov), series, &filtered_means, watch.stop)?;
+    let global = found.converged && state_space.has_one_hill();
     let search = Search { passes: found.passes, loss: found.loss(), global };
     let means = found.beliefs.iter().flat_map(|b| b.mean.iter().copied()).collect();
     let covs = found.beliefs.iter().flat_map(|b| b.cov.iter().copied()).collect();
@@ -251,28 +257,32 @@ fn best_path(
 /// The path through a window. Where it may bend and all noise is Gaussian, its covariances are those of the
 /// Rauch-Tung-Striebel smoother linearised along it: the inverse curvature of what was minimised.
 fn window(
-    runner: &dyn Runner,
-    outlook: &dyn Outlook,
-    start: &Start,
+    runner: &dyn DynFilter,
+    state_space: &dyn StateSpace,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let mut means = vec![0.0; series.len() * n];
     let (filtered_means, _) = {
-        let into = Results { lagged: &mut means, ..Results::default() };
+        let into = OutputBuffers { lagged: &mut means, ..OutputBuffers::default() };
         filtered(runner, start, series, watch, into, false)?
     };
     let whole = runner.lag().is_some_and(|lag| lag + 1 >= series.len());
     let mut out = Smoothed { means, filtered_means, ..Smoothed::default() };
-    if !(whole && outlook.is_posterior() && outlook.is_gaussian() && outlook.has_noise()) {
+    if !(whole
+        && state_space.is_posterior()
+        && state_space.is_gaussian()
+        && state_space.has_noise())
+    {
         return Ok(out);
     }
     let state = |k: usize| &out.means[k * n..][..n];
     let mut beliefs =
         vec![GaussianBelief { mean: Pooled::vector(&start.mean), cov: start.cov.dense(Pooled(n)) }];
     for k in 0..series.len() {
-        let after = outlook.cov_along(&beliefs[k], state(k), series, k)?;
+        let after = state_space.cov_along(&beliefs[k], state(k), series, k)?;
         beliefs.push(after);
     }
     beliefs.remove(0);
@@ -280,7 +290,7 @@ fn window(
     for k in (0..series.len()).rev() {
         if k + 1 < series.len() {
             let [here, next] = [k, k + 1].map(|k| beliefs[k].clone().into());
-            beliefs[k].cov = outlook.smooth_back(&here, &next, series, k + 1)?.known.cov;
+            beliefs[k].cov = state_space.smooth_back(&here, &next, series, k + 1)?.known.cov;
         }
         covs[k * n * n..][..n * n].copy_from_slice(beliefs[k].cov.as_slice());
     }
@@ -296,11 +306,11 @@ struct Cloud {
 
 /// Backward simulation: as many trajectories as particles.
 fn particles(
-    runner: &dyn Runner,
-    outlook: &dyn Outlook,
-    start: &Start,
+    runner: &dyn DynFilter,
+    state_space: &dyn StateSpace,
+    start: &InitialState,
     series: &Series<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Result<Smoothed, RunError> {
     let n = runner.dims().0;
     let mut live = runner.start(start)?;
@@ -315,7 +325,7 @@ fn particles(
         clouds.push(Cloud { states, weights });
         watched(watch, k)?;
     }
-    let mut stream = outlook.stream(start.run, "smooth");
+    let mut stream = state_space.stream(start.run, "smooth");
     let Some(last) = clouds.last() else { return Ok(out) };
     let count = last.weights.len();
     // The ends of the trajectories: the particles of the last row, evenly by weight.
@@ -331,14 +341,14 @@ fn particles(
         if k + 1 < series.len() {
             let step = series.step(k + 1);
             if series.predicts(k + 1) && step.dt > 0.0 {
-                let law = Parents::new(outlook, &clouds[k], series, k + 1)?;
+                let law = Parents::new(state_space, &clouds[k], series, k + 1)?;
                 for path in paths.chunks_exact_mut(n) {
                     let parent = law.draw(path, &clouds[k].weights, &mut stream);
                     path.copy_from_slice(&clouds[k].states[parent * n..][..n]);
                 }
             }
         }
-        let angle = |i| outlook.state_angle(i);
+        let angle = |i| state_space.state_angle(i);
         moments(
             &paths,
             n,
@@ -351,7 +361,7 @@ fn particles(
     Ok(out)
 }
 
-fn watched(watch: &Watch<'_>, k: usize) -> Result<(), FilterError> {
+fn watched(watch: &CancelCheck<'_>, k: usize) -> Result<(), FilterError> {
     let due = (k + 1).is_multiple_of(watch.stride.clamp(1, 64));
     if due && (watch.stop)() { Err(crate::runner::stopped()) } else { Ok(()) }
 }
@@ -382,24 +392,24 @@ struct Parents<'a> {
     /// L with L L' = Q.
     factor: DMatrix<f64>,
     sums: Vec<f64>,
-    outlook: &'a dyn Outlook,
+    state_space: &'a dyn StateSpace,
 }
 
 impl<'a> Parents<'a> {
     fn new(
-        outlook: &'a dyn Outlook,
+        state_space: &'a dyn StateSpace,
         cloud: &Cloud,
         series: &Series<'_>,
         k: usize,
     ) -> Result<Self, RunError> {
         let step = series.step(k);
-        let q = outlook.process_cov(series.input(k), &step)?;
+        let q = state_space.process_cov(series.input(k), &step)?;
         let factor = psd_factor(&q).ok_or(FilterError::NotPositiveDefinite {
             quantity: "process_cov (Q)",
             index: Some(step.index),
         })?;
-        let images = outlook.moved(&cloud.states, series.input(k), &step);
-        Ok(Self { images, factor, sums: cumulative(&cloud.weights), outlook })
+        let images = state_space.moved(&cloud.states, series.input(k), &step);
+        Ok(Self { images, factor, sums: cumulative(&cloud.weights), state_space })
     }
 
     /// The squared distance of a state from where parent `i` leads, in units of the noise; infinite where no noise
@@ -410,7 +420,7 @@ impl<'a> Parents<'a> {
         let (l, mut sum) = (&self.factor, 0.0);
         for i in 0..n {
             let mut v = x[i] - image[i];
-            if let Some(turn) = self.outlook.state_angle(i) {
+            if let Some(turn) = self.state_space.state_angle(i) {
                 v = v.wrap(turn);
             }
             for k in 0..i {

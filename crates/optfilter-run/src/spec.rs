@@ -21,14 +21,14 @@ use optfilter::filter::{Resampling, SigmaPoints};
 use optfilter::optim::AnyOptimizer;
 
 /// States up to which a filter carries a covariance without being asked.
-pub const MOST_STATES_WITH_BARS: usize = 100;
+pub const MAX_STATES_WITH_BARS: usize = 100;
 
 /// States, or measurements, up to which a filter that keeps matrices of them is built: one of 20,000 x 20,000 takes 3.2 GB.
-pub const MOST_STATES_WITH_MATRICES: usize = 20_000;
+pub const MAX_STATES_WITH_MATRICES: usize = 20_000;
 
 /// States and measurements, together, up to which an implicit filter has standard deviations without being asked. Each of
 /// them costs about what the estimates cost, and nobody waits a hundred times as long unasked.
-pub const MOST_DIRECTIONS: usize = 100;
+pub const MAX_DIRECTIONS: usize = 100;
 
 impl FilterSpec {
     /// The filter of that name with its defaults.

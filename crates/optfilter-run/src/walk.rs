@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::runner::{Estimate, Live};
+use crate::runner::{Estimate, OnlineFilter};
 use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::model::Step;
@@ -37,12 +37,12 @@ pub struct Row<'a> {
 
 impl Row<'_> {
     /// Takes the row: predicts, unless the belief is of its time, and updates.
-    pub fn take(&self, live: &mut dyn Live, out: &mut Estimate) -> Result<(), FilterError> {
+    pub fn take(&self, live: &mut dyn OnlineFilter, out: &mut Estimate) -> Result<(), FilterError> {
         live.step(self.is_predicted, &self.step, self.inputs, self.measurements, out)
     }
 
     /// The first half of it.
-    pub fn predict(&self, live: &mut dyn Live) -> Result<(), FilterError> {
+    pub fn predict(&self, live: &mut dyn OnlineFilter) -> Result<(), FilterError> {
         match self.is_predicted {
             true => live.predict(self.inputs, &self.step),
             false => Ok(()),
@@ -74,9 +74,9 @@ impl RowSource for Series<'_> {
 
 /// Takes all rows. `visit` sees each after it was taken, by its number, with the filter and what it estimates, and may end the walk.
 pub fn walk<E: From<FilterError>>(
-    live: &mut dyn Live,
+    live: &mut dyn OnlineFilter,
     rows: &(impl RowSource + ?Sized),
-    mut visit: impl FnMut(usize, &mut dyn Live, &Estimate) -> Result<(), E>,
+    mut visit: impl FnMut(usize, &mut dyn OnlineFilter, &Estimate) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut estimate = Estimate::default();
     for k in 0..rows.rows() {

@@ -15,7 +15,7 @@ use crate::elements::Content;
 use crate::error::TableError;
 use crate::names::short;
 use crate::npz::{HEADER, Header, write_npy, write_npz};
-use crate::source::{MOST_COLUMNS, Source, size};
+use crate::source::{MAX_COLUMNS, Source, size};
 use crate::store::Store;
 use crate::zip::Directory;
 use std::collections::HashMap;
@@ -96,7 +96,7 @@ impl File {
 }
 
 /// Bytes of all their names; the name of an array is in that of each of its columns.
-const MOST_NAMES: usize = 1 << 28;
+const MAX_NAMES: usize = 1 << 28;
 /// Columns of an array that are named only after all of it has been found to be there.
 const WIDE: usize = 1 << 12;
 
@@ -147,10 +147,10 @@ impl ArrayReader {
                 Err(reason) => return Err(damaged(reason)),
             };
             let width = axes.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
-            let width = width.filter(|w| header.len().saturating_add(*w) <= MOST_COLUMNS);
+            let width = width.filter(|w| header.len().saturating_add(*w) <= MAX_COLUMNS);
             let longest = |width: &usize| width.saturating_mul(longest_name(&name, &axes));
             letters = letters.saturating_add(width.as_ref().map_or(0, longest));
-            let Some(width) = width.filter(|_| letters <= MOST_NAMES) else {
+            let Some(width) = width.filter(|_| letters <= MAX_NAMES) else {
                 let name = short(&name);
                 let message = format!("array {name:?} has more columns than a table can");
                 return Err(TableError::Array { message });

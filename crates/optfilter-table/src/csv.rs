@@ -7,7 +7,7 @@ use crate::calendar::TimeStyle;
 use crate::cell::Cells;
 use crate::columns::{Format, Rows, Wanted};
 use crate::error::TableError;
-use crate::source::{MOST_COLUMNS, MOST_LINE, Source, Text, first_line};
+use crate::source::{MAX_COLUMNS, MAX_LINE, Source, Text, first_line};
 use csv_core::ReadRecordResult;
 use std::io::BufRead;
 
@@ -160,11 +160,11 @@ impl CsvReader {
             let most = |what: String| TableError::Syntax { line, message: what };
             match result {
                 ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull if self.text.len() >= MOST_LINE => {
-                    return Err(most(format!("it is longer than {} MiB", MOST_LINE >> 20)));
+                ReadRecordResult::OutputFull if self.text.len() >= MAX_LINE => {
+                    return Err(most(format!("it is longer than {} MiB", MAX_LINE >> 20)));
                 }
-                ReadRecordResult::OutputEndsFull if self.ends.len() >= MOST_COLUMNS => {
-                    return Err(most(format!("it has more than {MOST_COLUMNS} cells")));
+                ReadRecordResult::OutputEndsFull if self.ends.len() >= MAX_COLUMNS => {
+                    return Err(most(format!("it has more than {MAX_COLUMNS} cells")));
                 }
                 ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len(), 0),
                 ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),

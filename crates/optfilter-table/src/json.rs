@@ -6,7 +6,7 @@ use crate::cell::Cells;
 use crate::columns::{ColumnKind, Rows, Wanted};
 use crate::error::TableError;
 use crate::names::{cut, short};
-use crate::source::{MOST_COLUMNS, MOST_LINE, Source, Text};
+use crate::source::{MAX_COLUMNS, MAX_LINE, Source, Text};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
@@ -95,10 +95,10 @@ impl JsonReader {
             }
             self.text.clear();
             self.line += 1;
-            let mut line = (&mut self.input).take(MOST_LINE as u64 + 1);
-            if line.read_until(b'\n', &mut self.text)? > MOST_LINE {
+            let mut line = (&mut self.input).take(MAX_LINE as u64 + 1);
+            if line.read_until(b'\n', &mut self.text)? > MAX_LINE {
                 self.text.clear(); // its end is further on, and not that of the text
-                return Err(self.syntax(format!("it is longer than {} MiB", MOST_LINE >> 20)));
+                return Err(self.syntax(format!("it is longer than {} MiB", MAX_LINE >> 20)));
             }
             if !self.text.trim_ascii().is_empty() {
                 break;
@@ -165,8 +165,8 @@ impl<'de> Deserialize<'de> for Object {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
                 let mut object = Object::default();
                 while let Some(key) = map.next_key::<String>()? {
-                    if object.values.len() >= MOST_COLUMNS {
-                        let message = format!("it has more than {MOST_COLUMNS} keys");
+                    if object.values.len() >= MAX_COLUMNS {
+                        let message = format!("it has more than {MAX_COLUMNS} keys");
                         return Err(de::Error::custom(message));
                     }
                     let value = map.next_value()?;

@@ -80,7 +80,7 @@ pub fn read_npy(path: &Path) -> Result<Array, NpzError> {
 /// Bytes in which the description of an array ends; NumPy's own take 128.
 pub(crate) const HEADER: usize = 1 << 16;
 /// Axes of an array; NumPy's have no more, and naming a column takes time for each.
-const MOST_AXES: usize = 64;
+const MAX_AXES: usize = 64;
 
 /// An npz file in memory.
 #[derive(Clone, Debug)]
@@ -177,11 +177,11 @@ impl Header {
             .ok_or("no shape")?;
         let axes = shape.split(',').map(str::trim).filter(|t| !t.is_empty()).map(str::parse);
         let shape: Vec<usize> = axes
-            .take(MOST_AXES + 1)
+            .take(MAX_AXES + 1)
             .collect::<Result<_, _>>()
             .map_err(|e| format!("its shape: {e}"))?;
-        if shape.len() > MOST_AXES {
-            return Err(format!("it has more than {MOST_AXES} axes"));
+        if shape.len() > MAX_AXES {
+            return Err(format!("it has more than {MAX_AXES} axes"));
         }
         let count = shape.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
         let count = count.ok_or("its shape is too large")?;

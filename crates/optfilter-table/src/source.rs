@@ -25,8 +25,8 @@ pub struct TextBounds {
 }
 
 /// Bytes of a row of text, and cells of it: more than any table has (a field of a million numbers, and what is measured of it).
-pub(crate) const MOST_LINE: usize = 1 << 26;
-pub(crate) const MOST_COLUMNS: usize = 1 << 21;
+pub(crate) const MAX_LINE: usize = 1 << 26;
+pub(crate) const MAX_COLUMNS: usize = 1 << 21;
 
 /// Bytes of text.
 pub(crate) type Text = Box<dyn BufRead + Send>;

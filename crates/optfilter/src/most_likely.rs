@@ -52,7 +52,7 @@ use alloc::vec::Vec;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// Passes after which a path is what it is.
-const MOST_PASSES: u32 = 100;
+const MAX_PASSES: u32 = 100;
 
 /// A pass that gains less than this share of J is the last.
 const ENOUGH: f64 = 1e-9;
@@ -148,7 +148,7 @@ where
         };
         let mut losses = vec![self.loss_from(&start, series, &path)?];
         let mut converged = false;
-        while passes < MOST_PASSES && !converged {
+        while passes < MAX_PASSES && !converged {
             if stop() {
                 return Err(FilterError::Empty { argument: "watch" });
             }

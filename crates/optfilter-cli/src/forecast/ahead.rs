@@ -8,7 +8,7 @@ use optfilter_model::ModelSpec;
 use optfilter_model::table::{Monthly, format_time, parse_time};
 
 /// More rows than anybody waits for: --until a date of another century in steps of seconds.
-const MOST_AHEAD: usize = 1_000_000;
+const MAX_AHEAD: usize = 1_000_000;
 
 /// Which rows are ahead.
 pub(super) struct Ahead {
@@ -67,9 +67,9 @@ impl Ahead {
             if beyond_it(time) {
                 break;
             }
-            if k > MOST_AHEAD {
+            if k > MAX_AHEAD {
                 let flag = if until.is_some() { "--until" } else { "--steps" };
-                let message = format!("{flag}: that is more than {MOST_AHEAD} rows ahead");
+                let message = format!("{flag}: that is more than {MAX_AHEAD} rows ahead");
                 return Err(Failure::usage(message));
             }
             out.push(time, rows + k, &pace, table);

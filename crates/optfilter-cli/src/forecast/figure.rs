@@ -6,7 +6,7 @@ use crate::whole::Whole;
 use optfilter_model::ModelSpec;
 use optfilter_plot::color::GREY;
 use optfilter_plot::{Axis, Figure, Mark, Panel};
-use optfilter_run::{Forecast, Spread};
+use optfilter_run::{Forecast, ForecastSummary};
 
 /// The most states and the most observations that have a panel.
 const MOST: usize = 24;
@@ -28,7 +28,7 @@ pub(super) fn figure(
         let axis = time_axis(data.origin.map(|_| spec.seconds_per_unit));
         Panel::new(name, axis, Axis::linear(""))
     };
-    let with_fan = |mut panel: Panel, of: &dyn Fn(usize) -> Spread| {
+    let with_fan = |mut panel: Panel, of: &dyn Fn(usize) -> ForecastSummary| {
         for (level, opacity) in [(2, 0.14), (1, 0.2), (0, 0.3)] {
             let band = ahead.times.iter().enumerate().map(|(row, time)| {
                 let (low, high) = of(row).intervals[level];

@@ -16,7 +16,7 @@ use optfilter_model::ModelSpec;
 use optfilter_model::run::{Prepared, forecast_names};
 use optfilter_model::table::OutputColumn;
 use optfilter_run::forecast::{LEVEL_NAMES, LEVELS};
-use optfilter_run::{FilterSpec, Forecast, Runner, Spread, forecast, walk};
+use optfilter_run::{DynFilter, FilterSpec, Forecast, ForecastSummary, forecast, walk};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -112,7 +112,7 @@ impl Done {
     }
 
     fn json(&self, spec: &ModelSpec) -> Vec<Value> {
-        let one = |spread: &Spread| {
+        let one = |spread: &ForecastSummary| {
             let intervals: Map<String, Value> = LEVEL_NAMES
                 .iter()
                 .zip(&spread.intervals)
@@ -120,7 +120,7 @@ impl Done {
                 .collect();
             json!({ "mean": spread.mean, "std": spread.std, "intervals": intervals })
         };
-        let named = |names: &[String], spreads: &[Spread]| -> Map<String, Value> {
+        let named = |names: &[String], spreads: &[ForecastSummary]| -> Map<String, Value> {
             names.iter().zip(spreads).map(|(name, spread)| (name.clone(), one(spread))).collect()
         };
         let Self { ahead, found, .. } = self;
@@ -142,7 +142,7 @@ impl Done {
 }
 
 /// States and measurements of a row, in the order of [`forecast_names`].
-fn both(found: &Forecast, row: usize) -> impl Iterator<Item = &Spread> {
+fn both(found: &Forecast, row: usize) -> impl Iterator<Item = &ForecastSummary> {
     found.states[row].iter().chain(&found.measurements[row])
 }
 
@@ -174,7 +174,7 @@ fn write(
 fn describe(
     spec: &ModelSpec,
     filter: &FilterSpec,
-    runner: &dyn Runner,
+    runner: &dyn DynFilter,
     done: &[Done],
     names: &[String],
 ) -> String {

@@ -10,7 +10,7 @@ use crate::{files, interrupt};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Held, Keys, Layout, Prepared};
 use optfilter_model::table::{Rows, Trail};
-use optfilter_run::{FilterSpec, Flag, Horizon, Runner, Session, SessionError};
+use optfilter_run::{DynFilter, FilterSpec, Flag, RollingForecaster, Session, SessionError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,8 +30,8 @@ pub(super) struct Worker<'a> {
     spec: &'a ModelSpec,
     filter: &'a FilterSpec,
     layout: Layout,
-    runner: Arc<dyn Runner>,
-    horizon: Option<Horizon>,
+    runner: Arc<dyn DynFilter>,
+    horizon: Option<RollingForecaster>,
     tracks: Vec<Track>,
     /// The names of the series, by the numbers of their tracks.
     keys: Keys,
@@ -61,7 +61,7 @@ impl<'a> Worker<'a> {
             spec,
             filter,
             layout: job.layout.clone(),
-            horizon: (rows > 0).then(|| Horizon::new(runner.clone(), rows)),
+            horizon: (rows > 0).then(|| RollingForecaster::new(runner.clone(), rows)),
             runner: runner.clone(),
             tracks: Vec::new(),
             keys: Keys::default(),

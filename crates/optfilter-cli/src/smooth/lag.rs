@@ -13,7 +13,9 @@ use crate::whole::{self, Results};
 use optfilter_model::ModelSpec;
 use optfilter_model::run::{Held, Interpolation, Keys, Layout, Prepared};
 use optfilter_model::table::Rows;
-use optfilter_run::{FilterSpec, Lag, Late, RunError, Runner, Session, SessionError};
+use optfilter_run::{
+    DynFilter, FilterSpec, FixedLagSmoother, RunError, Session, SessionError, SmoothedEstimate,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -32,7 +34,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
     }
     let begun = Instant::now();
     let Prepared { filter, runner, .. } = asked.prepared.smoothing(lag + 1)?;
-    Lag::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
+    FixedLagSmoother::new(&*runner, lag)?; // what cannot be smoothed so is said before anything is written
     let layout = tables.layout(spec, &asked.tables)?;
     let by = tables.series.by.is_some();
     let feed = Feed::open(&asked.tables, tables.format(), spec, &layout, by, &[], 0.0)?;
@@ -75,7 +77,7 @@ pub(super) fn run(args: &Args, asked: &Asked, lag: usize) -> Result<(), Failure>
 /// A series on its way.
 struct Track {
     session: Session,
-    lag: Lag,
+    lag: FixedLagSmoother,
     /// Its inputs so far.
     held: Held,
     /// The times of the rows that wait, and as they were read.
@@ -87,7 +89,7 @@ struct Track {
 struct Stream<'a> {
     spec: &'a ModelSpec,
     filter: &'a FilterSpec,
-    runner: Arc<dyn Runner>,
+    runner: Arc<dyn DynFilter>,
     layout: Layout,
     /// Of the tables, for messages.
     names: Vec<String>,
@@ -143,7 +145,7 @@ impl Stream<'_> {
             if new {
                 let session = Session::new(&*self.runner, self.filter, self.spec.dt);
                 let session = session.map_err(Failure::other)?;
-                let lag = Lag::new(&*self.runner, self.lag)?;
+                let lag = FixedLagSmoother::new(&*self.runner, self.lag)?;
                 let (times, first_time) = (VecDeque::new(), time.unwrap_or(f64::NEG_INFINITY));
                 let held = Held::new(self.spec);
                 self.tracks.push(Track { session, lag, held, times, first_time });
@@ -175,7 +177,7 @@ impl Stream<'_> {
     }
 
     /// Writes the row of a series that has waited longest.
-    fn write(&mut self, place: usize, late: &Late) -> Result<(), Failure> {
+    fn write(&mut self, place: usize, late: &SmoothedEstimate) -> Result<(), Failure> {
         let n = self.spec.states.len();
         let Some((time, text)) = self.tracks[place].times.pop_front() else { return Ok(()) };
         let mut values = vec![time];

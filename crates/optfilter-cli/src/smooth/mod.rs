@@ -18,7 +18,7 @@ use optfilter_model::run::Prepared;
 use optfilter_model::table::Format;
 use optfilter_plot::color::{BLUE, GREY, ORANGE};
 use optfilter_plot::{Axis, Figure, Mark, Panel, Thinner};
-use optfilter_run::{Runner, Smoothed, Watch, smooth_from};
+use optfilter_run::{CancelCheck, DynFilter, Smoothed, smooth_from};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +48,7 @@ fn one(args: &Args) -> Result<(), Failure> {
             false => asked.prepared.smoothing(series.data.len())?,
         };
         let failed = |error| series.failure(spec, &filter, error);
-        let watch = Watch { stride: 64, stop: &whole::asked_to_end };
+        let watch = CancelCheck { stride: 64, stop: &whole::asked_to_end };
         let data = series.data.series(spec, &filter).map_err(|e| failed(e.into()))?;
         let smoothed =
             smooth_from(&*runner, runner.default_start(), &data, &watch).map_err(failed)?;
@@ -94,7 +94,7 @@ const MOST: usize = 24;
 /// One panel for each state with both bands, and one for each observation with what the smoothed states expect.
 fn figure(
     spec: &ModelSpec,
-    runner: &Arc<dyn Runner>,
+    runner: &Arc<dyn DynFilter>,
     table: &Whole,
     smoothed: &Smoothed,
 ) -> Result<Figure, Failure> {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code)] // a test that cannot go on should stop; each uses its own part
 
 use optfilter_explore::Api;
-use optfilter_explore::http::{self, MOST_BODY, MOST_HEAD};
+use optfilter_explore::http::{self, MAX_BODY, MAX_HEAD};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ pub fn request(data: &[u8]) {
     let head = match http::head(data) {
         Ok(Some(head)) => head,
         Ok(None) => {
-            assert!(data.len() < MOST_HEAD);
+            assert!(data.len() < MAX_HEAD);
             return;
         }
         Err(refusal) => {
@@ -19,7 +19,7 @@ pub fn request(data: &[u8]) {
             return;
         }
     };
-    assert!(head.size <= data.len() && head.size <= MOST_HEAD && head.length <= MOST_BODY);
+    assert!(head.size <= data.len() && head.size <= MAX_HEAD && head.length <= MAX_BODY);
     assert!(!head.path.contains('?'));
     // Where the server looks for its token a fuzzer would never get further.
     let path = head.path.trim_start_matches('/');

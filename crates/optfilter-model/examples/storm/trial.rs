@@ -3,7 +3,7 @@
 use crate::data::{Data, ROWS};
 use optfilter_model::run::build_text;
 use optfilter_model::{FilterSpec, LikelihoodKind, Method, ModelSpec};
-use optfilter_run::{Estimate, Results, Session, Watch};
+use optfilter_run::{CancelCheck, Estimate, OutputBuffers, Session};
 
 /// How a filter ended where nothing was wrong.
 #[derive(Clone, Copy, PartialEq)]
@@ -38,8 +38,8 @@ pub fn trial(spec: &ModelSpec, data: &Data, method: Method) -> Result<Ending, St
     let (n, _, _) = runner.dims();
     let (mut means, mut covs) =
         (vec![0.0; ROWS * n], vec![0.0; if runner.has_cov() { ROWS * n * n } else { 0 }]);
-    let mut into = Results { means: &mut means, covs: &mut covs, ..Results::default() };
-    let run = runner.run(runner.default_start(), &series, &mut into, &Watch::NEVER);
+    let mut into = OutputBuffers { means: &mut means, covs: &mut covs, ..OutputBuffers::default() };
+    let run = runner.run(runner.default_start(), &series, &mut into, &CancelCheck::NEVER);
     if run.is_err() != failed {
         return Err(format!("series and stream disagree: {run:?} after {} rows", rows.len()));
     }

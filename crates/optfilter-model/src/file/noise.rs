@@ -15,7 +15,7 @@ use crate::expr::Ast;
 use std::collections::HashSet;
 
 /// The most parts of an expression of noise with the definitions that it uses.
-const MOST_NODES: usize = 32_000;
+const MAX_NODES: usize = 32_000;
 
 /// What a value of a noise table says.
 enum Spread {
@@ -106,12 +106,12 @@ impl Reader {
         let mut named: Vec<(String, Ast)> = Vec::new();
         let too_many = || {
             let message = "with its definitions this expression has too many parts";
-            self.at(&value.at, format!("{message}; {MOST_NODES} are the most"))
+            self.at(&value.at, format!("{message}; {MAX_NODES} are the most"))
         };
         for (name, ast) in definitions.iter().filter(|(name, _)| used.contains(name.as_str())) {
-            named.push((name.clone(), ast.with(&named, MOST_NODES).ok_or_else(too_many)?));
+            named.push((name.clone(), ast.with(&named, MAX_NODES).ok_or_else(too_many)?));
         }
-        equation.ast.with(&named, MOST_NODES).ok_or_else(too_many)
+        equation.ast.with(&named, MAX_NODES).ok_or_else(too_many)
     }
 
     /// What a value says that is an expression.

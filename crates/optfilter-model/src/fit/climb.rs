@@ -25,7 +25,7 @@ const WOLFE: (f64, f64) = (1e-4, 0.9);
 const LONGEST: f64 = 3.0;
 /// A rise that is not worth a step.
 const NEGLIGIBLE: f64 = 1e-9;
-const MOST_STEPS: usize = 300;
+const MAX_STEPS: usize = 300;
 
 /// What rounding may make of a log-likelihood of that size.
 pub(crate) fn rounding(value: f64) -> f64 {
@@ -51,7 +51,7 @@ pub(crate) fn climb(
     let mut g = DVector::from_vec(gradient);
     let mut h = DMatrix::identity(p, p) / g.amax().max(1.0);
     let (mut fresh, mut idle) = (true, 0);
-    for taken in 0..MOST_STEPS {
+    for taken in 0..MAX_STEPS {
         let mut d = &h * &g;
         if g.dot(&d) <= 0.0 {
             (h, fresh) = (DMatrix::identity(p, p) / g.amax().max(1.0), true);

@@ -20,7 +20,7 @@ use optfilter::scalar::Dual;
 /// The variance of a state's noise in units of the square of its move.
 const SHARE: f64 = 0.25;
 /// Rows along which a state is looked for in the outputs.
-const MOST_ROWS: usize = 32;
+const MAX_ROWS: usize = 32;
 /// Steps on the way to the best factor, each at most so large.
 const STEPS: usize = 8;
 const LEAST_FACTOR: f64 = 1e-12;
@@ -124,7 +124,7 @@ fn sizes(
     let model = spec.compile();
     let mut out = vec![(None, None); n];
     let Some(data) = data.iter().find(|data| !data.is_empty()) else { return out };
-    let rows = data.len().min(n + 1).min(MOST_ROWS);
+    let rows = data.len().min(n + 1).min(MAX_ROWS);
     let (mut next, mut seen) = (vec![Dual::constant(0.0); n], vec![Dual::constant(0.0); m]);
     for first in (0..n).step_by(WIDTH) {
         let mut x: Vec<Dual<f64, WIDTH>> = (spec.initial_mean.iter().enumerate())

@@ -9,8 +9,8 @@ use optfilter::model::likelihood::{
 };
 use optfilter::optim::Bounds;
 use optfilter_run::{
-    Covariance, FilterSpec, LikelihoodSpec, Problem, Runner, SimulationError, SpecError, UserRule,
-    build_with, simulate, unmoved,
+    Covariance, DynFilter, FilterSpec, LikelihoodSpec, OptimizerChoice, Problem, SimulationError,
+    SpecError, build_with, simulate, unmoved,
 };
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl ModelSpec {
     }
 
     /// The filter that `spec` describes, of this model.
-    pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn Runner>, SpecError> {
+    pub fn runner(&self, spec: &FilterSpec) -> Result<Arc<dyn DynFilter>, SpecError> {
         build_text(spec, &self.problem()?, None, false)
     }
 
@@ -163,7 +163,7 @@ pub struct Prepared {
     /// The filter, by name.
     pub filter: FilterSpec,
     /// The filter itself.
-    pub runner: Arc<dyn Runner>,
+    pub runner: Arc<dyn DynFilter>,
 }
 
 impl Prepared {
@@ -193,9 +193,9 @@ impl Prepared {
 pub fn build_text(
     spec: &FilterSpec,
     problem: &Problem,
-    rule: Option<&UserRule>,
+    rule: Option<&OptimizerChoice>,
     with_lanes: bool,
-) -> Result<Arc<dyn Runner>, SpecError> {
+) -> Result<Arc<dyn DynFilter>, SpecError> {
     made::count(Made::Filter);
     build_with(spec, problem, rule, with_lanes)
 }

@@ -4,7 +4,7 @@
 
 use optfilter::model::Step;
 use optfilter_model::{FilterSpec, Method, ModelSpec};
-use optfilter_run::{Estimate, Runner, Session};
+use optfilter_run::{DynFilter, Estimate, Session};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub fn filter_spec(data: &[u8]) {
 /// What the first byte of a checkpoint's input chooses.
 struct Chosen {
     filter: FilterSpec,
-    runner: Arc<dyn Runner>,
+    runner: Arc<dyn DynFilter>,
     /// Under which name its belief is saved.
     kind: String,
     dt: f64,
@@ -125,7 +125,7 @@ fn go_on(session: &mut Session) {
 }
 
 /// Under which name the filter saves its belief.
-pub fn kind(runner: &dyn optfilter_run::Runner) -> String {
+pub fn kind(runner: &dyn optfilter_run::DynFilter) -> String {
     let saved = runner.start(runner.default_start()).ok().and_then(|live| live.save().ok());
     let saved = saved.unwrap_or_default();
     let length = saved.get(10).copied().unwrap_or(0);

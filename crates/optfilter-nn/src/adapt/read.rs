@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Most classes a column of whole numbers may have before it is taken for a number to be predicted.
-pub(super) const MOST_CLASSES: usize = 50;
+pub(super) const MAX_CLASSES: usize = 50;
 
 /// Most classes of any kind: a column with more is no label, or a number.
-pub(super) const MOST_NAMES: usize = 10_000;
+pub(super) const MAX_NAMES: usize = 10_000;
 
 /// What stands for a label that is missing.
 pub(super) fn is_missing(text: &str) -> bool {
@@ -59,7 +59,7 @@ impl Look {
 
     /// Whether the numbers among the labels are no classes.
     pub fn measured(&self) -> bool {
-        self.broken || self.numbers > MOST_CLASSES
+        self.broken || self.numbers > MAX_CLASSES
     }
 
     /// Whether all labels are numbers.
@@ -206,7 +206,7 @@ fn named(labels: Vec<String>, regress: Option<bool>) -> Result<Labels, Wrong> {
     if names.len() < 2 && regress != Some(false) {
         return Err(Wrong::new(None, "all labels are the same: there is nothing to learn"));
     }
-    if names.len() > MOST_NAMES {
+    if names.len() > MAX_NAMES {
         let reason = "more than 10,000 classes; is the label a number? (--task regress)";
         return Err(Wrong::new(None, reason));
     }

@@ -5,7 +5,7 @@
 //! before it is given.
 
 use super::AdaptError;
-use super::read::{CsvOptions, Look, MOST_CLASSES, MOST_NAMES, class_name, columns, is_missing};
+use super::read::{CsvOptions, Look, MAX_CLASSES, MAX_NAMES, class_name, columns, is_missing};
 use super::samples::{OF_A_BYTE, is_of_x, shape_of_columns};
 use crate::layer::Shape;
 use optfilter_table::{ColumnKind, Format, Rows, Source, TableReader, Trail, Wanted};
@@ -345,14 +345,14 @@ impl TableSteps {
             let reason = format!("the weights know no class {text:?}; they know {known}");
             return Err(bad(line, &reason));
         }
-        if self.names.len() >= MOST_NAMES {
+        if self.names.len() >= MAX_NAMES {
             let reason = "more than 10,000 classes; is the label a number? (--task regress)";
             return Err(bad(line, reason));
         }
         if let Some(look) = &mut self.look {
             look.add(&text, line as usize);
             // A text that came first has made classes of numbers.
-            if let Some((text, at)) = look.stray().filter(|_| self.names.len() > MOST_CLASSES) {
+            if let Some((text, at)) = look.stray().filter(|_| self.names.len() > MAX_CLASSES) {
                 return Err(bad(*at as u64, &Look::complaint(text)));
             }
         }

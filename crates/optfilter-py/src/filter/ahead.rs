@@ -9,8 +9,8 @@ use crate::threads;
 use optfilter::Series;
 use optfilter::model::Step;
 use optfilter_run::{
-    Forecast, Horizon, Method, RunError, Runner, Smoothed, Spread, Start, Watch, forecast,
-    smooth_from, walk,
+    CancelCheck, DynFilter, Forecast, ForecastSummary, InitialState, Method, RollingForecaster,
+    RunError, Smoothed, forecast, smooth_from, walk,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -86,13 +86,13 @@ impl CoreFilter {
         })?;
         let out = PyDict::new(py);
         for (states, kind, width) in [(true, "state_", n), (false, "", m)] {
-            let all: Vec<Spread> = each
+            let all: Vec<ForecastSummary> = each
                 .iter()
                 .flat_map(|one| if states { &one.states } else { &one.measurements })
                 .flatten()
                 .copied()
                 .collect();
-            let column = |of: &dyn Fn(&Spread) -> f64| {
+            let column = |of: &dyn Fn(&ForecastSummary) -> f64| {
                 array(py, all.iter().map(of).collect(), [count, rows, width])
             };
             out.set_item(format!("{kind}means"), column(&|s| s.mean)?)?;
@@ -118,14 +118,15 @@ impl CoreFilter {
         let (runner, dt) = (built.runner, built.problem.dt);
         let ((n, m, _), (count, len)) = (self.sizes, many.shape());
         check_memory(&[count, len, rows, 8 * (n + m)])?;
-        let horizon = Horizon::new(runner.clone(), rows);
+        let horizon = RollingForecaster::new(runner.clone(), rows);
         let each = self.each(py, &*runner, &many, |start, series, watch| {
             from_every_row(&*runner, &horizon, start, series, dt, watch)
         })?;
-        let none = Spread { mean: f64::NAN, std: f64::NAN, intervals: [(f64::NAN, f64::NAN); 3] };
+        let none =
+            ForecastSummary { mean: f64::NAN, std: f64::NAN, intervals: [(f64::NAN, f64::NAN); 3] };
         let out = PyDict::new(py);
         for (states, kind, width) in [(true, "state_", n), (false, "", m)] {
-            let mut all: Vec<Spread> = Vec::with_capacity(count * len * rows * width);
+            let mut all: Vec<ForecastSummary> = Vec::with_capacity(count * len * rows * width);
             for found in each.iter().flatten() {
                 match found {
                     Some(one) if states => all.extend(one.states.iter().flatten()),
@@ -133,7 +134,7 @@ impl CoreFilter {
                     None => all.extend(std::iter::repeat_n(none, rows * width)),
                 }
             }
-            let column = |of: &dyn Fn(&Spread) -> f64| {
+            let column = |of: &dyn Fn(&ForecastSummary) -> f64| {
                 array(py, all.iter().map(of).collect(), [count, len, rows, width])
             };
             out.set_item(format!("{kind}means"), column(&|s| s.mean)?)?;
@@ -149,12 +150,12 @@ impl CoreFilter {
     fn each<T: Send>(
         &self,
         py: Python<'_>,
-        runner: &dyn Runner,
+        runner: &dyn DynFilter,
         many: &Many<'_>,
-        work: impl Fn(&Start, &Series<'_>, &Watch<'_>) -> Done<T> + Sync,
+        work: impl Fn(&InitialState, &Series<'_>, &CancelCheck<'_>) -> Done<T> + Sync,
     ) -> PyResult<Vec<T>> {
         let all = |stop: &dyn Fn() -> bool| -> Vec<Done<T>> {
-            let watch = Watch { stride: 1, stop };
+            let watch = CancelCheck { stride: 1, stop };
             let pairs = many.starts.iter().zip(&many.series);
             let mut out = Vec::with_capacity(many.series.len());
             for (start, series) in pairs {
@@ -193,12 +194,12 @@ impl CoreFilter {
 
 /// Filters a series and predicts beyond it.
 fn ahead(
-    runner: &dyn Runner,
-    start: &Start,
+    runner: &dyn DynFilter,
+    start: &InitialState,
     series: &Series<'_>,
     (rows, dt): (usize, f64),
     us: &[f64],
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Done<Forecast> {
     let mut live = runner.start(start)?;
     walk(&mut *live, series, |k, _, _| Ok::<_, RunError>(watch.check(k)?))?;
@@ -211,12 +212,12 @@ fn ahead(
 
 /// Filters a series and predicts from every row of it; the belief goes on from the row.
 fn from_every_row(
-    runner: &dyn Runner,
-    horizon: &Horizon,
-    start: &Start,
+    runner: &dyn DynFilter,
+    horizon: &RollingForecaster,
+    start: &InitialState,
     series: &Series<'_>,
     dt: f64,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Done<Vec<Option<Forecast>>> {
     let lost = |_| optfilter::filter::FilterError::Empty { argument: "saved belief" };
     let mut out = Vec::with_capacity(series.len());

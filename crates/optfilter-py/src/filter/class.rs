@@ -4,7 +4,10 @@ use super::moving::Moving;
 use crate::errors::stopping_at_exceptions;
 use crate::problem::{build, check_read};
 use crate::threads;
-use optfilter_run::{Covariance, FilterSpec, Live, Problem, ProcessNoise, Runner, Start, UserRule};
+use optfilter_run::{
+    Covariance, DynFilter, FilterSpec, InitialState, OnlineFilter, OptimizerChoice, Problem,
+    ProcessNoise,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 #[pyclass(frozen, subclass, module = "optfilter._core")]
 pub(crate) struct CoreFilter {
     pub(super) spec: FilterSpec,
-    pub(super) rule: Option<UserRule>,
+    pub(super) rule: Option<OptimizerChoice>,
     pub(super) built: RwLock<Built>,
     pub(super) sizes: (usize, usize, usize),
     /// Whether steps call Python: those must stay on the calling thread.
@@ -30,7 +33,7 @@ pub(crate) struct CoreFilter {
 #[derive(Clone)]
 pub(super) struct Built {
     pub(super) problem: Problem,
-    pub(super) runner: Arc<dyn Runner>,
+    pub(super) runner: Arc<dyn DynFilter>,
 }
 
 impl CoreFilter {
@@ -38,11 +41,11 @@ impl CoreFilter {
         self.built.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn runner(&self) -> Arc<dyn Runner> {
+    pub(super) fn runner(&self) -> Arc<dyn DynFilter> {
         self.built.read().unwrap_or_else(PoisonError::into_inner).runner.clone()
     }
 
-    pub(super) fn start(&self) -> Start {
+    pub(super) fn start(&self) -> InitialState {
         self.runner().default_start().clone()
     }
 
@@ -50,7 +53,7 @@ impl CoreFilter {
     pub(super) fn step<R: Send>(
         &self,
         py: Python<'_>,
-        runner: &dyn Runner,
+        runner: &dyn DynFilter,
         f: impl FnOnce() -> R + Send,
     ) -> PyResult<R> {
         let stop = runner.stop_flag();
@@ -70,8 +73,8 @@ impl CoreFilter {
         &self,
         q: Option<Covariance>,
         r: Option<Covariance>,
-        live: &dyn Live,
-    ) -> PyResult<(Built, Box<dyn Live>)> {
+        live: &dyn OnlineFilter,
+    ) -> PyResult<(Built, Box<dyn OnlineFilter>)> {
         let mut problem = self.built().problem;
         let given = (q.is_some(), r.is_some());
         check_read(&self.spec, &problem, &*self.runner(), given)?;

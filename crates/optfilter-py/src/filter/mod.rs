@@ -22,7 +22,9 @@ use class::Built;
 use moving::{Moving, SavedClock, StepClock, Traces};
 use optfilter::filter::FilterError;
 use optfilter::model::{Dynamics, Observation, Step};
-use optfilter_run::{Covariance, Estimate, FilterSpec, Live, Method, Runner, UserRule};
+use optfilter_run::{
+    Covariance, DynFilter, Estimate, FilterSpec, Method, OnlineFilter, OptimizerChoice,
+};
 use pyo3::exceptions::{PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -55,7 +57,11 @@ fn raise<T>(py: Python<'_>, result: Result<T, FilterError>) -> PyResult<T> {
 }
 
 /// A belief at the start of the problem. So many particles take seconds to draw, which a signal ends.
-fn begin(py: Python<'_>, spec: &FilterSpec, runner: &Arc<dyn Runner>) -> PyResult<Box<dyn Live>> {
+fn begin(
+    py: Python<'_>,
+    spec: &FilterSpec,
+    runner: &Arc<dyn DynFilter>,
+) -> PyResult<Box<dyn OnlineFilter>> {
     const MANY: usize = 1 << 20;
     let numbers = runner.dims().0.saturating_mul(spec.particles() as usize);
     let begun = if spec.method() == Method::Pf && numbers > MANY {
@@ -100,13 +106,13 @@ impl CoreFilter {
         let rule = read_rule(rule)?;
         let runner = build(&spec, &problem, rule.as_ref())?;
         check_read(&spec, &problem, &*runner, given)?;
-        if let Some(word) = runner.word().filter(|_| problem.diffuse.contains(&true)) {
+        if let Some(word) = runner.warning().filter(|_| problem.diffuse.contains(&true)) {
             let message = CString::new(word)?;
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)?;
         }
         let live = begin(py, &spec, &runner)?;
         let (n, m, inputs) = (model.state_dim().0, model.output_dim().0, model.input_dim());
-        let python = is_python(&problem) || matches!(rule, Some(UserRule::Custom(_)));
+        let python = is_python(&problem) || matches!(rule, Some(OptimizerChoice::Custom(_)));
         let moving = Moving::new(live, problem.dt, m, inputs);
         Ok(Self {
             heavy: !python && work(&spec, n) > 2000,
@@ -190,7 +196,7 @@ impl CoreFilter {
         };
         let (live, report) = (&mut moving.live, &mut moving.report);
         let (measured, given) = (&moving.y, &inputs);
-        let used: &dyn Runner = other.as_deref().unwrap_or(&*runner);
+        let used: &dyn DynFilter = other.as_deref().unwrap_or(&*runner);
         let result = self.step(py, used, || live.update(measured, given, &step, report));
         if other.is_some() {
             let wrong = |e| PyValueError::new_err(format!("{e}"));

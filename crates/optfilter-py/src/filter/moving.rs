@@ -1,11 +1,11 @@
 //! What changes while a filter is stepped.
 
 use optfilter::model::Step;
-use optfilter_run::{Estimate, Live};
+use optfilter_run::{Estimate, OnlineFilter};
 
 /// What changes while a filter is stepped.
 pub(super) struct Moving {
-    pub(super) live: Box<dyn Live>,
+    pub(super) live: Box<dyn OnlineFilter>,
     pub(super) clock: StepClock,
     /// Where a measurement is read to, before it is known whether it can be taken.
     pub(super) y: Vec<f64>,
@@ -30,7 +30,7 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    pub(super) fn new(live: Box<dyn Live>, dt: f64, outputs: usize, inputs: usize) -> Self {
+    pub(super) fn new(live: Box<dyn OnlineFilter>, dt: f64, outputs: usize, inputs: usize) -> Self {
         Self {
             live,
             clock: StepClock { index: 0, time: 0.0, dt, even: true, late: false },

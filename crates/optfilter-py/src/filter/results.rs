@@ -4,7 +4,7 @@ use super::series::Many;
 use crate::convert::check_memory;
 use crate::errors::bad;
 use numpy::{IxDyn, PyArray, PyArrayMethods};
-use optfilter_run::{Results as Rows, Runner};
+use optfilter_run::{DynFilter, OutputBuffers as Rows};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -37,7 +37,7 @@ impl<'py> ResultArrays<'py> {
     /// For `many` trajectories of `runner`; `innovations` may be left for later, and what is not `wanted` out.
     pub(super) fn new(
         py: Python<'py>,
-        runner: &dyn Runner,
+        runner: &dyn DynFilter,
         many: &Many<'_>,
         innovations: bool,
         wanted: &Wanted,

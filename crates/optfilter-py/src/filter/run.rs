@@ -10,7 +10,7 @@ use crate::errors::{
 use crate::threads;
 use optfilter::Series;
 use optfilter::filter::FilterError;
-use optfilter_run::{Results as Rows, Runner, Start, Watch};
+use optfilter_run::{CancelCheck, DynFilter, InitialState, OutputBuffers as Rows};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rayon::prelude::*;
@@ -66,7 +66,7 @@ impl CoreFilter {
     fn run_into(
         &self,
         py: Python<'_>,
-        runner: &dyn Runner,
+        runner: &dyn DynFilter,
         many: &Many<'_>,
         mut rows: Vec<Rows<'_>>,
         lanes: bool,
@@ -78,7 +78,7 @@ impl CoreFilter {
             (many.series.as_slice(), many.starts.as_slice(), rows.as_mut_slice(), self.heavy)
         {
             let run = |stop: &dyn Fn() -> bool| {
-                run_one(runner, start, series, rows, &Watch { stride: STRIDE, stop })
+                run_one(runner, start, series, rows, &CancelCheck { stride: STRIDE, stop })
             };
             return Ok(vec![threads::run_here(py, run)?]);
         }
@@ -126,11 +126,11 @@ impl CoreFilter {
 
 /// One trajectory; a failure names the last estimate before it.
 fn run_one(
-    runner: &dyn Runner,
-    start: &Start,
+    runner: &dyn DynFilter,
+    start: &InitialState,
     series: &Series<'_>,
     rows: &mut Rows<'_>,
-    watch: &Watch<'_>,
+    watch: &CancelCheck<'_>,
 ) -> Ended {
     runner.run(start, series, rows, watch).map_err(|error| {
         let n = start.mean.len();
@@ -140,8 +140,8 @@ fn run_one(
 }
 
 /// On this thread, which holds the interpreter's lock; ends at the first exception.
-fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<Ended> {
-    let watch = Watch { stride: 1, stop: &is_pending };
+fn run_python(runner: &dyn DynFilter, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<Ended> {
+    let watch = CancelCheck { stride: 1, stop: &is_pending };
     let stop = runner.stop_flag();
     let mut out = Vec::with_capacity(rows.len());
     for ((series, start), mut rows) in many.series.iter().zip(&many.starts).zip(rows) {
@@ -158,7 +158,7 @@ fn run_python(runner: &dyn Runner, many: &Many<'_>, rows: Vec<Rows<'_>>) -> Vec<
 
 /// On all threads; together where that is faster, and alone elsewhere.
 fn run_together(
-    runner: &dyn Runner,
+    runner: &dyn DynFilter,
     many: &Many<'_>,
     mut rows: Vec<Rows<'_>>,
     stop: &(dyn Fn() -> bool + Sync),
@@ -170,7 +170,7 @@ fn run_together(
     let size = most.next_multiple_of(LANES);
     let tasks = many.series.par_chunks(size).zip(many.starts.par_chunks(size));
     let ended = tasks.zip(rows.par_chunks_mut(size)).map(|((series, starts), rows)| {
-        let watch = || Watch { stride: STRIDE, stop: &stop };
+        let watch = || CancelCheck { stride: STRIDE, stop: &stop };
         let done = runner.run_together(starts, series, rows, &watch());
         let alone = rows.par_iter_mut().enumerate().map(|(b, rows)| match done.get(b) {
             Some(true) => Ok(()),
@@ -183,7 +183,7 @@ fn run_together(
 
 /// As lanes, on all threads.
 fn run_lanes(
-    runner: &dyn Runner,
+    runner: &dyn DynFilter,
     many: &Many<'_>,
     mut rows: Vec<Rows<'_>>,
     stop: &(dyn Fn() -> bool + Sync),
@@ -193,7 +193,7 @@ fn run_lanes(
         if stop() {
             return vec![Ok(()); rows.len()];
         }
-        let watch = Watch { stride: STRIDE, stop: &stop };
+        let watch = CancelCheck { stride: STRIDE, stop: &stop };
         let estimates = runner.lanes().and_then(|lanes| lanes.run(starts, series).ok());
         let each = rows.iter_mut().enumerate().map(|(b, rows)| {
             match estimates.as_ref().and_then(|e| e.trajectory(b)) {

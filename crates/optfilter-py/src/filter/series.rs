@@ -8,7 +8,7 @@ use nalgebra::DMatrix;
 use numpy::{PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use optfilter::Series;
 use optfilter::filter::FilterError;
-use optfilter_run::{Covariance, Start};
+use optfilter_run::{Covariance, InitialState};
 use pyo3::prelude::*;
 
 /// The arrays of a call, kept alive while the library reads them.
@@ -23,7 +23,7 @@ pub(super) struct Arrays<'py> {
 /// Series and where they start.
 pub(super) struct Many<'a> {
     pub(super) series: Vec<Series<'a>>,
-    pub(super) starts: Vec<Start>,
+    pub(super) starts: Vec<InitialState>,
     /// Whether the measurements had no axis for trajectories.
     pub(super) single: bool,
 }
@@ -138,7 +138,7 @@ impl<'py> Arrays<'py> {
                 }
             };
             series.push(one);
-            starts.push(Start { mean, cov, diffuse, run: first_run + b as u64 });
+            starts.push(InitialState { mean, cov, diffuse, run: first_run + b as u64 });
         }
         Ok(Many { series, starts, single })
     }

@@ -5,7 +5,7 @@ use crate::extra::Extra;
 use nalgebra::Dyn;
 use optfilter::model::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
 use optfilter::scalar::Scalar;
-use optfilter_run::{Pace, RunModel};
+use optfilter_run::{RunModel, TimeDependence};
 
 impl Dynamics for CallableModel {
     type State = Dyn;
@@ -83,10 +83,10 @@ impl Observation for CallableModel {
 }
 
 impl RunModel for CallableModel {
-    fn pace(&self) -> Pace {
+    fn pace(&self) -> TimeDependence {
         match self.transition.value.extras.contains(&Extra::Interval) {
-            true => Pace::Time,
-            false => Pace::Rows,
+            true => TimeDependence::Time,
+            false => TimeDependence::Rows,
         }
     }
     fn is_foreign(&self) -> bool {

@@ -5,8 +5,8 @@ use optfilter::Series;
 use optfilter::filter::FilterError;
 use optfilter::model::Linear;
 use optfilter_run::{
-    FilterSpec, Irregular, Method, Problem, Results, Session, SessionError, Watch, build,
-    build_with,
+    CancelCheck, FilterSpec, IrregularSteps, Method, OutputBuffers, Problem, Session, SessionError,
+    build, build_with,
 };
 
 /// A series, a stream, lanes and a resumed stream under irregular times of a model that goes by rows.
@@ -23,8 +23,8 @@ fn every_way_through_ends_at_the_uneven_row() {
         let spec = FilterSpec { method: Some(method), error_bars: bars, ..FilterSpec::default() };
         let runner = build_with(&spec, &problem, None, true).unwrap();
         let mut means = [0.0; 6];
-        let mut rows = Results { means: &mut means, ..Results::default() };
-        let run = runner.run(runner.default_start(), &series, &mut rows, &Watch::NEVER);
+        let mut rows = OutputBuffers { means: &mut means, ..OutputBuffers::default() };
+        let run = runner.run(runner.default_start(), &series, &mut rows, &CancelCheck::NEVER);
         assert_eq!(run, Err(uneven.clone()));
         assert!(means[5].is_nan(), "{means:?}");
         // A stream takes the rows before, also one that is interrupted before every row.
@@ -47,7 +47,7 @@ fn every_way_through_ends_at_the_uneven_row() {
             assert_eq!(found.trajectory(0), Some(Err(uneven.clone())));
             assert_eq!(found.trajectory(1), Some(Ok(means[..5].to_vec())));
         }
-        let chosen = FilterSpec { irregular: Some(Irregular::PerRow), ..spec };
+        let chosen = FilterSpec { irregular: Some(IrregularSteps::PerRow), ..spec };
         let runner = build_with(&chosen, &problem, None, true).unwrap();
         assert_eq!(runner.filter(&series).unwrap().means[..5], means[..5]);
     }
@@ -60,13 +60,13 @@ fn costly_error_bars_are_left_out_with_a_word() {
         let problem = Problem::new(walk).noise(1.0, 1.0);
         let spec = FilterSpec { error_bars, ..FilterSpec::of("imap").unwrap() };
         let runner = build(&spec, &problem).unwrap();
-        (runner.has_cov(), runner.word().unwrap_or_default().to_owned())
+        (runner.has_cov(), runner.warning().unwrap_or_default().to_owned())
     };
     assert_eq!(made(50, None), (true, String::new()));
     assert_eq!(made(60, Some(false)), (false, String::new()));
-    let (has_cov, word) = made(60, None);
-    assert!(!has_cov && word.starts_with("no standard deviations"), "{word}");
-    assert!(word.contains("about 120 times"), "{word}");
-    let (has_cov, word) = made(60, Some(true));
-    assert!(has_cov && word.contains("error_bars = false leaves them out"), "{word}");
+    let (has_cov, warning) = made(60, None);
+    assert!(!has_cov && warning.starts_with("no standard deviations"), "{warning}");
+    assert!(warning.contains("about 120 times"), "{warning}");
+    let (has_cov, warning) = made(60, Some(true));
+    assert!(has_cov && warning.contains("error_bars = false leaves them out"), "{warning}");
 }

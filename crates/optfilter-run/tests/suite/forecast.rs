@@ -6,7 +6,8 @@ use optfilter::Series;
 use optfilter::model::likelihood::{Component, Link, Poisson};
 use optfilter::model::{Linear, Step};
 use optfilter_run::{
-    Estimate, FilterSpec, Forecast, LikelihoodSpec, Problem, Spread, build, forecast, simulate,
+    Estimate, FilterSpec, Forecast, ForecastSummary, LikelihoodSpec, Problem, build, forecast,
+    simulate,
 };
 
 /// A random walk of one state that is measured as it is.
@@ -29,7 +30,7 @@ fn ahead(spec: &FilterSpec, problem: &Problem, ys: &[f64], count: usize) -> Fore
     forecast(&*runner, &mut *live, &steps, &[]).unwrap()
 }
 
-fn column(rows: &[Vec<Spread>], of: impl Fn(&Spread) -> f64) -> Vec<f64> {
+fn column(rows: &[Vec<ForecastSummary>], of: impl Fn(&ForecastSummary) -> f64) -> Vec<f64> {
     rows.iter().flatten().map(of).collect()
 }
 
@@ -59,7 +60,7 @@ fn gaussian_filters_equal_statsmodels_on_the_nile() {
 /// Half-widths of a standard normal, from scipy.stats.norm.interval.
 #[test]
 fn intervals_of_a_gaussian_are_its_quantiles() {
-    let spread = Spread::gaussian(10.0, 4.0);
+    let spread = ForecastSummary::gaussian(10.0, 4.0);
     let expected = [1.348_979_500_392_163_6, 2.563_103_131_089_201, 3.919_927_969_080_108];
     for ((low, high), half) in spread.intervals.into_iter().zip(expected) {
         assert!((high - 10.0 - half).abs() < 1e-14 && (10.0 - low - half).abs() < 1e-14);
@@ -87,7 +88,7 @@ fn intervals_hold_what_they_say() {
             .unwrap();
             let found = ahead(&spec, &problem, &ys[..40], 6);
             for k in 0..6 {
-                let within = |spread: &Spread, v: f64| {
+                let within = |spread: &ForecastSummary, v: f64| {
                     let (low, high) = spread.intervals[2];
                     usize::from(low <= v && v <= high)
                 };

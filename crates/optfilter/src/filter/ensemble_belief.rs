@@ -16,7 +16,7 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use serde::{Deserialize, Serialize};
 
 /// States or measurements up to which a covariance is made, where one is asked for.
-const MOST_WITH_COV: usize = 1000;
+const MAX_WITH_COV: usize = 1000;
 
 /// An ensemble of states, and the stream of its random numbers.
 ///
@@ -165,7 +165,7 @@ where
 {
     const HAS_COV: bool = true;
     fn has_cov(size: usize) -> bool {
-        size <= MOST_WITH_COV
+        size <= MAX_WITH_COV
     }
     fn mean(&self) -> OVector<f64, N> {
         let sums = self.rows().map(|row| row[..self.count].iter().sum::<f64>());

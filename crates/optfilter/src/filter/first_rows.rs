@@ -16,11 +16,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// More rows than this are not run again and again.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 /// Nor more stories than take so many of them.
-const MOST_RUN: usize = 512;
+const MAX_RUN: usize = 512;
 /// Nor more steps without rows between them.
-const MOST_EVENTS: usize = 4 * MOST_ROWS;
+const MAX_EVENTS: usize = 4 * MAX_ROWS;
 
 /// What a filter began with, and what happened since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl<B> First<B> {
             return predict(&mut self.start);
         }
         self.events.push(Event { step: *step, u: u.to_vec(), y: None });
-        self.events.len() < MOST_EVENTS
+        self.events.len() < MAX_EVENTS
     }
 
     /// Takes note of a row, of which so many components agreed.
@@ -95,7 +95,7 @@ impl<B> First<B> {
     /// Whether so many components agree, or there is no end of it.
     pub(super) fn is_over(&self, enough: usize) -> bool {
         let rows = self.events.iter().filter(|event| event.y.is_some()).count();
-        self.agreed >= enough || rows >= MOST_ROWS
+        self.agreed >= enough || rows >= MAX_ROWS
     }
 }
 
@@ -110,7 +110,7 @@ impl<B: Clone> First<B> {
     ) -> Option<Vec<B>> {
         // Where there are many sensors the mistake is rather one of those that disagree.
         let rows = self.events.iter().filter(|event| event.y.is_some()).count();
-        let few = |count: usize| count * rows * rows <= MOST_RUN;
+        let few = |count: usize| count * rows * rows <= MAX_RUN;
         let disagrees = |sensor: &&Vec<usize>| {
             few(sensors.len()) || sensor.iter().any(|i| beyond.get(*i) == Some(&true))
         };

@@ -324,7 +324,7 @@ const PREDICTED: usize = 3;
 const PREDICTED_NEAR: [(usize, usize); 2] = [(2, 1), (4, PREDICTED)];
 
 /// How often P is multiplied by four at most: from the unit of the last place to that of the first.
-const MOST_WIDER: usize = 60;
+const MAX_WIDER: usize = 60;
 
 impl<B> Track<B> {
     /// Carries that belief through a step, as the filter's own was.
@@ -493,7 +493,7 @@ where
     let y: Vec<f64> =
         (y.iter().zip(beyond)).map(|(y, beyond)| if *beyond { *y } else { f64::NAN }).collect();
     let mut wide = belief.clone();
-    for wider in 1..=MOST_WIDER {
+    for wider in 1..=MAX_WIDER {
         wide.cov *= 4.0;
         let mut taken = wide.clone();
         let update = filter.filter.update_apart(&mut taken, &y, u, step).ok()?;

@@ -57,7 +57,7 @@ const AGREE: f64 = 0.5;
 
 /// How often components under Huber's law are taken again, and how many may be.
 const ROUNDS: usize = 3;
-const MOST_AGAIN: usize = 16;
+const MAX_AGAIN: usize = 16;
 
 /// A Gaussian filter whose update can be told the noise of each component.
 pub trait Reweigh: Filter<Belief = GaussianBelief<<Self as Filter>::State>>
@@ -190,7 +190,7 @@ where
         }
         let huber = |i: &usize| matches!(self.laws[*i], Component::Huber(_));
         let count = observed.count(v.nrows());
-        if (2..=MOST_AGAIN).contains(&count) && observed.indices(v.nrows()).any(|i| huber(&i)) {
+        if (2..=MAX_AGAIN).contains(&count) && observed.indices(v.nrows()).any(|i| huber(&i)) {
             for branch in &mut branches {
                 for _ in 0..ROUNDS {
                     for i in observed.indices(v.nrows()).filter(huber) {

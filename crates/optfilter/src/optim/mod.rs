@@ -104,7 +104,7 @@ pub fn descend_within<S, V, O, F>(
 }
 
 /// The most that a gap can multiply the number of steps by.
-const MOST_AFTER_GAP: f64 = 100.0;
+const MAX_AFTER_GAP: f64 = 100.0;
 
 /// [`descend_within`], and on until the slope is as small as a prior asks for that a gap has widened.
 ///
@@ -185,7 +185,7 @@ impl<S: Scalar> Slope<S> {
             let goal = left / (S::ONE + (S::ONE - left).square().scale(self.gap - 1.0));
             self.goal = goal.square() * self.first;
         }
-        let most = steps as f64 * self.gap.min(MOST_AFTER_GAP);
+        let most = steps as f64 * self.gap.min(MAX_AFTER_GAP);
         taken < steps || (S::all_lt(self.goal, now) && (taken as f64) < most)
     }
 }

@@ -83,7 +83,7 @@ const ITERATIONS: (usize, usize) = (15, 200);
 /// The promised fall of the loss at which it ends there.
 const ENOUGH: (f64, f64) = (1e-3, 1e-10);
 /// First states up to which exact second derivatives are had; they take the square of passes.
-const MOST_NEWTON: usize = 16;
+const MAX_NEWTON: usize = 16;
 
 /// ln p of the rows along the path from `start`.
 pub fn along<S: Scalar, F: Family>(
@@ -118,7 +118,7 @@ pub fn best_start<F: Family>(
         end *= 2;
     }
     search.descend(rows, false)?;
-    if search.free.len() <= MOST_NEWTON {
+    if search.free.len() <= MAX_NEWTON {
         search.polish(rows);
     }
     Ok(search.x)

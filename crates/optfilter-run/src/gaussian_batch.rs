@@ -1,13 +1,13 @@
 //! Many series of a Gaussian filter together, as lanes of vectors: of a linear model the means beside one another and the
 //! covariances once for all, of any other both.
 
-use crate::choice::{Beyond, Method};
+use crate::choice::{GatingMode, Method};
 use crate::error::SpecError;
-use crate::flags::{Gauge, Judged};
+use crate::flags::{Judged, RowFlagger};
 use crate::problem::Problem;
-use crate::rhythm::Rhythm;
-use crate::runner::{Results, RunTogether, Start};
+use crate::runner::{GaussianBatch, InitialState, OutputBuffers};
 use crate::settings::FilterSpec;
+use crate::step_timer::StepTimer;
 use nalgebra::Dim;
 use optfilter::Pooled;
 use optfilter::Series;
@@ -30,52 +30,52 @@ const BELIEFS: usize = 8;
 const FEW: usize = 4;
 
 /// What runs many series of a Gaussian filter at once; nothing for what each must do for itself: gates, bounds, other likelihoods.
-pub(crate) fn together(
+pub(crate) fn gaussian_batch(
     spec: &FilterSpec,
     problem: &Problem,
     (model, noise): (Erased, GaussianNoise<Pooled, Pooled>),
     stop: &Arc<AtomicBool>,
-) -> Result<Option<Box<dyn RunTogether>>, SpecError> {
-    let gates = spec.gate.is_some() && spec.gating != Some(Beyond::Flag);
+) -> Result<Option<Box<dyn GaussianBatch>>, SpecError> {
+    let gates = spec.gate.is_some() && spec.gating != Some(GatingMode::Flag);
     if gates || problem.bounds.is_some() || !problem.is_gaussian() {
         return Ok(None);
     }
     let (n, m) = (model.state_dim().value(), model.output_dim().value());
-    let page = Page {
+    let page = BatchContext {
         model: model.clone(),
         even: problem.refuses_irregular(spec),
-        gauge: Gauge::new(m, spec.gate_of(problem)?, None)?,
+        flagger: RowFlagger::new(m, spec.gate_of(problem)?, None)?,
     };
     Ok(Some(match spec.method() {
         Method::Iekf => {
             let filter =
                 Iterated::new(model, noise, spec.steps())?.damped().stopping_at(stop.clone());
-            Box::new(Beside { filter, page })
+            Box::new(OwnCovBatch { filter, page })
         }
         Method::Ukf => {
             let filter = Unscented::new(model, noise, spec.sigma_points(n))?;
-            Box::new(Beside { filter, page })
+            Box::new(OwnCovBatch { filter, page })
         }
         _ if problem.model.is_linear() => {
             Box::new(Linear { filter: Extended::new(model, noise), page })
         }
-        _ => Box::new(Beside { filter: Extended::new(model, noise), page }),
+        _ => Box::new(OwnCovBatch { filter: Extended::new(model, noise), page }),
     }))
 }
 
 /// What rows are judged and written by.
-struct Page {
+struct BatchContext {
     model: Erased,
     /// Whether irregular times are an error.
     even: bool,
-    gauge: Gauge,
+    flagger: RowFlagger,
 }
 
-impl Page {
+impl BatchContext {
     /// Whether the clock is one that the filter takes.
     fn is_even(&self, clock: &Series<'_>) -> bool {
-        let mut rhythm = Rhythm::default();
-        !self.even || (1..clock.len()).all(|k| rhythm.check(&clock.step(k)).is_ok())
+        let mut timer = StepTimer::default();
+        !self.even || (1..clock.len()).all(|k| timer.check(&clock.step(k)).is_ok())
     }
 }
 
@@ -94,24 +94,24 @@ fn groups(count: usize, alike: impl Fn(usize, usize) -> bool) -> Vec<Range<usize
 }
 
 /// A filter whose series have covariances of their own.
-struct Beside<F> {
+struct OwnCovBatch<F> {
     filter: F,
-    page: Page,
+    page: BatchContext,
 }
 
-impl<F> RunTogether for Beside<F>
+impl<F> GaussianBatch for OwnCovBatch<F>
 where
     F: SideBySide + Filter<State = Pooled, Output = Pooled> + Send + Sync,
 {
     fn run(
         &self,
-        starts: &[Start],
+        starts: &[InitialState],
         series: &[Series<'_>],
-        rows: &mut [Results<'_>],
+        rows: &mut [OutputBuffers<'_>],
         stop: &dyn Fn() -> bool,
     ) -> Vec<bool> {
         let n = self.page.model.state_dim().value();
-        let begin = |start: &Start| {
+        let begin = |start: &InitialState| {
             let mean = Pooled::vector(&start.mean);
             let sized = start.mean.len() == n;
             sized.then(|| GaussianBelief::new(mean, start.cov.dense(Pooled(n))).ok()).flatten()
@@ -128,8 +128,8 @@ where
                 let these = first..group.end.min(first + BELIEFS);
                 let starts: Option<Vec<_>> = starts[these.clone()].iter().map(begin).collect();
                 let Some(starts) = starts else { continue };
-                let scribe = Scribe::new(&self.page, &mut rows[these.clone()]);
-                let run = Abreast {
+                let scribe = LaneWriter::new(&self.page, &mut rows[these.clone()]);
+                let run = OwnCovKernel {
                     filter: &self.filter,
                     starts: &starts,
                     series: &series[these.clone()],
@@ -145,14 +145,14 @@ where
 }
 
 /// As many series as a vector has lanes, each with a covariance of its own.
-struct Abreast<'g, 'r, F> {
+struct OwnCovKernel<'g, 'r, F> {
     filter: &'g F,
     starts: &'g [GaussianBelief<Pooled>],
     series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, BELIEFS>,
+    scribe: LaneWriter<'g, 'r, BELIEFS>,
 }
 
-impl<F> Kernel for Abreast<'_, '_, F>
+impl<F> Kernel for OwnCovKernel<'_, '_, F>
 where
     F: SideBySide + Filter<State = Pooled, Output = Pooled>,
 {
@@ -169,15 +169,15 @@ where
 /// The extended filter of a linear model, which is the Kalman filter.
 struct Linear {
     filter: Extended<Erased, GaussianNoise<Pooled, Pooled>>,
-    page: Page,
+    page: BatchContext,
 }
 
-impl RunTogether for Linear {
+impl GaussianBatch for Linear {
     fn run(
         &self,
-        starts: &[Start],
+        starts: &[InitialState],
         series: &[Series<'_>],
-        rows: &mut [Results<'_>],
+        rows: &mut [OutputBuffers<'_>],
         stop: &dyn Fn() -> bool,
     ) -> Vec<bool> {
         let mut done = vec![false; series.len()];
@@ -197,15 +197,15 @@ impl Linear {
     /// Series of one clock, from one covariance.
     fn alike(
         &self,
-        starts: &[Start],
+        starts: &[InitialState],
         series: &[Series<'_>],
-        rows: &mut [Results<'_>],
+        rows: &mut [OutputBuffers<'_>],
         done: &mut [bool],
         stop: &dyn Fn() -> bool,
     ) {
         let n = self.page.model.state_dim().value();
         let cov = starts[0].cov.dense(Pooled(n));
-        let begins = |start: &Start| {
+        let begins = |start: &InitialState| {
             let mean = Pooled::vector(&start.mean);
             start.mean.len() == n && mean.iter().all(|v| v.is_finite())
         };
@@ -222,7 +222,7 @@ impl Linear {
                 return;
             }
             let means: Vec<&[f64]> = starts.iter().map(|start| start.mean.as_slice()).collect();
-            let scribe = Scribe::new(&self.page, rows);
+            let scribe = LaneWriter::new(&self.page, rows);
             match dispatch(Group { graph: &mut graph, means: &means, series, scribe }) {
                 Together::Done => done.fill(true),
                 Together::Apart => {}
@@ -237,7 +237,7 @@ struct Group<'g, 'a, 'r> {
     graph: &'g mut CommonGain<'a, Erased, GaussianNoise<Pooled, Pooled>>,
     means: &'g [&'g [f64]],
     series: &'g [Series<'g>],
-    scribe: Scribe<'g, 'r, WIDTH>,
+    scribe: LaneWriter<'g, 'r, WIDTH>,
 }
 
 impl Kernel for Group<'_, '_, '_> {
@@ -250,24 +250,24 @@ impl Kernel for Group<'_, '_, '_> {
 }
 
 /// Writes the rows of all lanes to where each belongs.
-struct Scribe<'a, 'r, const W: usize> {
+struct LaneWriter<'a, 'r, const W: usize> {
     model: &'a Erased,
-    rows: &'a mut [Results<'r>],
-    gauges: Vec<Gauge>,
+    rows: &'a mut [OutputBuffers<'r>],
+    gauges: Vec<RowFlagger>,
     /// The length of a whole turn of each state that is an angle.
     turns: Vec<Option<f64>>,
     mean: Vec<Lanes<W>>,
     expected: Vec<Lanes<W>>,
 }
 
-impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
-    fn new(page: &'a Page, rows: &'a mut [Results<'r>]) -> Self {
-        let Page { model, gauge, .. } = page;
+impl<'a, 'r, const W: usize> LaneWriter<'a, 'r, W> {
+    fn new(page: &'a BatchContext, rows: &'a mut [OutputBuffers<'r>]) -> Self {
+        let BatchContext { model, flagger, .. } = page;
         let (n, m) = (model.state_dim().value(), model.output_dim().value());
         let flagged = rows.iter().any(|rows| !rows.flags.is_empty());
         Self {
             model,
-            gauges: vec![gauge.clone(); if flagged { rows.len() } else { 0 }],
+            gauges: vec![flagger.clone(); if flagged { rows.len() } else { 0 }],
             turns: (0..n).map(|i| model.is_state_angle(i).then(|| model.state_turn(i))).collect(),
             mean: vec![Lanes([0.0; W]); n],
             expected: vec![Lanes([0.0; W]); m],
@@ -293,7 +293,7 @@ impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
         }
         let flagged = usize::from(!self.gauges.is_empty());
         let (mut mean, mut expected) = (vec![0.0; n * flagged], vec![0.0; m * flagged]);
-        let by_sensor = self.gauges.first().is_some_and(|gauge| gauge.by_sensor);
+        let by_sensor = self.gauges.first().is_some_and(|flagger| flagger.by_sensor);
         let (mut v, mut s) = (vec![0.0; m * flagged], vec![0.0; m * m * usize::from(by_sensor)]);
         for (lane, rows) in self.rows.iter_mut().enumerate() {
             spread(rows.means, k, &self.mean, lane);
@@ -310,7 +310,7 @@ impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
             if let Some(out) = rows.nis.get_mut(k) {
                 *out = row.nis.0[lane];
             }
-            if let Some((out, gauge)) = rows.flags.get_mut(k).zip(self.gauges.get_mut(lane)) {
+            if let Some((out, flagger)) = rows.flags.get_mut(k).zip(self.gauges.get_mut(lane)) {
                 mean.iter_mut().zip(&self.mean).for_each(|(out, v)| *out = v.0[lane]);
                 expected.iter_mut().zip(&self.expected).for_each(|(out, v)| *out = v.0[lane]);
                 let y = series[lane].observation(k);
@@ -320,7 +320,7 @@ impl<'a, 'r, const W: usize> Scribe<'a, 'r, W> {
                 }
                 let (nis, followed) = (row.nis.0[lane], Followed::OnTrack);
                 let judged = Judged { v: &v, s: &s, nis, followed };
-                *out = f64::from(gauge.flag(y, &mean, &judged, &expected) as u8);
+                *out = f64::from(flagger.flag(y, &mean, &judged, &expected) as u8);
             }
         }
     }

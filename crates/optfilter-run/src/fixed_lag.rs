@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use optfilter::model::RandomWalk;
-//! use optfilter_run::{FilterSpec, Lag, Problem, Session, build};
+//! use optfilter_run::{FilterSpec, FixedLagSmoother, Problem, Session, build};
 //!
 //! let problem = Problem::new(RandomWalk::new(nalgebra::Dyn(1))).noise(0.5, 1.0).start(0.0, 1.0);
 //! let spec = FilterSpec::of("kf")?;
 //! let runner = build(&spec, &problem)?;
 //! let mut session = Session::new(&*runner, &spec, 1.0)?;
-//! let mut lag = Lag::new(&*runner, 1)?;
+//! let mut lag = FixedLagSmoother::new(&*runner, 1)?;
 //! for (k, y) in [1.0, 2.0, 1.5].into_iter().enumerate() {
 //!     let step = session.take(None, false, &[], &[y]).map_err(|e| format!("{e:?}"))?;
 //!     let late = lag.push(&session, &step, &[])?;
@@ -24,9 +24,9 @@
 
 use crate::choice::Method;
 use crate::error::{RunError, SpecError};
-use crate::outlook::{AnyBelief, Outlook};
-use crate::runner::Runner;
+use crate::runner::DynFilter;
 use crate::session::Session;
+use crate::state_space::{DynBelief, StateSpace};
 use optfilter::Pooled;
 use optfilter::filter::{Belief, Followed, GaussianBelief};
 use optfilter::model::Step;
@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 
 /// A row that waits for those after it.
 struct Waiting {
-    filtered: AnyBelief,
+    filtered: DynBelief,
     step: Step,
     u: Vec<f64>,
     /// Whether the filter started anew here: rows before it have nothing to learn from it.
@@ -44,7 +44,7 @@ struct Waiting {
 
 /// A smoothed row. Covariances are empty where there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Late {
+pub struct SmoothedEstimate {
     /// The smoothed state, angles between minus and plus half a turn.
     pub mean: Vec<f64>,
     /// Its covariance, n x n.
@@ -56,20 +56,20 @@ pub struct Late {
 }
 
 /// The rows of one series that wait.
-pub struct Lag {
-    outlook: Box<dyn Outlook>,
+pub struct FixedLagSmoother {
+    state_space: Box<dyn StateSpace>,
     windowed: bool,
     lag: usize,
     waiting: VecDeque<Waiting>,
 }
 
-impl Lag {
+impl FixedLagSmoother {
     /// For one session of a runner. An implicit filter needs a window of `lag` rows ([`FilterSpec::smoothing`] of `lag + 1` rows).
     ///
     /// [`FilterSpec::smoothing`]: crate::FilterSpec::smoothing
-    pub fn new(runner: &dyn Runner, lag: usize) -> Result<Self, SpecError> {
-        let outlook = runner.outlook();
-        let windowed = match outlook.method() {
+    pub fn new(runner: &dyn DynFilter, lag: usize) -> Result<Self, SpecError> {
+        let state_space = runner.state_space();
+        let windowed = match state_space.method() {
             Method::Kf | Method::Ekf | Method::Iekf | Method::Ukf => false,
             Method::Imap if runner.lag() == Some(lag) => true,
             Method::Imap => {
@@ -82,7 +82,7 @@ impl Lag {
                 return Err(SpecError::of("method", message));
             }
         };
-        Ok(Self { outlook, windowed, lag, waiting: VecDeque::new() })
+        Ok(Self { state_space, windowed, lag, waiting: VecDeque::new() })
     }
 
     /// Takes what a session made of a row, and gives the row that has now waited long enough.
@@ -91,12 +91,12 @@ impl Lag {
         session: &Session,
         step: &Step,
         u: &[f64],
-    ) -> Result<Option<Late>, RunError> {
+    ) -> Result<Option<SmoothedEstimate>, RunError> {
         let (mean, cov) = (&session.estimate.mean, &session.estimate.cov);
         let n = if cov.is_empty() { 0 } else { mean.len() };
         let filtered = match &session.estimate.diffuse {
-            Some(diffuse) => AnyBelief::clone(diffuse),
-            None => AnyBelief::from(GaussianBelief {
+            Some(diffuse) => DynBelief::clone(diffuse),
+            None => DynBelief::from(GaussianBelief {
                 mean: Pooled::vector(mean),
                 cov: Pooled::matrix(n, n, cov),
             }),
@@ -118,7 +118,7 @@ impl Lag {
     }
 
     /// The rows that still wait, oldest first.
-    pub fn rest(&mut self, session: &Session) -> Result<Vec<Late>, RunError> {
+    pub fn rest(&mut self, session: &Session) -> Result<Vec<SmoothedEstimate>, RunError> {
         let mut out = Vec::new();
         if self.windowed {
             let n = session.estimate.mean.len().max(1);
@@ -136,14 +136,17 @@ impl Lag {
     }
 
     /// The way back from the newest row to the oldest, which is returned; `visit` sees every row.
-    fn back(&self, mut visit: impl FnMut(Late)) -> Result<Option<Late>, RunError> {
-        let mut after: Option<(&Waiting, AnyBelief)> = None;
+    fn back(
+        &self,
+        mut visit: impl FnMut(SmoothedEstimate),
+    ) -> Result<Option<SmoothedEstimate>, RunError> {
+        let mut after: Option<(&Waiting, DynBelief)> = None;
         for row in self.waiting.iter().rev() {
             let smoothed = match &after {
                 None => row.filtered.clone(),
                 Some((next, _)) if next.anew => row.filtered.clone(),
                 Some((next, belief)) => {
-                    self.outlook.smooth_step(&row.filtered, belief, &next.u, &next.step)?
+                    self.state_space.smooth_step(&row.filtered, belief, &next.u, &next.step)?
                 }
             };
             visit(row.late(&smoothed));
@@ -152,9 +155,9 @@ impl Lag {
         Ok(after.map(|(row, smoothed)| row.late(&smoothed)))
     }
 
-    fn wrapped(&self, mut late: Late) -> Late {
+    fn wrapped(&self, mut late: SmoothedEstimate) -> SmoothedEstimate {
         for (i, v) in late.mean.iter_mut().enumerate() {
-            if let Some(turn) = self.outlook.state_angle(i) {
+            if let Some(turn) = self.state_space.state_angle(i) {
                 *v = v.wrap(turn);
             }
         }
@@ -163,15 +166,15 @@ impl Lag {
 }
 
 /// A state without a spread.
-fn point(state: &[f64]) -> AnyBelief {
+fn point(state: &[f64]) -> DynBelief {
     let mean = Pooled::vector(state);
     GaussianBelief { mean, cov: Pooled::matrix(0, 0, &[]) }.into()
 }
 
 impl Waiting {
-    fn late(&self, smoothed: &AnyBelief) -> Late {
-        let cov = |b: &AnyBelief| b.cov().map_or_else(Vec::new, |cov| cov.as_slice().to_vec());
-        Late {
+    fn late(&self, smoothed: &DynBelief) -> SmoothedEstimate {
+        let cov = |b: &DynBelief| b.cov().map_or_else(Vec::new, |cov| cov.as_slice().to_vec());
+        SmoothedEstimate {
             mean: smoothed.known.mean.as_slice().to_vec(),
             cov: cov(smoothed),
             filtered_mean: self.filtered.known.mean.as_slice().to_vec(),

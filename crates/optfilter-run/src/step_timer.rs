@@ -9,7 +9,7 @@ const UNEVEN: f64 = 0.25;
 
 /// When rows come, and when the last one was measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Rhythm {
+pub(crate) struct StepTimer {
     /// The first step between two rows of different times.
     usual: f64,
     /// The time of the first row; NaN before it.
@@ -22,14 +22,14 @@ pub(crate) struct Rhythm {
     waiting: bool,
 }
 
-impl Default for Rhythm {
+impl Default for StepTimer {
     fn default() -> Self {
         let nan = f64::NAN;
         Self { usual: nan, first: nan, seen_at: nan, missed: false, waiting: false }
     }
 }
 
-impl Rhythm {
+impl StepTimer {
     /// An error where a step is unlike the first.
     pub(crate) fn check(&mut self, step: &Step) -> Result<(), FilterError> {
         // The first row has no step of its own; rows of one time have none between them.

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A rule that is not the library's: it moves `x`, given the gradient there.
-pub trait CustomRule: Send + Sync {
+pub trait CustomOptimizer: Send + Sync {
     /// One step. What it wants to remember it leaves in `memory`, which starts empty.
-    fn step(&self, x: &mut [f64], gradient: &[f64], memory: &mut RuleState);
+    fn step(&self, x: &mut [f64], gradient: &[f64], memory: &mut CustomOptimizerState);
 }
 
 /// What a user's rule remembers, in a form that can be saved.
-pub trait RuleMemory: Send + Sync {
+pub trait CustomState: Send + Sync {
     /// As bytes.
     fn to_bytes(&self) -> Result<Vec<u8>, String>;
     /// For the rule, which knows what it is.
@@ -24,23 +24,23 @@ pub trait RuleMemory: Send + Sync {
 
 /// The memory of a user's rule.
 #[derive(Clone, Default)]
-pub enum RuleState {
+pub enum CustomOptimizerState {
     /// Nothing yet.
     #[default]
     Empty,
     /// As the rule left it.
-    Live(Arc<dyn RuleMemory>),
+    Live(Arc<dyn CustomState>),
     /// As a checkpoint left it.
     Saved(Vec<u8>),
 }
 
-impl std::fmt::Debug for RuleState {
+impl std::fmt::Debug for CustomOptimizerState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RuleState")
+        f.write_str("CustomOptimizerState")
     }
 }
 
-impl Serialize for RuleState {
+impl Serialize for CustomOptimizerState {
     fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
         let bytes = match self {
             Self::Empty => None,
@@ -51,7 +51,7 @@ impl Serialize for RuleState {
     }
 }
 
-impl<'de> Deserialize<'de> for RuleState {
+impl<'de> Deserialize<'de> for CustomOptimizerState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes = Option::<Vec<u8>>::deserialize(deserializer)?;
         Ok(bytes.map_or(Self::Empty, Self::Saved))
@@ -60,22 +60,22 @@ impl<'de> Deserialize<'de> for RuleState {
 
 /// An optimizer that a [`FilterSpec`](crate::FilterSpec) cannot name.
 #[derive(Clone)]
-pub enum UserRule {
+pub enum OptimizerChoice {
     /// A learning-rate matrix.
     Matrix(DMatrix<f64>),
     /// A rule of the user's own.
-    Custom(Arc<dyn CustomRule>),
+    Custom(Arc<dyn CustomOptimizer>),
 }
 
 /// Any rule, for a state of dimension `N`.
 #[derive(Clone)]
-pub(crate) enum AnyRule<N: Dim>
+pub(crate) enum AnyRunOptimizer<N: Dim>
 where
     DefaultAllocator: Allocator<N, N>,
 {
     Native(AnyOptimizer),
     Matrix(Preconditioned<N>),
-    Custom(Arc<dyn CustomRule>),
+    Custom(Arc<dyn CustomOptimizer>),
 }
 
 /// What any rule remembers.
@@ -83,7 +83,7 @@ where
 pub(crate) enum AnyRuleState<V> {
     Native(AnyState<V>),
     Matrix,
-    Custom(RuleState),
+    Custom(CustomOptimizerState),
 }
 
 /// A rule whose descent ends at once when a flag is raised; the result is then of no use.
@@ -123,7 +123,7 @@ impl<S: Scalar, O: Optimizer<S>> Optimizer<S> for Stoppable<O> {
 
 macro_rules! any_rule {
     ($scalar:ty, $custom:expr) => {
-        impl<N: Dim> Optimizer<$scalar> for AnyRule<N>
+        impl<N: Dim> Optimizer<$scalar> for AnyRunOptimizer<N>
         where
             DefaultAllocator: Allocator<N, N>,
         {
@@ -140,7 +140,7 @@ macro_rules! any_rule {
                 match self {
                     Self::Native(rule) => AnyRuleState::Native(rule.init(x)),
                     Self::Matrix(_) => AnyRuleState::Matrix,
-                    Self::Custom(_) => AnyRuleState::Custom(RuleState::Empty),
+                    Self::Custom(_) => AnyRuleState::Custom(CustomOptimizerState::Empty),
                 }
             }
             fn is_elementwise(&self) -> bool {
@@ -166,10 +166,10 @@ macro_rules! any_rule {
                     (Self::Matrix(rule), _) => rule.step(x, g, &mut rule.init(x)),
                     (Self::Custom(rule), AnyRuleState::Custom(state)) => {
                         let custom: fn(
-                            &dyn CustomRule,
+                            &dyn CustomOptimizer,
                             &mut [$scalar],
                             &[$scalar],
-                            &mut RuleState,
+                            &mut CustomOptimizerState,
                         ) = $custom;
                         custom(&**rule, x.as_mut_slice(), g.as_slice(), state);
                     }

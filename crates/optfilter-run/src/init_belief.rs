@@ -1,7 +1,7 @@
 //! How the beliefs of all filters begin: from a start, with what each needs besides.
 
-use crate::outlook::AnyBelief;
-use crate::runner::Start;
+use crate::runner::InitialState;
+use crate::state_space::DynBelief;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 use optfilter::Pooled;
@@ -14,23 +14,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A belief that can be started and saved.
-pub(crate) trait Begin<N: Dim>:
+pub(crate) trait InitBelief<N: Dim>:
     Belief<N> + Serialize + DeserializeOwned + Send + Sync + 'static
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
 {
     /// What a start needs besides mean and covariance.
     type Settings: Clone + Send + Sync + 'static;
-    fn begin(settings: &Self::Settings, n: N, start: &Start) -> Result<Self, FilterError>;
+    fn begin(settings: &Self::Settings, n: N, start: &InitialState) -> Result<Self, FilterError>;
     /// Whether a belief could begin so.
-    fn can_begin(settings: &Self::Settings, n: N, start: &Start) -> Result<(), FilterError> {
+    fn can_begin(settings: &Self::Settings, n: N, start: &InitialState) -> Result<(), FilterError> {
         Self::begin(settings, n, start).map(drop)
     }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         None
     }
     /// The belief, while some state is still wholly unknown.
-    fn diffuse(&self) -> Option<AnyBelief> {
+    fn diffuse(&self) -> Option<DynBelief> {
         None
     }
     /// How many particles count; infinite without any.
@@ -39,7 +39,7 @@ where
     }
 }
 
-fn mean_of<N: Dim>(n: N, start: &Start) -> Result<OVector<f64, N>, FilterError>
+fn mean_of<N: Dim>(n: N, start: &InitialState) -> Result<OVector<f64, N>, FilterError>
 where
     DefaultAllocator: Allocator<N>,
 {
@@ -50,21 +50,21 @@ where
     Ok(OVector::from_column_slice_generic(n, U1, &start.mean))
 }
 
-impl<N: Dim> Begin<N> for GaussianBelief<N>
+impl<N: Dim> InitBelief<N> for GaussianBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
     OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
 {
     type Settings = ();
-    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: N, start: &InitialState) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?, start.cov.dense(n))
     }
 }
 
-impl Begin<Pooled> for AnyBelief {
+impl InitBelief<Pooled> for DynBelief {
     type Settings = ();
-    fn begin((): &(), n: Pooled, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: Pooled, start: &InitialState) -> Result<Self, FilterError> {
         let mut diffuse = start.diffuse.clone();
         if diffuse.is_empty() {
             diffuse.resize(n.value(), false);
@@ -72,48 +72,48 @@ impl Begin<Pooled> for AnyBelief {
         DiffuseBelief::new(mean_of(n, start)?, start.cov.dense(n), &diffuse)
     }
     #[inline]
-    fn diffuse(&self) -> Option<AnyBelief> {
+    fn diffuse(&self) -> Option<DynBelief> {
         (!self.is_proper()).then(|| self.clone())
     }
 }
 
-impl<N: Dim> Begin<N> for MixtureBelief<N>
+impl<N: Dim> InitBelief<N> for MixtureBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
     OMatrix<f64, N, N>: Send + Sync + Serialize + DeserializeOwned,
 {
     type Settings = ();
-    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: N, start: &InitialState) -> Result<Self, FilterError> {
         Ok(GaussianBelief::new(mean_of(n, start)?, start.cov.dense(n))?.into())
     }
 }
 
-impl<N: Dim, T> Begin<N> for PointBelief<N, T>
+impl<N: Dim, T> InitBelief<N> for PointBelief<N, T>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
     T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
 {
     type Settings = ();
-    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: N, start: &InitialState) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?)
     }
 }
 
-impl<N: Dim, T> Begin<N> for WindowBelief<N, T>
+impl<N: Dim, T> InitBelief<N> for WindowBelief<N, T>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
     T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
 {
     type Settings = ();
-    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: N, start: &InitialState) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?)
     }
 }
 
-impl<N: Dim, T> Begin<N> for WindowBarsBelief<N, T>
+impl<N: Dim, T> InitBelief<N> for WindowBarsBelief<N, T>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync + Serialize + DeserializeOwned,
@@ -121,19 +121,23 @@ where
     T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static,
 {
     type Settings = ();
-    fn begin((): &(), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin((): &(), n: N, start: &InitialState) -> Result<Self, FilterError> {
         Self::new(mean_of(n, start)?, start.cov.dense(n))
     }
 }
 
-impl<N: Dim> Begin<N> for ParticleBelief<N>
+impl<N: Dim> InitBelief<N> for ParticleBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync,
 {
     /// The number of particles and the seed.
     type Settings = (usize, u64);
-    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin(
+        &(count, seed): &(usize, u64),
+        n: N,
+        start: &InitialState,
+    ) -> Result<Self, FilterError> {
         let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "particles"));
         if let crate::Covariance::Dense(_) = start.cov {
             return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);
@@ -142,7 +146,11 @@ where
         Self::independent(&mean, &variances, count, stream)
     }
     /// A few particles say what all would: a hundred million take seconds to draw.
-    fn can_begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<(), FilterError> {
+    fn can_begin(
+        &(count, seed): &(usize, u64),
+        n: N,
+        start: &InitialState,
+    ) -> Result<(), FilterError> {
         Self::begin(&(count.min(64), seed), n, start).map(drop)
     }
     fn particles(&self) -> Option<(Vec<f64>, Vec<f64>)> {
@@ -157,14 +165,18 @@ where
     }
 }
 
-impl<N: Dim> Begin<N> for EnsembleBelief<N>
+impl<N: Dim> InitBelief<N> for EnsembleBelief<N>
 where
     DefaultAllocator: Allocator<N> + Allocator<N, N>,
     OVector<f64, N>: Send + Sync,
 {
     /// The number of members and the seed.
     type Settings = (usize, u64);
-    fn begin(&(count, seed): &(usize, u64), n: N, start: &Start) -> Result<Self, FilterError> {
+    fn begin(
+        &(count, seed): &(usize, u64),
+        n: N,
+        start: &InitialState,
+    ) -> Result<Self, FilterError> {
         let (mean, stream) = (mean_of(n, start)?, Stream::new(seed, start.run, "ensemble"));
         if let crate::Covariance::Dense(_) = start.cov {
             return Self::new(&GaussianBelief::new(mean, start.cov.dense(n))?, count, stream);

@@ -5,7 +5,7 @@ use crate::error::{RunError, SpecError};
 use crate::problem::{Covariance, LikelihoodSpec, Problem};
 use crate::setting::CG;
 use crate::settings::FilterSpec;
-use crate::spec::MOST_STATES_WITH_BARS;
+use crate::spec::MAX_STATES_WITH_BARS;
 use nalgebra::{DMatrix, Dim};
 use optfilter::Pooled;
 use optfilter::Series;
@@ -21,10 +21,10 @@ use optfilter::rng::Stream;
 use std::sync::OnceLock;
 
 /// A belief of any size, of which some directions may be wholly unknown.
-pub type AnyBelief = DiffuseBelief<Pooled>;
+pub type DynBelief = DiffuseBelief<Pooled>;
 
 /// A problem with the filter that runs on it, as far as the way back and the way ahead are concerned.
-pub trait Outlook: Send + Sync {
+pub trait StateSpace: Send + Sync {
     /// The filter.
     fn method(&self) -> Method;
     /// Whether every measurement scatters by a Gaussian.
@@ -56,19 +56,19 @@ pub trait Outlook: Send + Sync {
     /// The filtered belief before row `k`, given the smoothed one at it.
     fn smooth_back(
         &self,
-        filtered: &AnyBelief,
-        next: &AnyBelief,
+        filtered: &DynBelief,
+        next: &DynBelief,
         series: &Series<'_>,
         k: usize,
-    ) -> Result<AnyBelief, RunError>;
+    ) -> Result<DynBelief, RunError>;
     /// The filtered belief before a step that was predicted, given the smoothed one after it.
     fn smooth_step(
         &self,
-        filtered: &AnyBelief,
-        next: &AnyBelief,
+        filtered: &DynBelief,
+        next: &DynBelief,
         u: &[f64],
         step: &Step,
-    ) -> Result<AnyBelief, RunError>;
+    ) -> Result<DynBelief, RunError>;
     /// The covariance of a belief about row `k`, carried there from the row before (unless it is of row `k`) and
     /// narrowed by what was measured in it, all linearised at `path`.
     fn cov_along(
@@ -100,8 +100,8 @@ type AnyNoise = GaussianNoise<Pooled, Pooled>;
 type Linear = Extended<Erased, AnyNoise>;
 type Points = Unscented<Erased, AnyNoise>;
 
-/// The outlook of a problem. Filters are made when they are first asked for: they hold matrices.
-pub(crate) struct ProblemOutlook {
+/// The state space of a problem. Filters are made when they are first asked for: they hold matrices.
+pub(crate) struct ErasedStateSpace {
     spec: FilterSpec,
     model: Erased,
     problem: Problem,
@@ -110,7 +110,7 @@ pub(crate) struct ProblemOutlook {
     likelihood: OnceLock<Result<AnyLikelihood<Pooled>, SpecError>>,
 }
 
-impl ProblemOutlook {
+impl ErasedStateSpace {
     pub(crate) fn new(spec: FilterSpec, problem: Problem) -> Self {
         Self {
             spec,
@@ -157,7 +157,7 @@ impl ProblemOutlook {
     }
 }
 
-impl Outlook for ProblemOutlook {
+impl StateSpace for ErasedStateSpace {
     fn method(&self) -> Method {
         self.spec.method()
     }
@@ -181,7 +181,7 @@ impl Outlook for ProblemOutlook {
         let components = matches!(self.problem.likelihood, Some(LikelihoodSpec::Components(_)));
         let scaled =
             spec.method().is_gaussian() || spec.method() == Method::Imap && self.is_posterior();
-        let few = self.problem.mean.len() <= MOST_STATES_WITH_BARS;
+        let few = self.problem.mean.len() <= MAX_STATES_WITH_BARS;
         components && !self.problem.is_gaussian() && self.problem.process.is_some() && scaled && few
     }
 
@@ -240,11 +240,11 @@ impl Outlook for ProblemOutlook {
 
     fn smooth_back(
         &self,
-        filtered: &AnyBelief,
-        next: &AnyBelief,
+        filtered: &DynBelief,
+        next: &DynBelief,
         series: &Series<'_>,
         k: usize,
-    ) -> Result<AnyBelief, RunError> {
+    ) -> Result<DynBelief, RunError> {
         Ok(match self.spec.method() {
             Method::Ukf => self.points()?.smooth_back(filtered, next, series, k)?,
             _ => self.linear()?.smooth_back(filtered, next, series, k)?,
@@ -253,11 +253,11 @@ impl Outlook for ProblemOutlook {
 
     fn smooth_step(
         &self,
-        filtered: &AnyBelief,
-        next: &AnyBelief,
+        filtered: &DynBelief,
+        next: &DynBelief,
         u: &[f64],
         step: &Step,
-    ) -> Result<AnyBelief, RunError> {
+    ) -> Result<DynBelief, RunError> {
         Ok(match self.spec.method() {
             Method::Ukf => self.points()?.smooth_step(filtered, next, u, step)?,
             _ => self.linear()?.smooth_step(filtered, next, u, step)?,

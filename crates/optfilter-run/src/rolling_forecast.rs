@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use optfilter::model::RandomWalk;
-//! use optfilter_run::{FilterSpec, Horizon, Problem, Session, build};
+//! use optfilter_run::{FilterSpec, RollingForecaster, Problem, Session, build};
 //!
 //! let problem = Problem::new(RandomWalk::new(nalgebra::Dyn(1))).noise(0.5, 1.0).start(0.0, 1.0);
 //! let spec = FilterSpec::of("kf")?;
 //! let runner = build(&spec, &problem)?;
 //! let mut session = Session::new(&*runner, &spec, 1.0)?;
-//! let horizon = Horizon::new(runner, 2);
+//! let horizon = RollingForecaster::new(runner, 2);
 //! for y in [0.3, -0.1] {
 //!     let step = session.take(None, false, &[], &[y]).map_err(|e| format!("{e:?}"))?;
 //!     let ahead = horizon.look(&mut session, &step, &[])?;
@@ -24,23 +24,23 @@
 
 use crate::error::RunError;
 use crate::forecast::{Forecast, look_ahead};
-use crate::outlook::Outlook;
-use crate::runner::{Live, Runner};
+use crate::runner::{DynFilter, OnlineFilter};
 use crate::session::Session;
+use crate::state_space::StateSpace;
 use optfilter::model::Step;
 use std::sync::Arc;
 
 /// Looks so many rows ahead from wherever a session is.
-pub struct Horizon {
-    runner: Arc<dyn Runner>,
-    outlook: Box<dyn Outlook>,
+pub struct RollingForecaster {
+    runner: Arc<dyn DynFilter>,
+    state_space: Box<dyn StateSpace>,
     rows: usize,
 }
 
-impl Horizon {
+impl RollingForecaster {
     /// For sessions of a runner.
-    pub fn new(runner: Arc<dyn Runner>, rows: usize) -> Self {
-        Self { outlook: runner.outlook(), runner, rows }
+    pub fn new(runner: Arc<dyn DynFilter>, rows: usize) -> Self {
+        Self { state_space: runner.state_space(), runner, rows }
     }
 
     /// The forecast from the row that a session took last, with its step and its inputs. The session is as it was.
@@ -57,7 +57,7 @@ impl Horizon {
     /// The same of a belief on its way, which is carried on; steps ahead are `dt` long.
     pub fn look_from(
         &self,
-        live: &mut dyn Live,
+        live: &mut dyn OnlineFilter,
         step: &Step,
         u: &[f64],
         dt: f64,
@@ -68,6 +68,6 @@ impl Horizon {
         };
         let steps: Vec<Step> = (1..=self.rows).map(ahead).collect();
         let inputs = u.repeat(self.rows);
-        look_ahead(&*self.outlook, &*self.runner, live, &steps, &inputs)
+        look_ahead(&*self.state_space, &*self.runner, live, &steps, &inputs)
     }
 }
