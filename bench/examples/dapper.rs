@@ -2,7 +2,7 @@
 //! not local; the seed, 1 unless given, is that of the rotations) prints the mean RMSE after 400 cycles, and seconds per cycle on one thread.
 
 use nalgebra::{DVector, Dyn};
-use optfilter::filter::{Belief, Ensemble, EnsembleBelief, Filter, Localization};
+use optfilter::filter::{Belief, EnsembleKalmanFilter as Ensemble, EnsembleBelief, Filter, Localization};
 use optfilter::model::{DiagonalNoise, Lorenz96, Step};
 use optfilter::rng::Stream;
 use std::error::Error;

@@ -2,7 +2,7 @@
 //! seconds of the fastest round. `dense/compare.py` runs it beside NumPy.
 
 use nalgebra::{DMatrix, DVector};
-use optfilter::filter::{Filter, GaussianBelief, Kalman};
+use optfilter::filter::{Filter, GaussianBelief, KalmanFilter as Kalman};
 use optfilter::model::{GaussianNoise, Linear, Step};
 use optfilter::rng::Stream;
 use std::error::Error;

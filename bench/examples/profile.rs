@@ -9,6 +9,9 @@ mod models;
 use models::*;
 use nalgebra::{Matrix3, matrix, vector};
 use optfilter::filter::*;
+use optfilter::filter::{
+    ExtendedKalmanFilter as Extended, ParticleFilter as Particle, UnscentedKalmanFilter as Unscented,
+};
 use optfilter::model::likelihood::Gaussian;
 use optfilter::model::{GaussianNoise, Step};
 use optfilter::rng::Stream;

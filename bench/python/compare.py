@@ -172,7 +172,7 @@ def main():
     row(f"EKF, series of {STEPS}", ours_ekf, "dynamax (jit)", dynamax_ekf, ">= 20x")
 
     hyper = UKFHyperParams(alpha=1.0, beta=0.0, kappa=2.0)
-    unscented = optfilter.UnscentedKF(model, alpha=1.0, beta=0.0, kappa=2.0)
+    unscented = optfilter.UnscentedKalmanFilter(model, alpha=1.0, beta=0.0, kappa=2.0)
     # The unscented prediction of the first state, by its definition: three points about 0 with P = 1.
     spread = np.sqrt(3.0)
     points = np.array([float(f(p, DT)) for p in (0.0, spread, -spread)])

@@ -9,7 +9,7 @@ use multicalc::estimation::{ExtendedKalmanFilter, UnscentedKalmanFilter};
 use multicalc::linear_algebra::{Matrix, Vector};
 use nalgebra::{Matrix3, matrix, vector};
 use nalgebra034 as na34;
-use optfilter::filter::{Belief, Extended, Filter, GaussianBelief, SigmaPoints, Unscented};
+use optfilter::filter::{Belief, ExtendedKalmanFilter as Extended, Filter, GaussianBelief, SigmaPoints, UnscentedKalmanFilter as Unscented};
 use optfilter::model::{GaussianNoise, Model, Step};
 use std::hint::black_box;
 

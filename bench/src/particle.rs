@@ -6,7 +6,7 @@ use crate::{Row, race};
 use multicalc::estimation::{GaussianLikelihood, ParticleFilter};
 use multicalc::linear_algebra::{Matrix, Vector};
 use nalgebra::{Matrix3, matrix, vector};
-use optfilter::filter::{Belief, Filter, GaussianBelief, Particle, ParticleBelief, Resampling, Scheme};
+use optfilter::filter::{Belief, Filter, GaussianBelief, ParticleFilter as Particle, ParticleBelief, Resampling, Scheme};
 use optfilter::model::likelihood::Gaussian;
 use optfilter::model::{GaussianNoise, Step};
 use optfilter::rng::Stream;

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from . import filters, likelihoods, models, nn, optimizers
-from ._ahead import Forecast, Horizon, SmoothResult
+from ._ahead import Forecast, RollingForecast, SmoothResult
 from ._core import __version__
-from ._errors import Divergence
+from ._errors import DivergenceError
 from ._explore import Explorer, explore
 from ._fit import FitResult
 from ._model import Model, TextModel
@@ -37,11 +37,11 @@ from .filters import (
     ExtendedKalmanFilter,
     Filter,
     ImplicitMAP,
-    IteratedEKF,
+    IteratedKalmanFilter,
     KalmanFilter,
     ParticleFilter,
-    UnscentedKF,
-    VariationalKF,
+    UnscentedKalmanFilter,
+    VariationalKalmanFilter,
 )
 from .optimizers import CG, SGD, Adadelta, Adagrad, Adam, Preconditioned, RMSProp
 
@@ -53,16 +53,15 @@ __all__ = [
     "Adadelta",
     "Adagrad",
     "Adam",
-    "Divergence",
+    "DivergenceError",
     "Explorer",
     "ExtendedKalmanFilter",
     "Filter",
     "FilterResult",
     "FitResult",
     "Forecast",
-    "Horizon",
     "ImplicitMAP",
-    "IteratedEKF",
+    "IteratedKalmanFilter",
     "KalmanFilter",
     "Model",
     "MonteCarloResult",
@@ -70,13 +69,14 @@ __all__ = [
     "Preconditioned",
     "RMSProp",
     "Reproduction",
+    "RollingForecast",
     "Simulation",
     "SmoothResult",
     "TextModel",
     "TuneResult",
     "TuneRow",
-    "UnscentedKF",
-    "VariationalKF",
+    "UnscentedKalmanFilter",
+    "VariationalKalmanFilter",
     "YearbookReproduction",
     "__version__",
     "default_grid",

@@ -216,7 +216,7 @@ class Forecast:
         return columns
 
 
-class Horizon:
+class RollingForecast:
     """What every row of a series expects of the next ones: forecasts from each row, ``H`` rows ahead.
 
     Attributes are those of :class:`Forecast` with an axis of rows in front, ``means`` ``(T, H, m)`` and so on, and one of
@@ -237,7 +237,7 @@ class Horizon:
         self.state_intervals: Array = found["state_intervals"]
 
     def __repr__(self) -> str:
-        return f"Horizon(means {'x'.join(map(str, self.means.shape))})"
+        return f"RollingForecast(means {'x'.join(map(str, self.means.shape))})"
 
     def _columns(self) -> dict[str, Array]:
         """Columns as ``optfilter filter --horizon`` writes them."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Divergence(ArithmeticError):
+class DivergenceError(ArithmeticError):
     """A filter left the finite numbers.
 
     Attributes

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from . import _core, _many, likelihoods, optimizers
-from ._ahead import Forecast, Given, Horizon, SmoothResult, regular
+from ._ahead import Forecast, Given, RollingForecast, SmoothResult, regular
 from ._arrays import Array, box, compact, covariance, duration, to_float_array, vector, whole
 from ._frames import acting, read
 from ._model import Model
@@ -209,7 +209,7 @@ class Filter(_core.CoreFilter):
         t0 : float, optional
             The time of ``x0``, not after the first measurement, which is then predicted.
         errors : {"raise", "nan"}
-            Whether a trajectory that diverges raises :class:`optfilter.Divergence`, or has NaN from there
+            Whether a trajectory that diverges raises :class:`optfilter.DivergenceError`, or has NaN from there
             on and is listed in ``result.failures``.
         first_run : int
             The number of the first trajectory, which names the random streams of a particle filter.
@@ -222,7 +222,7 @@ class Filter(_core.CoreFilter):
             ``innovation_covariances``, ``log_likelihoods``, ``nis`` and ``flags``; all unless given. The others are None,
             and take neither time nor memory.
         horizon : int, optional
-            Forecasts from every row, so many rows ahead, as ``result.ahead``: a :class:`Horizon`. Each is, to the bit, what
+            Forecasts from every row, so many rows ahead, as ``result.ahead``: a :class:`RollingForecast`. Each is, to the bit, what
             :meth:`forecast` says of the series up to its row (with inputs as they were at the row).
         by : str, optional
             The column of a frame that names the series of each row. Every series is filtered by itself, rows may come in any
@@ -281,7 +281,7 @@ class Filter(_core.CoreFilter):
         if horizon is not None:
             rows = whole("horizon", horizon, 1)
             ahead = self.horizon_arrays(rows, ys, ts, us, x0, P0, t0, first_run, first)
-            result.ahead = Horizon(model, ahead, ys.ndim == 2)
+            result.ahead = RollingForecast(model, ahead, ys.ndim == 2)
         return result
 
     def _read(self, ys: Any, ts: Any, us: Any, x0: Any, P0: Any) -> Given:

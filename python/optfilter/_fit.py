@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core, _many
 from ._arrays import Array, to_float_array, whole
-from ._errors import Divergence
+from ._errors import DivergenceError
 from ._frames import _names, read, times
 from ._model import Model, TextModel
 from ._result import _html
@@ -185,7 +185,7 @@ def _each(model: TextModel, groups: _many.Groups, search: dict[str, Any]) -> Any
         us = None if groups.us is None else groups.us[rows]
         try:
             found.append(_row(fit(model, groups.ys[rows], ts, us, **search)))
-        except (ValueError, Divergence) as error:
+        except (ValueError, DivergenceError) as error:
             found.append(type(error)(f"series {key!r}: {error}") if isinstance(error, ValueError) else error)
     known = next((row for row in found if isinstance(row, dict)), None)
     if known is None:

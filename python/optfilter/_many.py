@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from ._arrays import Array, to_float_array
-from ._errors import Divergence
+from ._errors import DivergenceError
 from ._frames import _column, _names, _numpy, style, times
 from ._model import Model
 
@@ -126,7 +126,7 @@ class _Named:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, Divergence):
+        if isinstance(error, DivergenceError):
             i = self.which[error.trajectory or 0]
             error.args = (f"series {self.groups.keys[i]!r}: {error}",)
         elif isinstance(error, ValueError) and len(self.which) == 1:

@@ -83,8 +83,8 @@ def _jax_jvp(name: str, function: Callable[..., Any]) -> Any:
         value, pull_back = jax.vjp(of(rest), x)
         return jax.vjp(lambda w: pull_back(w)[0], value)[1](v)[0]
 
-    # A function with a pull-back of its own (custom_vjp) cannot be pushed through; but the pull-back is linear, and its own
-    # pull-back is the tangent.
+    # A function with a VJP of its own (custom_vjp) cannot be pushed through; but the VJP is linear, and its own
+    # VJP is the tangent.
     ways = [jax.jit(pushed), jax.jit(transposed)]
 
     def product(*arguments: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import Array, to_float_array
-from ._errors import Divergence
+from ._errors import DivergenceError
 from ._model import Model
 
 
@@ -36,13 +36,13 @@ class FilterResult:
         What the command line says of each row: ok, missing, partial, outlier, bound, lost (a gate lost the track) or
         runaway (the measurement expected of the estimate is far from all measurements so far). None for batches of
         implicit filters.
-    ahead : Horizon or None
+    ahead : RollingForecast or None
         Forecasts from every row, if ``horizon`` asked for them.
     lagged : (T, n) array or None
         Of a filter with a window: row k as the up to L rows after it show it.
     ts : (T,) array
         Times of the measurements, as they were given.
-    failures : list of (trajectory, Divergence)
+    failures : list of (trajectory, DivergenceError)
         Trajectories that diverged, if the filter was asked not to raise.
     """
 
@@ -50,7 +50,7 @@ class FilterResult:
         self,
         model: Model,
         arrays: dict[str, Any],
-        failures: list[tuple[int, Divergence]],
+        failures: list[tuple[int, DivergenceError]],
         ts: Optional[Array],
         clock: tuple[float, float],
         later: Optional[Callable[[], Array]] = None,
@@ -186,7 +186,7 @@ class FilterResult:
         last = (0,) * (self.means.ndim - 2) + (-1,)
         return _html(self, "last row", self.model.state_names, self.means[last], None if stds is None else stds[last])
 
-    #: Forecasts from every row, if they were asked for: an :class:`optfilter._ahead.Horizon`.
+    #: Forecasts from every row, if they were asked for: an :class:`optfilter._ahead.RollingForecast`.
     ahead: Any = None
 
     #: The filter and what it was given, for forecasts; a pickle leaves them out.

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arrays import Array, to_float_array, whole
-from ._errors import Divergence
+from ._errors import DivergenceError
 from ._progress import Progress
 from ._result import _frame
 
 
-class WeightsDiverged(Divergence):
+class WeightDivergenceError(DivergenceError):
     """Learning led out of the finite numbers; the weights are as they were before.
 
     ``index`` counts the updates before this one, ``quantity`` says what became infinite or NaN.

@@ -14,7 +14,7 @@ from ._executors import run_shards
 from ._model import Model
 from ._result import _frame
 from ._simulate import simulate
-from .filters import Filter, ImplicitMAP, VariationalKF
+from .filters import Filter, ImplicitMAP, VariationalKalmanFilter
 from .optimizers import SGD, Adadelta, Adagrad, Adam, Optimizer, RMSProp
 
 _STEPS = (1, 3, 5, 10, 25, 50, 100)
@@ -206,7 +206,7 @@ def tune(
         raise ValueError(f"filter: must be a class of filters, such as optfilter.ImplicitMAP, not {filter!r}")
     if metric is None:
         # A likelihood judges the error bars too, where a prediction error looks at means only.
-        own = "prediction" if issubclass(filter, (ImplicitMAP, VariationalKF)) else "log_likelihood"
+        own = "prediction" if issubclass(filter, (ImplicitMAP, VariationalKalmanFilter)) else "log_likelihood"
         metric = own if truth is None else "rmse"
     if metric not in _LOWER_IS_BETTER:
         raise ValueError(f"metric: must be one of {', '.join(_LOWER_IS_BETTER)}, not {metric!r}")

@@ -31,11 +31,11 @@ __all__ = [
     "ExtendedKalmanFilter",
     "Filter",
     "ImplicitMAP",
-    "IteratedEKF",
+    "IteratedKalmanFilter",
     "KalmanFilter",
     "ParticleFilter",
-    "UnscentedKF",
-    "VariationalKF",
+    "UnscentedKalmanFilter",
+    "VariationalKalmanFilter",
 ]
 
 
@@ -103,7 +103,7 @@ class ExtendedKalmanFilter(Filter):
         return cls._make(model, _given(locals()))
 
 
-class IteratedEKF(Filter):
+class IteratedKalmanFilter(Filter):
     """The iterated extended Kalman filter: ``steps`` linearisations per measurement (5 unless given)."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class IteratedEKF(Filter):
         return cls._make(model, _given(locals()))
 
 
-class UnscentedKF(Filter):
+class UnscentedKalmanFilter(Filter):
     """The unscented Kalman filter, with van der Merwe's ``alpha``, ``beta``, ``kappa``.
 
     The defaults are ``alpha = 1``, ``beta = 1``, ``kappa = 2 - n``: right to fourth order for sums of squares, and
@@ -390,7 +390,7 @@ class ImplicitMAP(Filter):
         return cls._make(model, _given(locals()))
 
 
-class VariationalKF(Filter):
+class VariationalKalmanFilter(Filter):
     """The variational Kalman filter: like the implicit one, with an explicit prior around each prediction.
 
     ``prior_cov`` is that prior's covariance: a matrix, a vector of variances or one variance; Q (over a step, where Q
@@ -428,11 +428,11 @@ BY_NAME: dict[str, type[Filter]] = {
     for kind in (
         ImplicitMAP,
         ExtendedKalmanFilter,
-        IteratedEKF,
-        UnscentedKF,
+        IteratedKalmanFilter,
+        UnscentedKalmanFilter,
         ParticleFilter,
         KalmanFilter,
-        VariationalKF,
+        VariationalKalmanFilter,
         ETKF,
         LETKF,
     )

@@ -42,10 +42,10 @@ from numpy.typing import NDArray
 
 from ._foreign import ForeignFollower
 from ._rules import rule
-from ._stream import FollowResult, WeightsDiverged
+from ._stream import FollowResult, WeightDivergenceError
 from .optimizers import Optimizer
 
-__all__ = ["FollowResult", "Follower", "WeightsDiverged"]
+__all__ = ["FollowResult", "Follower", "WeightDivergenceError"]
 
 
 def _jax() -> Any:
@@ -194,7 +194,7 @@ class Follower(ForeignFollower):
         if newest.ndim:
             raise ValueError(f"loss: must be one number, not an array of shape {newest.shape}")
         if not bool(jax.numpy.isfinite(newest)):
-            raise WeightsDiverged(self._updates, "the loss")
+            raise WeightDivergenceError(self._updates, "the loss")
         kind = newest.dtype
         weights = [jax.numpy.asarray(weight, kind) for weight, _ in counted]
         shapes = {str(jax.tree.map(lambda a: (a.shape, str(a.dtype)), b)) for _, b in counted}
@@ -209,7 +209,7 @@ class Follower(ForeignFollower):
                     total = g if total is None else jax.tree.map(jax.numpy.add, total, g)
                 params, memory = self._move(params, memory, total)
         if not all(bool(jax.numpy.isfinite(leaf).all()) for leaf in jax.tree.leaves(params)):
-            raise WeightsDiverged(self._updates, "a weight")
+            raise WeightDivergenceError(self._updates, "a weight")
         return params, memory
 
     def _numbers(self, z: Any) -> NDArray[Any]:

@@ -56,7 +56,7 @@ from ._network import (
 from ._native import LEARNT, Native
 from ._progress import Progress
 from ._river import OneByOne
-from ._stream import FollowResult, WeightsDiverged
+from ._stream import FollowResult, WeightDivergenceError
 from .optimizers import Optimizer
 
 __all__ = [
@@ -72,7 +72,7 @@ __all__ = [
     "MeanPool",
     "ReLU",
     "Tanh",
-    "WeightsDiverged",
+    "WeightDivergenceError",
     "follow",
 ]
 

@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 
 from ._foreign import ForeignFollower
 from ._rules import rule
-from ._stream import FollowResult, WeightsDiverged
+from ._stream import FollowResult, WeightDivergenceError
 from .optimizers import Optimizer
 
-__all__ = ["FollowResult", "Follower", "WeightsDiverged"]
+__all__ = ["FollowResult", "Follower", "WeightDivergenceError"]
 
 
 def _torch() -> Any:
@@ -216,7 +216,7 @@ class Follower(ForeignFollower):
                 if loss.ndim:
                     raise ValueError(f"loss: must be one number, not a tensor of shape {tuple(loss.shape)}")
                 if not bool(torch.isfinite(loss)):
-                    raise WeightsDiverged(self._updates, "the loss")
+                    raise WeightDivergenceError(self._updates, "the loss")
                 loss.backward()  # one batch at a time: the graph of one is all that is kept
                 total += float(loss.detach())
             return total
@@ -224,7 +224,7 @@ class Follower(ForeignFollower):
         for _ in range(self.steps):
             self._memory.step(closure)
         if not all(bool(torch.isfinite(p).all()) for p in self.module.parameters()):
-            raise WeightsDiverged(self._updates, "a weight")
+            raise WeightDivergenceError(self._updates, "a weight")
 
     def _numbers(self, z: Any) -> NDArray[Any]:
         if not hasattr(z, "detach"):

@@ -75,8 +75,8 @@ def walk(rng: np.random.Generator, rows: int) -> dict:
 
 FILTERS = {
     "ekf": lambda model: optfilter.ExtendedKalmanFilter(model),
-    "iekf": lambda model: optfilter.IteratedEKF(model, steps=4),
-    "ukf": lambda model: optfilter.UnscentedKF(model),
+    "iekf": lambda model: optfilter.IteratedKalmanFilter(model, steps=4),
+    "ukf": lambda model: optfilter.UnscentedKalmanFilter(model),
     "pf": lambda model: optfilter.ParticleFilter(model, particles=64, seed=5),
     "etkf": lambda model: optfilter.ETKF(model, 10, rotate=True, seed=3),
     "letkf": lambda model: optfilter.LETKF(model, 10, radius=1.0, periodic=True),
@@ -92,7 +92,7 @@ FILTERS = {
     "imap-bars": lambda model: optfilter.ImplicitMAP(
         model, optimizer=optfilter.SGD(lr=0.05), steps=5
     ),
-    "vkf": lambda model: optfilter.VariationalKF(model, 2.0, optimizer=optfilter.Adam(0.1), steps=30),
+    "vkf": lambda model: optfilter.VariationalKalmanFilter(model, 2.0, optimizer=optfilter.Adam(0.1), steps=30),
 }
 
 

@@ -27,7 +27,7 @@ def nile():
 
 def test_the_nile_equals_statsmodels():
     for model, ys, expected in nile():
-        for kind in (optfilter.KalmanFilter, optfilter.ExtendedKalmanFilter, optfilter.UnscentedKF):
+        for kind in (optfilter.KalmanFilter, optfilter.ExtendedKalmanFilter, optfilter.UnscentedKalmanFilter):
             smoothed = kind(model).smooth(ys)
             np.testing.assert_allclose(smoothed.means, expected["smoothed_mean"], rtol=1e-8, atol=1e-8)
             np.testing.assert_allclose(smoothed.covariances, expected["smoothed_cov"], rtol=1e-8, atol=1e-8)
@@ -74,7 +74,7 @@ def test_callables_are_smoothed_and_raise():
     model = optfilter.Model(lambda x: 0.9 * x, lambda x: x, n=1, Q=0.5, R=1.0)
     linear = optfilter.models.Linear([[0.9]], [[1.0]], Q=0.5, R=1.0)
     ys = [1.0, None, 2.0, 1.5]
-    found = optfilter.UnscentedKF(model).smooth(ys)
+    found = optfilter.UnscentedKalmanFilter(model).smooth(ys)
     np.testing.assert_allclose(found.means, optfilter.KalmanFilter(linear).smooth(ys).means, rtol=1e-9)
 
     def breaks(x):
@@ -82,13 +82,13 @@ def test_callables_are_smoothed_and_raise():
 
     broken = optfilter.Model(breaks, lambda x: x, n=1, Q=0.5, R=1.0)
     with pytest.raises(RuntimeError, match="no such state"):
-        optfilter.UnscentedKF(broken).smooth(ys)
+        optfilter.UnscentedKalmanFilter(broken).smooth(ys)
     with pytest.raises(RuntimeError, match="no such state"):
-        optfilter.UnscentedKF(broken).forecast([1.0], steps=2)
+        optfilter.UnscentedKalmanFilter(broken).forecast([1.0], steps=2)
 
 
 def test_filters_without_a_smoother_say_so():
-    for kind in (optfilter.VariationalKF, optfilter.ETKF):
+    for kind in (optfilter.VariationalKalmanFilter, optfilter.ETKF):
         with pytest.raises(ValueError, match="cannot be smoothed; use kf, ekf"):
             kind(walk()).smooth([1.0, 2.0])
 
@@ -153,7 +153,7 @@ def test_forecasts_from_every_row():
     ys = [1.0, None, 2.0, 0.5]
     for made in (
         optfilter.KalmanFilter(model),
-        optfilter.UnscentedKF(model),
+        optfilter.UnscentedKalmanFilter(model),
         optfilter.ParticleFilter(model, 64, seed=1),
     ):
         result = made.filter(ys, horizon=2)

@@ -14,7 +14,7 @@ import pytest
 from test_nn import turning
 
 import optfilter
-from optfilter.nn import Follower, WeightsDiverged, follow
+from optfilter.nn import Follower, WeightDivergenceError, follow
 
 
 def in_steps(follower, X, y, time, classes=None):
@@ -154,7 +154,7 @@ def test_what_fails_leaves_everything():
     numbers = Follower("mlp:4", task="regression", scale=False)
     numbers.partial_fit(X[:5], X[:5, 0])
     before = numbers._engine.save()
-    with pytest.raises(WeightsDiverged, match="every member of the bank left the finite numbers at update 1"):
+    with pytest.raises(WeightDivergenceError, match="every member of the bank left the finite numbers at update 1"):
         numbers.partial_fit(X[:5], np.full(5, 1e100))
     assert numbers._engine.save() == before
     numbers.partial_fit(X[:5], X[:5, 0])

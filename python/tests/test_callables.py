@@ -131,8 +131,8 @@ def both(**settings):
     "make",
     [
         optfilter.ExtendedKalmanFilter,
-        optfilter.IteratedEKF,
-        optfilter.UnscentedKF,
+        optfilter.IteratedKalmanFilter,
+        optfilter.UnscentedKalmanFilter,
         optfilter.ImplicitMAP,
         lambda model: optfilter.ParticleFilter(model, particles=50, seed=3),
         lambda model: optfilter.ParticleFilter(model, particles=64, seed=3, resampling="residual", threshold=1.0),

@@ -68,7 +68,7 @@ def by_python(folder, case, method):
     frame = pd.read_csv(folder / f"{case}.csv")
     try:
         result = model.filter(frame, method=None if method == "default" else method)
-    except (ValueError, optfilter.Divergence):
+    except (ValueError, optfilter.DivergenceError):
         return None
     rows = len(result)
     lost = np.full((rows, 1), np.nan)

@@ -216,7 +216,7 @@ def test_threads_with_callables_get_their_own_exceptions():
 
     def run(tag):
         with pytest.raises(KeyError) as caught:
-            optfilter.UnscentedKF(failing(tag)).filter(np.zeros((5, 1)))
+            optfilter.UnscentedKalmanFilter(failing(tag)).filter(np.zeros((5, 1)))
         return caught.value.args[0]
 
     with ThreadPoolExecutor(4) as pool:
@@ -298,7 +298,7 @@ def test_dataframes_and_plots(growth, growth_data):
     axes = result.plot(truth=growth_data.states, trajectory=2)
     assert len(axes) == 1 and axes[0].get_ylabel() == "x0"
     model = optfilter.models.Lorenz63()
-    single = optfilter.UnscentedKF(model).filter(np.tile(model.x0, (5, 1)))
+    single = optfilter.UnscentedKalmanFilter(model).filter(np.tile(model.x0, (5, 1)))
     assert len(single.plot()) == 3
     with pytest.raises(ValueError, match="^ax: "):
         single.plot(ax=axes)

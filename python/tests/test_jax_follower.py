@@ -109,7 +109,7 @@ def test_failures_leave_everything():
         (np.zeros((2, 3)), np.zeros((3, 1)), ValueError, "y: 3 labels for 2 samples"),
         (np.zeros((2, 3)), np.array([["a"], ["b"]]), ValueError, "y: must be numbers"),
         (np.zeros((2, 4)), np.zeros((2, 1)), TypeError, "shape"),
-        (np.zeros((2, 3)), np.full((2, 1), 1e30), of_jax.WeightsDiverged, "the loss left the finite numbers at update 1"),
+        (np.zeros((2, 3)), np.full((2, 1), 1e30), of_jax.WeightDivergenceError, "the loss left the finite numbers at update 1"),
     ]:
         with pytest.raises(kind, match=text):
             follower.partial_fit(X, y)

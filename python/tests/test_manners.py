@@ -36,9 +36,9 @@ def equal(a, b):
 def test_defaults_of_the_unscented_filter(n):
     model = optfilter.models.Growth() if n == 1 else optfilter.models.Lorenz63()
     ys = optfilter.simulate(model, 40, seed=1).observations
-    spelled = optfilter.UnscentedKF(model, alpha=1.0, beta=1.0, kappa=2.0 - n)
-    equal(optfilter.UnscentedKF(model).filter(ys), spelled.filter(ys))
-    assert not np.array_equal(optfilter.UnscentedKF(model, beta=2.0).filter(ys).means, spelled.filter(ys).means)
+    spelled = optfilter.UnscentedKalmanFilter(model, alpha=1.0, beta=1.0, kappa=2.0 - n)
+    equal(optfilter.UnscentedKalmanFilter(model).filter(ys), spelled.filter(ys))
+    assert not np.array_equal(optfilter.UnscentedKalmanFilter(model, beta=2.0).filter(ys).means, spelled.filter(ys).means)
 
 
 def test_particles_are_resampled_below_half_of_them(growth, growth_data):
@@ -92,18 +92,18 @@ def test_error_bars_are_there_where_they_can_be_had(growth):
 
 def test_the_variational_filter_has_prior_Q_and_fifty_steps(growth, growth_data):
     ys = growth_data.observations[0]
-    equal(optfilter.VariationalKF(growth).filter(ys), optfilter.VariationalKF(growth, growth.Q, steps=50).filter(ys))
+    equal(optfilter.VariationalKalmanFilter(growth).filter(ys), optfilter.VariationalKalmanFilter(growth, growth.Q, steps=50).filter(ys))
     timed = optfilter.models.Lorenz63(Q=2.0, dt=0.02)
     assert timed.Q_per_time
     data = optfilter.simulate(timed, 20, seed=1).observations
-    by_hand = optfilter.VariationalKF(timed, 2.0 * 0.02).filter(data)
-    np.testing.assert_allclose(optfilter.VariationalKF(timed).filter(data).means, by_hand.means, rtol=1e-12)
+    by_hand = optfilter.VariationalKalmanFilter(timed, 2.0 * 0.02).filter(data)
+    np.testing.assert_allclose(optfilter.VariationalKalmanFilter(timed).filter(data).means, by_hand.means, rtol=1e-12)
 
 
 def test_the_iterated_filter_linearises_five_times(growth, growth_data):
     ys = growth_data.observations[0]
-    equal(optfilter.IteratedEKF(growth).filter(ys), optfilter.IteratedEKF(growth, steps=5).filter(ys))
-    equal(optfilter.IteratedEKF(growth, 1).filter(ys), optfilter.ExtendedKalmanFilter(growth).filter(ys))
+    equal(optfilter.IteratedKalmanFilter(growth).filter(ys), optfilter.IteratedKalmanFilter(growth, steps=5).filter(ys))
+    equal(optfilter.IteratedKalmanFilter(growth, 1).filter(ys), optfilter.ExtendedKalmanFilter(growth).filter(ys))
 
 
 def test_an_explicit_Q_is_per_time_where_the_models_is():
@@ -168,7 +168,7 @@ def test_lost_error_bars_are_given_up_unless_strict():
             optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(ys, **settings)
     with pytest.warns(RuntimeWarning, match=f"index {row}"):
         optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2).filter(np.stack([ys, 2 * ys]))
-    with pytest.raises(optfilter.Divergence) as caught:
+    with pytest.raises(optfilter.DivergenceError) as caught:
         optfilter.ImplicitMAP(model, optfilter.SGD(0.1), 2, strict=True).filter(ys)
     assert abs(caught.value.index - np.argmax(lost)) <= 1
 
@@ -176,7 +176,7 @@ def test_lost_error_bars_are_given_up_unless_strict():
 def test_estimates_beyond_1e100_have_diverged():
     model = optfilter.Model.from_expressions({"x": "1e10*x"}, {"y": "x"}, Q=1e-9, R=1.0, x0=0.5)
     f = optfilter.ImplicitMAP(model, optfilter.SGD(1e-12), 1, error_bars=False)
-    with pytest.raises(optfilter.Divergence) as caught:
+    with pytest.raises(optfilter.DivergenceError) as caught:
         f.filter(np.full((30, 1), np.nan))
     assert caught.value.index == 11 and caught.value.last_good[0] == pytest.approx(0.5e100)
 
@@ -379,7 +379,7 @@ def test_noise_that_is_not_read_is_refused(likelihood):
     makes = [
         lambda **more: optfilter.ParticleFilter(model, 50, **more),
         lambda **more: optfilter.ImplicitMAP(model, steps=3, error_bars=False, **more),
-        lambda **more: optfilter.VariationalKF(model, **more),
+        lambda **more: optfilter.VariationalKalmanFilter(model, **more),
     ]
     for make in makes:
         f = make()
@@ -401,13 +401,13 @@ def test_noise_that_is_not_read_is_refused(likelihood):
 
 
 def test_a_prior_of_its_own_makes_Q_unread():
-    f = optfilter.VariationalKF(walk(), prior_cov=1.0)
+    f = optfilter.VariationalKalmanFilter(walk(), prior_cov=1.0)
     with pytest.raises(ValueError, match="^Q: .*prior_cov"):
         f.Q = 100.0
     with pytest.raises(ValueError, match="^Q: .*prior_cov"):
-        optfilter.VariationalKF(walk(), prior_cov=1.0, Q=100.0)
+        optfilter.VariationalKalmanFilter(walk(), prior_cov=1.0, Q=100.0)
     f.R = 2.0
-    g = optfilter.VariationalKF(walk())
+    g = optfilter.VariationalKalmanFilter(walk())
     g.Q = 100.0
     assert g.Q[0, 0] == 100.0
 
@@ -503,7 +503,7 @@ def test_results_in_a_notebook(growth, growth_data):
     for name, value in fitted.params.items():
         assert f"<th>{name}</th><td>{value:.6g}" in fitted._repr_html_()
     odd = optfilter.Model(lambda x: x, lambda x: x, n=1, Q=1.0, R=1.0, state_names=["<b>"])
-    assert "&lt;b&gt;" in optfilter.UnscentedKF(odd).filter([1.0])._repr_html_()
+    assert "&lt;b&gt;" in optfilter.UnscentedKalmanFilter(odd).filter([1.0])._repr_html_()
 
 
 def test_settings_read_as_flags_of_the_command_line(growth):

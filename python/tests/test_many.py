@@ -171,7 +171,7 @@ def test_mistakes_are_named(model, frame):
         model.filter(frame.iloc[::-1].sort_values("who", kind="stable"), by="who", method="pf")
     walk = optfilter.Model.from_expressions({"x": "x^3"}, {"y": "x"}, x0=0.0, P0=100.0, Q=1e-6)
     rows = pandas.DataFrame({"y": [0.0, 9.0] + [np.nan] * 18, "key": ["a", "b"] * 10})
-    with pytest.raises(optfilter.Divergence, match="series 'b'"):
+    with pytest.raises(optfilter.DivergenceError, match="series 'b'"):
         walk.filter(rows, by="key", method="ekf")
     with pytest.raises(ValueError, match="of their own"):
         walk.filter(rows.rename(columns={"key": "x"}), by="x")

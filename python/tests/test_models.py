@@ -61,12 +61,12 @@ def test_callables_may_ask_for_inputs_time_interval_and_index():
 
     model = optfilter.Model(f, lambda x: x, n=2, m=2, inputs=2, dt=0.5, Q=1.0, R=1.0)
     us = np.arange(6.0).reshape(3, 2)
-    optfilter.UnscentedKF(model).filter(np.zeros((3, 2)), us=us)
+    optfilter.UnscentedKalmanFilter(model).filter(np.zeros((3, 2)), us=us)
     # Rows count from 1; the first is not predicted.
     assert {(s[1], s[2], s[3]) for s in seen} == {(0.5, 0.5, 2), (1.0, 0.5, 3)}
     assert all(np.array_equal(s[0], us[s[3] - 1]) for s in seen)
     seen.clear()
-    optfilter.UnscentedKF(model).filter(np.zeros((3, 2)), us=us, predict_first=True)
+    optfilter.UnscentedKalmanFilter(model).filter(np.zeros((3, 2)), us=us, predict_first=True)
     assert {(s[1], s[2], s[3]) for s in seen} == {(0.5, 0.5, 1), (1.0, 0.5, 2), (1.5, 0.5, 3)}
     assert all(np.array_equal(s[0], us[s[3] - 1]) for s in seen)
     seen.clear()
@@ -112,7 +112,7 @@ def test_every_system_filters(name):
     # Counts must be whole.
     ys = np.round(seen) if model.likelihood else seen + 0.01 * rng.normal(size=seen.shape)
     us = np.zeros((10, model.inputs)) if model.inputs else None
-    result = optfilter.UnscentedKF(model).filter(ys, us=us)
+    result = optfilter.UnscentedKalmanFilter(model).filter(ys, us=us)
     assert np.all(np.isfinite(result.means))
     result = optfilter.ImplicitMAP(model, optfilter.SGD(1e-3), 3).filter(ys, us=us)
     assert np.all(np.isfinite(result.means))

@@ -96,8 +96,8 @@ def test_python_rules_that_fail():
 def test_a_python_rule_serves_the_variational_filter():
     model = optfilter.models.Growth()
     ys = optfilter.simulate(model, 10, seed=0).observations
-    ours = optfilter.VariationalKF(model, 1.0, optfilter.Adam(0.1), 20).filter(ys)
-    theirs = optfilter.VariationalKF(model, 1.0, python_adam(0.1), 20).filter(ys)
+    ours = optfilter.VariationalKalmanFilter(model, 1.0, optfilter.Adam(0.1), 20).filter(ys)
+    theirs = optfilter.VariationalKalmanFilter(model, 1.0, python_adam(0.1), 20).filter(ys)
     np.testing.assert_allclose(theirs.means, ours.means, rtol=1e-8, atol=1e-8)
 
 

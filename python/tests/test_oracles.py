@@ -97,7 +97,7 @@ def test_unscented_filter_equals_filterpy(seed):
     )
     theirs.x, theirs.P = np.array(model.x0), np.array(model.P0)
     theirs.Q, theirs.R = np.array(model.Q), np.array(model.R)
-    ours = optfilter.UnscentedKF(model, alpha=alpha, beta=beta, kappa=kappa)
+    ours = optfilter.UnscentedKalmanFilter(model, alpha=alpha, beta=beta, kappa=kappa)
     for y in ys:
         theirs.predict()
         # filterpy measures the points that came out of the transition; ours, like the textbook's, are

@@ -47,7 +47,7 @@ def test_a_window_that_diverges_is_shortened_if_asked():
     model = optfilter.models.Linear([[1.5]], [[1.0]], x0=[1.0])
     ys = np.sin(0.7 * np.arange(1, 31))
     steep = {"optimizer": optfilter.SGD(lr=0.1), "steps": 50, "window": 10}
-    with pytest.raises(optfilter.Divergence) as lost:
+    with pytest.raises(optfilter.DivergenceError) as lost:
         optfilter.ImplicitMAP(model, **steep).filter(ys)
     assert lost.value.index > 2
     assert np.isfinite(optfilter.ImplicitMAP(model, shorten=True, **steep).filter(ys).means).all()

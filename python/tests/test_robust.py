@@ -45,10 +45,10 @@ def interrupt(code: str, after: float = 0.5, within: float = 60.0) -> None:
     "work",
     [
         # One series, a batch on threads, a batch of lanes, steps of a callable, a simulation.
-        "optfilter.IteratedEKF(m, 1000).filter(np.ones((2_000_000, 1)))",
-        "optfilter.IteratedEKF(m, 1000).filter(np.ones((64, 50_000, 1)))",
+        "optfilter.IteratedKalmanFilter(m, 1000).filter(np.ones((2_000_000, 1)))",
+        "optfilter.IteratedKalmanFilter(m, 1000).filter(np.ones((64, 50_000, 1)))",
         "optfilter.ImplicitMAP(m, steps=100).filter(np.ones((20_000, 2000, 1)))",
-        "optfilter.UnscentedKF(c).filter(np.ones((3_000_000, 1)))",
+        "optfilter.UnscentedKalmanFilter(c).filter(np.ones((3_000_000, 1)))",
         "optfilter.simulate(optfilter.models.Lorenz63(substeps=500), 20_000, batch=64)",
         "optfilter.reproduce('lorenz', protocol='specified')",
         "optfilter.tune(m, np.ones((40, 20_000, 1)))",
@@ -60,13 +60,13 @@ def interrupt(code: str, after: float = 0.5, within: float = 60.0) -> None:
         "optfilter.ImplicitMAP(c, steps=10**9).filter(np.ones((3, 1)))",
         "optfilter.ImplicitMAP(c, steps=10**9).update(3.0)",
         "optfilter.ImplicitMAP(m, lambda x, g, s: (x, s), steps=10**9).update(3.0)",
-        "optfilter.VariationalKF(m, steps=10**9).update(3.0)",
-        "optfilter.IteratedEKF(m, steps=10**9).update(3.0)",
+        "optfilter.VariationalKalmanFilter(m, steps=10**9).update(3.0)",
+        "optfilter.IteratedKalmanFilter(m, steps=10**9).update(3.0)",
         # Beyond the series, and back.
         "optfilter.ImplicitMAP(m, steps=10**9).forecast(np.ones((50, 1)), steps=5)",
-        "optfilter.VariationalKF(m, steps=10**9).forecast(np.ones((50, 1)), steps=5)",
+        "optfilter.VariationalKalmanFilter(m, steps=10**9).forecast(np.ones((50, 1)), steps=5)",
         "optfilter.ImplicitMAP(m, steps=10**9).filter(np.ones((50, 1)), horizon=2)",
-        "optfilter.IteratedEKF(m, steps=10**9).smooth(np.ones((50, 1)))",
+        "optfilter.IteratedKalmanFilter(m, steps=10**9).smooth(np.ones((50, 1)))",
         "optfilter.ImplicitMAP(c, steps=10**9).forecast(np.ones((50, 1)), steps=5)",
         "optfilter.models.system('local-level').fit(np.sin(np.arange(200_000.0)))",
         # A step of so many cannot be ended in its middle.
@@ -128,7 +128,7 @@ def test_another_thread_may_filter_while_the_main_one_waits():
         (lambda m: optfilter.ParticleFilter(m, seed=2**70), "seed"),
         (lambda m: optfilter.ImplicitMAP(m, steps=2**40), "steps"),
         (lambda m: optfilter.ImplicitMAP(m, steps="50"), "steps"),
-        (lambda m: optfilter.IteratedEKF(m, 2**40), "steps"),
+        (lambda m: optfilter.IteratedKalmanFilter(m, 2**40), "steps"),
         (lambda m: optfilter.simulate(m, 5, seed=2**70), "seed"),
         (lambda m: optfilter.simulate(m, 5.0), "steps"),
         (lambda m: optfilter.simulate("growth", 5), "model"),
@@ -176,9 +176,9 @@ def run_alone(code: str) -> str:
     "request_",
     [
         "optfilter.ExtendedKalmanFilter(many)",
-        "optfilter.IteratedEKF(many)",
-        "optfilter.UnscentedKF(many)",
-        "optfilter.VariationalKF(many)",
+        "optfilter.IteratedKalmanFilter(many)",
+        "optfilter.UnscentedKalmanFilter(many)",
+        "optfilter.VariationalKalmanFilter(many)",
         "optfilter.ParticleFilter(many, 10)",
         "optfilter.ImplicitMAP(many, error_bars=True)",
         "optfilter.ParticleFilter(optfilter.models.Growth(), 2**32 - 1)",
@@ -297,9 +297,9 @@ def test_subclasses_of_filters():
 
 def test_results_of_a_batch_name_the_trajectory():
     model = optfilter.Model.from_expressions({"x": "x^2"}, {"y": "x"}, Q=1e-9, R=1e12)
-    with pytest.raises(optfilter.Divergence, match="of trajectory 0"):
+    with pytest.raises(optfilter.DivergenceError, match="of trajectory 0"):
         optfilter.ExtendedKalmanFilter(model, P0=1e-12).filter(np.full((2, 40, 1), np.nan), x0=[[3.0], [0.1]])
-    with pytest.raises(optfilter.Divergence) as caught:
+    with pytest.raises(optfilter.DivergenceError) as caught:
         optfilter.ExtendedKalmanFilter(model, P0=1e-12).filter(np.full((40, 1), np.nan), x0=3.0)
     assert caught.value.trajectory is None and "trajectory" not in str(caught.value)
 

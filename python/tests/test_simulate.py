@@ -114,10 +114,10 @@ def test_inputs_of_callables_and_monte_carlo():
     data = optfilter.simulate(model, 20, us=us, seed=4)
     assert abs(data.states[-1, 0] - 20) < 8
     result = optfilter.monte_carlo(
-        model, [optfilter.UnscentedKF(model), optfilter.UnscentedKF(model, Q=9.0)], runs=3, steps=20, us=us, progress=False
+        model, [optfilter.UnscentedKalmanFilter(model), optfilter.UnscentedKalmanFilter(model, Q=9.0)], runs=3, steps=20, us=us, progress=False
     )
-    assert list(result.rmse) == ["UnscentedKF", "UnscentedKF 2"]
-    assert np.all(result.rmse["UnscentedKF"] < 1.0)
+    assert list(result.rmse) == ["UnscentedKalmanFilter", "UnscentedKalmanFilter 2"]
+    assert np.all(result.rmse["UnscentedKalmanFilter"] < 1.0)
 
 
 def test_bounds_are_kept():
@@ -158,7 +158,7 @@ def test_what_cannot_be_simulated():
         optfilter.simulate(walk(likelihoods.Poisson()), 5, R=1.0)
     with pytest.raises(ValueError, match="^likelihood: nothing can be drawn"):
         optfilter.simulate(walk(likelihoods.Poisson("log"), x0=60.0), 5)
-    with pytest.raises(optfilter.Divergence) as caught:
+    with pytest.raises(optfilter.DivergenceError) as caught:
         model = optfilter.Model.from_expressions({"x": "exp(x)"}, {"y": "x"}, x0=3.0, Q=1e-9, P0=1e-9)
         optfilter.simulate(model, 9)
     # 3, e^3 = 20, e^20 = 5e8, then infinity.

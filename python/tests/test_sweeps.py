@@ -81,7 +81,7 @@ def test_tune_without_truth_and_for_other_filters():
         (dict(metric="speed"), "metric"),
         (dict(metric="log_likelihood", grid={"error_bars": [False]}), "metric"),
         (dict(executor="threads"), "executor"),
-        (dict(filter=optfilter.UnscentedKF, grid=None), "grid"),
+        (dict(filter=optfilter.UnscentedKalmanFilter, grid=None), "grid"),
         (dict(shard_size=0), "shard_size"),
     ],
 )

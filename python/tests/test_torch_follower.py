@@ -144,9 +144,9 @@ def test_a_failure_in_the_middle_leaves_everything(carry):
     untouched = copy.deepcopy(follower)
     with pytest.raises(RuntimeError, match="shapes"):
         follower.partial_fit(np.zeros((2, 4)), np.zeros((2, 1)))
-    with pytest.raises(of_torch.WeightsDiverged, match="the loss left the finite numbers at update 1") as caught:
+    with pytest.raises(of_torch.WeightDivergenceError, match="the loss left the finite numbers at update 1") as caught:
         follower.partial_fit(batches[1][0], np.full((4, 1), 1e200))
-    assert isinstance(caught.value, optfilter.Divergence) and pickle.loads(pickle.dumps(caught.value)).index == 1
+    assert isinstance(caught.value, optfilter.DivergenceError) and pickle.loads(pickle.dumps(caught.value)).index == 1
     for name, value in untouched.module.state_dict().items():  # running means of the normalisation included
         assert torch.equal(value, follower.module.state_dict()[name]), name
     for other in (follower, untouched):

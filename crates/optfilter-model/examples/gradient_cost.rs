@@ -10,7 +10,7 @@
 
 use nalgebra::Dyn;
 use optfilter::model::{
-    Drift, Dynamics, Integrated, Integrator, Lorenz96, Step, pull_back_transition,
+    Drift, Dynamics, Integrated, Integrator, Lorenz96, Step, transition_vjp_of,
 };
 use optfilter::scalar::Scalar;
 use optfilter_model::{ModelSpec, TextModel};
@@ -92,7 +92,7 @@ fn fastest(mut f: impl FnMut()) -> f64 {
     best
 }
 
-/// Seconds of a step and of its pull-back.
+/// Seconds of a step and of its VJP.
 fn times<D: Dynamics<State = Dyn>>(model: &D) -> (f64, f64) {
     let n = model.state_dim().0;
     let x: Vec<f64> = (0..n).map(|i| 1.0 + f64::sin(1.7 * i as f64)).collect();
@@ -103,7 +103,7 @@ fn times<D: Dynamics<State = Dyn>>(model: &D) -> (f64, f64) {
         std::hint::black_box(&mut out);
     });
     let backwards = fastest(|| {
-        pull_back_transition(model, &x, &[], &step, &r, &mut out);
+        transition_vjp_of(model, &x, &[], &step, &r, &mut out);
         std::hint::black_box(&mut out);
     });
     (forwards, backwards)

@@ -3,10 +3,10 @@
 use crate::expr::{Environment, Program, Stencil};
 use crate::file::{ModelSpec, Time};
 use nalgebra::{DMatrix, DVector, Dyn};
-use optfilter::model::integrator::DriftPullBack;
+use optfilter::model::integrator::DriftVjp;
 use optfilter::model::{
-    Drift, Dynamics, Integrated, Integrator, Linear, Observation, PullBack, Step, Stretch,
-    pull_back_transition,
+    Drift, Dynamics, Integrated, Integrator, Linear, Observation, Step, Stretch, Vjp,
+    transition_vjp_of,
 };
 use optfilter::scalar::Scalar;
 use optfilter_run::{RunModel, TimeDependence};
@@ -66,13 +66,13 @@ impl Equations {
     }
 
     #[inline]
-    fn pull_back<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
+    fn vjp<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
         match self {
             Self::Listed { reverse: Some(reverse), .. } => reverse.eval_pull_back(x, r, env, out),
             Self::Listed { .. } => {}
             Self::Fields(stencils) => {
                 out.fill(S::ZERO);
-                stencils.iter().for_each(|s| s.pull_back(x, r, env, out));
+                stencils.iter().for_each(|s| s.vjp(x, r, env, out));
             }
         }
     }
@@ -245,15 +245,15 @@ impl TextModel {
     ) {
         if let Some(exact) = &self.exact {
             return with_constant(exact, u, |u| {
-                pull_back_transition(&**exact, x, u, step, r, out);
+                transition_vjp_of(&**exact, x, u, step, r, out);
             });
         }
         match self.time {
-            Time::Discrete => self.dynamics.pull_back(x, r, &environment(u, step), out),
+            Time::Discrete => self.dynamics.vjp(x, r, &environment(u, step), out),
             Time::Continuous { method, substeps } => {
                 let model = integrated(Rate { model: self }, method, substeps);
-                if let Some(pull_back) = model.transition_pull_back() {
-                    pull_back(&model, x, u, step, r, out);
+                if let Some(vjp) = model.transition_vjp() {
+                    vjp(&model, x, u, step, r, out);
                 }
             }
         }
@@ -303,10 +303,10 @@ impl Drift for Rate<'_> {
     fn drift<S: Scalar>(&self, x: &[S], u: &[f64], time: f64, out: &mut [S]) {
         self.model.dynamics.eval(x, &at(u, time), out);
     }
-    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
-        let pull_back: DriftPullBack<Self, S> =
-            |rate, x, u, time, r, out| rate.model.dynamics.pull_back(x, r, &at(u, time), out);
-        self.model.dynamics.has_reverse().then_some(pull_back)
+    fn drift_vjp<S: Scalar>(&self) -> Option<DriftVjp<Self, S>> {
+        let vjp: DriftVjp<Self, S> =
+            |rate, x, u, time, r, out| rate.model.dynamics.vjp(x, r, &at(u, time), out);
+        self.model.dynamics.has_reverse().then_some(vjp)
     }
 }
 
@@ -329,7 +329,7 @@ impl Dynamics for TextModel {
             }
         }
     }
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         self.dynamics.has_reverse().then_some(Self::transition_reversed)
     }
     fn is_state_angle(&self, component: usize) -> bool {
@@ -354,11 +354,11 @@ impl Observation for TextModel {
     fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
         self.observation.eval(x, &environment(u, step), out);
     }
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        let pull_back: PullBack<Self, S> = |model, x, u, step, r, out| {
-            model.observation.pull_back(x, r, &environment(u, step), out);
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        let vjp: Vjp<Self, S> = |model, x, u, step, r, out| {
+            model.observation.vjp(x, r, &environment(u, step), out);
         };
-        (self.states > ONE_SWEEP && self.observation.has_reverse()).then_some(pull_back)
+        (self.states > ONE_SWEEP && self.observation.has_reverse()).then_some(vjp)
     }
     fn is_angle(&self, component: usize) -> bool {
         self.observation_angles.get(component).is_some_and(Option::is_some)
@@ -448,15 +448,15 @@ mod tests {
                 let model = spec.compile();
                 let forward = tangent(|x, out| model.transition(x, &u, &step, out), &x, n);
                 let mut backward = vec![f64::NAN; n];
-                let pull_back = model.transition_pull_back().unwrap();
-                pull_back(&model, &x, &u, &step, &numbers(n, 2.0), &mut backward);
+                let vjp = model.transition_vjp().unwrap();
+                vjp(&model, &x, &u, &step, &numbers(n, 2.0), &mut backward);
                 check_adjoint(&forward, &backward, &format!("{} {time:?}", system.name));
             }
             let model = spec.compile();
             let forward = tangent(|x, out| model.observe(x, &u, &step, out), &x, m);
             let mut backward = vec![f64::NAN; n];
             let env = environment(&u, &step);
-            model.observation.pull_back(&x, &numbers(m, 2.0), &env, &mut backward);
+            model.observation.vjp(&x, &numbers(m, 2.0), &env, &mut backward);
             check_adjoint(&forward, &backward, system.name);
         }
     }

@@ -89,8 +89,8 @@ fn backwards_it_is_the_loop_by_hand_too() {
         let (text, hand) = (lorenz96(n), Lorenz96::new(Dyn(n), 8.0).rk4());
         let (x, r, step) = (numbers(n, 0.3), numbers(n, 2.0), Step::even(1, 0.05));
         let (mut a, mut b) = (vec![0.0; n], vec![0.0; n]);
-        text.transition_pull_back().unwrap()(&text, &x, &[], &step, &r, &mut a);
-        hand.transition_pull_back().unwrap()(&hand, &x, &[], &step, &r, &mut b);
+        text.transition_vjp().unwrap()(&text, &x, &[], &step, &r, &mut a);
+        hand.transition_vjp().unwrap()(&hand, &x, &[], &step, &r, &mut b);
         for (a, b) in a.iter().zip(&b) {
             // The sums are taken in another order.
             assert!((a - b).abs() <= 1e-14 * (1.0 + b.abs()), "{n}: {a} {b}");
@@ -124,12 +124,12 @@ fn every_example_passes_the_adjoint_test_and_simulates() {
         let mut image = vec![Dual::ZERO; n];
         model.transition(&point, &[], &step, &mut image);
         let (r, mut back) = (numbers(n, 2.0), vec![f64::NAN; n]);
-        model.transition_pull_back().unwrap()(&model, &x, &[], &step, &r, &mut back);
+        model.transition_vjp().unwrap()(&model, &x, &[], &step, &r, &mut back);
         check_adjoint(&tangent(image), &v, &back, &r);
         let mut image = vec![Dual::ZERO; m];
         model.observe(&point, &[], &step, &mut image);
         let (r, mut back) = (numbers(m, 2.0), vec![f64::NAN; n]);
-        model.pull_back().unwrap()(&model, &x, &[], &step, &r, &mut back);
+        model.vjp().unwrap()(&model, &x, &[], &step, &r, &mut back);
         check_adjoint(&tangent(image), &v, &back, &r);
 
         let mut rows = 0;
@@ -277,7 +277,7 @@ fn a_field_of_a_hundred_thousand_needs_no_matrix() {
     let (x, mut next) = (numbers(100_000, 0.0), vec![0.0; 100_000]);
     model.transition(&x, &[], &step, &mut next);
     let mut back = vec![0.0; 100_000];
-    model.transition_pull_back().unwrap()(&model, &x, &[], &step, &next, &mut back);
+    model.transition_vjp().unwrap()(&model, &x, &[], &step, &next, &mut back);
     assert!(next.iter().chain(&back).all(|v| v.is_finite()));
     assert!(spec.describe().len() < 5000);
 }

@@ -308,14 +308,7 @@ impl Differentiable {
     }
 
     /// The transposed Jacobian times `r`: by one call of the user's function for it, or by one of the Jacobian.
-    pub(crate) fn pull_back<S: Scalar>(
-        &self,
-        x: &[S],
-        u: &[f64],
-        step: &Step,
-        r: &[S],
-        out: &mut [S],
-    ) {
+    pub(crate) fn vjp<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
         match &self.vjp {
             Some(vjp) if !S::DIFFERENTIAL => return vjp.apply(x, u, step, r, out),
             None if self.jacobian.is_none() => {

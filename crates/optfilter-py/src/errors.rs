@@ -159,7 +159,7 @@ fn divergence(
 ) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || -> PyResult<PyErr> {
-        let class = CLASS.import(py, "optfilter._errors", "Divergence")?;
+        let class = CLASS.import(py, "optfilter._errors", "DivergenceError")?;
         let value = class.call1((shown(index), quantity, last_good, trajectory))?;
         Ok(PyErr::from_value(value))
     };

@@ -17,14 +17,7 @@ const NEAR_ZERO: f64 = 0.01;
 
 impl Differentiable {
     /// The Jacobian at `x` times `v`.
-    pub(crate) fn push_forward(
-        &self,
-        x: &[f64],
-        u: &[f64],
-        step: &Step,
-        v: &[f64],
-        out: &mut [f64],
-    ) {
+    pub(crate) fn jvp(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]) {
         match (&self.jvp, &self.jacobian, &self.vjp) {
             (Some(jvp), ..) => jvp.call(x, u, step, v, out),
             // Two rows of the Jacobian are exact, and no more calls than a difference.

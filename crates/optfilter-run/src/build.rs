@@ -17,9 +17,10 @@ use crate::state_space::{ErasedStateSpace, StateSpace};
 use nalgebra::{DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Belief, Bounded, Diffuse, Ensemble, ErrorBars, Extended, Filter, Gate, Gated, Gating,
-    ImplicitMap, Iterated, Localization, Memory, Particle, ProcessFactor, Responsive, Robust,
-    Unscented, Variational, Window, WindowBars,
+    Belief, Bounded, Diffuse, EnsembleKalmanFilter, ErrorBars, ExtendedKalmanFilter, Filter, Gate,
+    Gated, Gating, ImplicitMap, IteratedKalmanFilter, Localization, Memory, ParticleFilter,
+    ProcessFactor, Responsive, Robust, UnscentedKalmanFilter, VariationalKalmanFilter, Window,
+    WindowBars,
 };
 use optfilter::linalg::psd_factor;
 use optfilter::model::likelihood::{Component, Gaussian};
@@ -301,7 +302,7 @@ impl<'a> Choice<'a> {
             Method::Iekf => {
                 let noise = self.noise(n, m, r)?;
                 let stop = Arc::new(AtomicBool::new(false));
-                let filter = Iterated::new(model, noise, self.spec.steps())
+                let filter = IteratedKalmanFilter::new(model, noise, self.spec.steps())
                     .map_err(wrong)?
                     .damped()
                     .stopping_at(stop.clone());
@@ -314,7 +315,7 @@ impl<'a> Choice<'a> {
             Method::Ukf => {
                 let noise = self.noise(n, m, r)?;
                 let points = self.spec.sigma_points(n.value());
-                let filter = Unscented::new(model, noise, points).map_err(wrong)?;
+                let filter = UnscentedKalmanFilter::new(model, noise, points).map_err(wrong)?;
                 let stop = Arc::new(AtomicBool::new(false));
                 let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
                 if LANES && with_lanes {
@@ -330,9 +331,14 @@ impl<'a> Choice<'a> {
                 let prior = self.prior(n, m)?;
                 let rule = self.rule(n)?;
                 let stop = rule.stop.clone();
-                let mut filter =
-                    Variational::around(model, likelihood, prior, rule, self.spec.steps())
-                        .map_err(wrong)?;
+                let mut filter = VariationalKalmanFilter::around(
+                    model,
+                    likelihood,
+                    prior,
+                    rule,
+                    self.spec.steps(),
+                )
+                .map_err(wrong)?;
                 if let Some(bounds) = &self.problem.bounds {
                     filter = filter.with_bounds(bounds.clone()).map_err(wrong)?;
                 }
@@ -360,15 +366,15 @@ impl<'a> Choice<'a> {
                     false => self.problem.slim_noise(n, m, self.spec.process_scale(), Some(r))?,
                 };
                 let likelihood = self.problem.likelihood(m, self.squared)?;
-                let filter = Particle::new(model, likelihood, noise, self.spec.resampling())
+                let filter = ParticleFilter::new(model, likelihood, noise, self.spec.resampling())
                     .map_err(wrong)?;
                 let settings = (self.spec.particles() as usize, self.spec.seed());
                 self.runner(self.bounded(filter)?, settings)
             }
             _ => {
                 let noise = self.problem.slim_noise(n, m, self.spec.process_scale(), r)?;
-                let mut filter =
-                    Ensemble::new(model, noise, self.spec.inflation()).map_err(wrong)?;
+                let mut filter = EnsembleKalmanFilter::new(model, noise, self.spec.inflation())
+                    .map_err(wrong)?;
                 if self.spec.rotate() {
                     filter = filter.rotated();
                 }
@@ -389,7 +395,7 @@ impl<'a> Choice<'a> {
         let laws = laws.to_vec();
         match self.method {
             Method::Iekf => {
-                let filter = Iterated::new(model, noise, self.spec.steps())?
+                let filter = IteratedKalmanFilter::new(model, noise, self.spec.steps())?
                     .damped()
                     .stopping_at(stop.clone());
                 let filter = self.bounded(Robust::new(filter, laws)?)?;
@@ -397,10 +403,13 @@ impl<'a> Choice<'a> {
             }
             Method::Ukf => {
                 let points = self.spec.sigma_points(model.state_dim().value());
-                let filter = Unscented::new(model, noise, points)?;
+                let filter = UnscentedKalmanFilter::new(model, noise, points)?;
                 self.runner(self.bounded(Robust::new(filter, laws)?)?, ())
             }
-            _ => self.runner(self.bounded(Robust::new(Extended::new(model, noise), laws)?)?, ()),
+            _ => self.runner(
+                self.bounded(Robust::new(ExtendedKalmanFilter::new(model, noise), laws)?)?,
+                (),
+            ),
         }
     }
 
@@ -435,7 +444,7 @@ impl<'a> Choice<'a> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let r = self.problem.measurement.as_ref();
         if self.method != Method::Imap {
-            let filter = Extended::new(model, self.noise(n, m, r)?);
+            let filter = ExtendedKalmanFilter::new(model, self.noise(n, m, r)?);
             let stop = Arc::new(AtomicBool::new(false));
             let mut engine = self.engine(self.gated(filter)?, (), stop.clone())?;
             if LANES && with_lanes {
@@ -516,15 +525,16 @@ impl<'a> Choice<'a> {
     fn diffuse(&self, model: Erased) -> Result<Arc<dyn DynFilter>, SpecError> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let noise = || self.noise(n, m, self.problem.measurement.as_ref());
-        let linear = Extended::new(model.clone(), noise()?);
+        let linear = ExtendedKalmanFilter::new(model.clone(), noise()?);
         match self.method {
             Method::Iekf => {
-                let filter = Iterated::new(model, noise()?, self.spec.steps());
+                let filter = IteratedKalmanFilter::new(model, noise()?, self.spec.steps());
                 self.runner(Diffuse::new(self.gated(filter.map_err(SpecError::from)?)?, linear), ())
             }
             Method::Ukf => {
                 let points = self.spec.sigma_points(n.value());
-                let filter = Unscented::new(model, noise()?, points).map_err(SpecError::from)?;
+                let filter =
+                    UnscentedKalmanFilter::new(model, noise()?, points).map_err(SpecError::from)?;
                 self.runner(Diffuse::new(self.gated(filter)?, linear), ())
             }
             _ => self.runner(Diffuse::new(self.gated(linear.clone())?, linear), ()),

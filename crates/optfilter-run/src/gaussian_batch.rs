@@ -12,8 +12,8 @@ use nalgebra::Dim;
 use optfilter::Pooled;
 use optfilter::Series;
 use optfilter::filter::{
-    CommonGain, Extended, Filter, Followed, GaussianBelief, Iterated, LaneRow, SideBySide,
-    Together, Unscented, side_by_side,
+    CommonGain, ExtendedKalmanFilter, Filter, Followed, GaussianBelief, IteratedKalmanFilter,
+    LaneRow, SideBySide, Together, UnscentedKalmanFilter, side_by_side,
 };
 use optfilter::model::{Dynamics, Erased, GaussianNoise, Observation, Step};
 use optfilter::scalar::{Lanes, Scalar};
@@ -48,18 +48,19 @@ pub(crate) fn gaussian_batch(
     };
     Ok(Some(match spec.method() {
         Method::Iekf => {
-            let filter =
-                Iterated::new(model, noise, spec.steps())?.damped().stopping_at(stop.clone());
+            let filter = IteratedKalmanFilter::new(model, noise, spec.steps())?
+                .damped()
+                .stopping_at(stop.clone());
             Box::new(OwnCovBatch { filter, page })
         }
         Method::Ukf => {
-            let filter = Unscented::new(model, noise, spec.sigma_points(n))?;
+            let filter = UnscentedKalmanFilter::new(model, noise, spec.sigma_points(n))?;
             Box::new(OwnCovBatch { filter, page })
         }
         _ if problem.model.is_linear() => {
-            Box::new(Linear { filter: Extended::new(model, noise), page })
+            Box::new(Linear { filter: ExtendedKalmanFilter::new(model, noise), page })
         }
-        _ => Box::new(OwnCovBatch { filter: Extended::new(model, noise), page }),
+        _ => Box::new(OwnCovBatch { filter: ExtendedKalmanFilter::new(model, noise), page }),
     }))
 }
 
@@ -168,7 +169,7 @@ where
 
 /// The extended filter of a linear model, which is the Kalman filter.
 struct Linear {
-    filter: Extended<Erased, GaussianNoise<Pooled, Pooled>>,
+    filter: ExtendedKalmanFilter<Erased, GaussianNoise<Pooled, Pooled>>,
     page: BatchContext,
 }
 

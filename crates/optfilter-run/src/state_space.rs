@@ -10,8 +10,8 @@ use nalgebra::{DMatrix, Dim};
 use optfilter::Pooled;
 use optfilter::Series;
 use optfilter::filter::{
-    Bounded, Diffuse, DiffuseBelief, Extended, Filter, FilterError, Gated, GaussianBelief,
-    Unscented,
+    Bounded, Diffuse, DiffuseBelief, ExtendedKalmanFilter, Filter, FilterError, Gated,
+    GaussianBelief, UnscentedKalmanFilter,
 };
 use optfilter::model::likelihood::{AnyLikelihood, Scatter};
 use optfilter::model::stretch::process_cov;
@@ -97,8 +97,8 @@ pub trait StateSpace: Send + Sync {
 type Open<F> = Diffuse<Gated<Bounded<F>>, Erased, AnyNoise>;
 type Made<F> = OnceLock<Result<Open<F>, SpecError>>;
 type AnyNoise = GaussianNoise<Pooled, Pooled>;
-type Linear = Extended<Erased, AnyNoise>;
-type Points = Unscented<Erased, AnyNoise>;
+type Linear = ExtendedKalmanFilter<Erased, AnyNoise>;
+type Points = UnscentedKalmanFilter<Erased, AnyNoise>;
 
 /// The state space of a problem. Filters are made when they are first asked for: they hold matrices.
 pub(crate) struct ErasedStateSpace {
@@ -141,7 +141,7 @@ impl ErasedStateSpace {
 
     fn linear(&self) -> Result<&Open<Linear>, SpecError> {
         let made = self.linear.get_or_init(|| {
-            let filter = Extended::new(self.model.clone(), self.noise()?);
+            let filter = ExtendedKalmanFilter::new(self.model.clone(), self.noise()?);
             self.open(filter.clone(), filter)
         });
         made.as_ref().map_err(Clone::clone)
@@ -150,8 +150,8 @@ impl ErasedStateSpace {
     fn points(&self) -> Result<&Open<Points>, SpecError> {
         let made = self.points.get_or_init(|| {
             let points = self.spec.sigma_points(self.model.state_dim().value());
-            let filter = Unscented::new(self.model.clone(), self.noise()?, points)?;
-            self.open(filter, Extended::new(self.model.clone(), self.noise()?))
+            let filter = UnscentedKalmanFilter::new(self.model.clone(), self.noise()?, points)?;
+            self.open(filter, ExtendedKalmanFilter::new(self.model.clone(), self.noise()?))
         });
         made.as_ref().map_err(Clone::clone)
     }

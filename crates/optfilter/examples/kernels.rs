@@ -3,8 +3,9 @@
 use nalgebra::{DefaultAllocator, Dyn, SMatrix, SVector, matrix, vector};
 use optfilter::drive::drive;
 use optfilter::filter::{
-    Belief, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
-    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Window, WindowBelief,
+    Belief, ExtendedKalmanFilter, Filter, GaussianBelief, ImplicitMap, IteratedKalmanFilter,
+    KalmanFilter, ParticleBelief, ParticleFilter, PointBelief, Resampling, Scheme, SigmaPoints,
+    UnscentedKalmanFilter, Window, WindowBelief,
 };
 use optfilter::model::likelihood::Gaussian;
 use optfilter::model::{
@@ -27,26 +28,32 @@ const KERNELS: [(&str, Kernel); 11] = [
         black_box(track()?.smooth(&on_track()?, &Series::new(&numbers, 1)?)?);
         Ok(())
     }),
-    ("ekf growth", |rows| run(&Extended::new(Growth, scalar()?), at(0.1)?, &measurements(rows), 1)),
-    ("ekf lorenz", |rows| run(&Extended::new(lorenz(), noise()?), on_lorenz()?, &path(rows), 3)),
+    ("ekf growth", |rows| {
+        run(&ExtendedKalmanFilter::new(Growth, scalar()?), at(0.1)?, &measurements(rows), 1)
+    }),
+    ("ekf lorenz", |rows| {
+        run(&ExtendedKalmanFilter::new(lorenz(), noise()?), on_lorenz()?, &path(rows), 3)
+    }),
     ("iekf lorenz", |rows| {
-        run(&Iterated::new(lorenz(), noise()?, 5)?, on_lorenz()?, &path(rows), 3)
+        run(&IteratedKalmanFilter::new(lorenz(), noise()?, 5)?, on_lorenz()?, &path(rows), 3)
     }),
     ("ukf lorenz", |rows| {
         let points = SigmaPoints { alpha: 1.0, beta: 1.0, kappa: -1.0 };
-        run(&Unscented::new(lorenz(), noise()?, points)?, on_lorenz()?, &path(rows), 3)
+        run(&UnscentedKalmanFilter::new(lorenz(), noise()?, points)?, on_lorenz()?, &path(rows), 3)
     }),
     ("ekf walk of 40, sizes at run time", |rows| {
         let (n, eye) = (40, nalgebra::DMatrix::identity(40, 40));
-        let filter =
-            Extended::new(RandomWalk::new(Dyn(n)), GaussianNoise::new(&eye * 0.1, eye.clone())?);
+        let filter = ExtendedKalmanFilter::new(
+            RandomWalk::new(Dyn(n)),
+            GaussianNoise::new(&eye * 0.1, eye.clone())?,
+        );
         let start = GaussianBelief::new(nalgebra::DVector::zeros(n), eye)?;
         run(&filter, start, &measurements(n * rows), n)
     }),
     ("pf growth, 100", |rows| {
         let resampling = Resampling::Below(Scheme::Systematic, 0.5);
         let likelihood = Gaussian::new(matrix![1.0])?;
-        let filter = Particle::new(Growth, likelihood, scalar()?, resampling)?;
+        let filter = ParticleFilter::new(Growth, likelihood, scalar()?, resampling)?;
         let start = ParticleBelief::new(&at(0.1)?, 100, Stream::new(1, 0, "kernels"))?;
         run(&filter, start, &measurements(rows), 1)
     }),
@@ -112,7 +119,7 @@ fn on_lorenz() -> Result<GaussianBelief<nalgebra::Const<3>>, Box<dyn Error>> {
     Ok(GaussianBelief::new(SVector::repeat(1.0), SMatrix::identity())?)
 }
 
-type Track = Kalman<
+type Track = KalmanFilter<
     nalgebra::Const<2>,
     nalgebra::Const<1>,
     GaussianNoise<nalgebra::Const<2>, nalgebra::Const<1>>,
@@ -121,7 +128,7 @@ type Track = Kalman<
 fn track() -> Result<Track, Box<dyn Error>> {
     let model = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0])?;
     let noise = GaussianNoise::new(matrix![0.1, 0.0; 0.0, 0.1], matrix![0.5])?;
-    Ok(Kalman::new(model, noise))
+    Ok(KalmanFilter::new(model, noise))
 }
 
 fn on_track() -> Result<GaussianBelief<nalgebra::Const<2>>, Box<dyn Error>> {

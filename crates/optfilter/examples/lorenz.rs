@@ -5,7 +5,7 @@
 use nalgebra::{Matrix3, Vector3};
 use optfilter::Series;
 use optfilter::drive::Run;
-use optfilter::filter::{ErrorBars, Extended, GaussianBelief, ImplicitMap};
+use optfilter::filter::{ErrorBars, ExtendedKalmanFilter, GaussianBelief, ImplicitMap};
 use optfilter::metrics::rmse;
 use optfilter::model::likelihood::SquaredError;
 use optfilter::model::{GaussianNoise, Lorenz63};
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Three steps of gradient descent are the filter; the noise is only for its error bars.
     let implicit = ImplicitMap::new(model, SquaredError, GradientDescent::new(0.2)?, 3)?;
     let with_bars = ErrorBars::new(implicit, noise.clone())?.run(&mut belief.clone(), &series)?;
-    let extended = Extended::new(model, noise).run(&mut belief.clone(), &series)?;
+    let extended = ExtendedKalmanFilter::new(model, noise).run(&mut belief.clone(), &series)?;
 
     println!("root mean squared error over {} steps", series.len());
     println!("  measurements               {:.3}", rmse(&seen, &truth));

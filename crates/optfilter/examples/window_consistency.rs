@@ -11,8 +11,8 @@ use nalgebra::{DMatrix, DVector, Dyn};
 use optfilter::Series;
 use optfilter::drive::drive;
 use optfilter::filter::{
-    Belief, Extended, Filter, GaussianBelief, ProcessFactor, Responsive, Window, WindowBars,
-    WindowBarsBelief,
+    Belief, ExtendedKalmanFilter, Filter, GaussianBelief, ProcessFactor, Responsive, Window,
+    WindowBars, WindowBarsBelief,
 };
 use optfilter::model::likelihood::Gaussian;
 use optfilter::model::{
@@ -152,7 +152,7 @@ impl<M: Model<State = Dyn, Output = Dyn> + Clone> Twin<M> {
         let start = GaussianBelief::new(self.start.clone(), DMatrix::identity(n, n))?;
         self.show(
             "extended Kalman filter",
-            &Extended::new(self.model.clone(), self.noise()?),
+            &ExtendedKalmanFilter::new(self.model.clone(), self.noise()?),
             start,
         )
     }

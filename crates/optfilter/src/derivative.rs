@@ -151,9 +151,9 @@ where
 {
     #[cfg(feature = "std")]
     if const { may_be_taped::<S, N>() } && n.value() > UNTAPED {
-        return crate::scalar::tape::pull_back(f, x, r, out);
+        return crate::scalar::tape::vjp(f, x, r, out);
     }
-    pull_back(f, x, n, m, |_, score| score.copy_from_slice(r), out);
+    vjp(f, x, n, m, |_, score| score.copy_from_slice(r), out);
 }
 
 /// The gradient at `x` of a loss of f(x), given the loss's gradient with respect to f(x).
@@ -161,7 +161,7 @@ where
 /// `score` reads f(x) and writes the loss's gradient there; the result is the Jacobian transposed
 /// times that, without the Jacobian ever being stored.
 #[inline(always)]
-pub fn pull_back<S, F, N, M>(
+pub fn vjp<S, F, N, M>(
     f: &F,
     x: &[S],
     n: N,
@@ -181,7 +181,7 @@ pub fn pull_back<S, F, N, M>(
         let mut value = r.clone();
         f.eval(x, value.as_mut_slice());
         score(value.as_slice(), r.as_mut_slice());
-        return crate::scalar::tape::pull_back(f, x, r.as_slice(), out);
+        return crate::scalar::tape::vjp(f, x, r.as_slice(), out);
     }
     let mut score = Some(score);
     with_width!(S, N, n.value(), D, {
@@ -241,14 +241,7 @@ mod tests {
                 assert!((matrix[(1, j)] - x[j].cos()).abs() <= 1e-15);
             }
             let mut g = alloc::vec![0.0; n];
-            pull_back(
-                &Product,
-                &x,
-                Dyn(n),
-                Const::<2>,
-                |_, r| r.copy_from_slice(&[2.0, -1.0]),
-                &mut g,
-            );
+            vjp(&Product, &x, Dyn(n), Const::<2>, |_, r| r.copy_from_slice(&[2.0, -1.0]), &mut g);
             for j in 0..n {
                 let expected = 2.0 * matrix[(0, j)] - matrix[(1, j)];
                 assert!((g[j] - expected).abs() <= 1e-12 * (1.0 + expected.abs()));

@@ -7,11 +7,11 @@
 //! ```
 //! use nalgebra::{matrix, vector};
 //! use optfilter::drive::{Run, drive};
-//! use optfilter::filter::{Extended, GaussianBelief};
+//! use optfilter::filter::{ExtendedKalmanFilter, GaussianBelief};
 //! use optfilter::model::{GaussianNoise, Growth};
 //! use optfilter::Series;
 //!
-//! let filter = Extended::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
+//! let filter = ExtendedKalmanFilter::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
 //! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
 //! let series = Series::new(&[0.3, f64::NAN, 2.4], 1)?.with_dt(0.1)?;
 //! let trace = filter.run(&mut belief.clone(), &series)?;

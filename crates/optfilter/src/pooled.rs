@@ -298,14 +298,14 @@ mod pool {
     /// What is asked for in place of a layout: a power of two, well aligned.
     #[inline(always)]
     fn block(layout: Layout) -> Layout {
-        let size = layout.size().next_power_of_two().max(LEAST);
+        let size = layout.size().checked_next_power_of_two().unwrap_or(0).max(LEAST);
         let align = layout.align().max(LEAST);
-        // SAFETY: the alignment is a power of two; a layout is at most isize::MAX, and so half of all numbers, whose next power of two is
-        // beyond isize::MAX only where the layout is beyond 2^62, which no allocator gives: it is left as it is there.
-        match layout.size() > 1 << (usize::BITS - 3) {
-            true => layout,
-            false => unsafe { Layout::from_size_align_unchecked(size, align) },
+        // More is asked for as it is: no allocator has it.
+        if layout.size() > 1 << (usize::BITS - 3) {
+            return layout;
         }
+        // SAFETY: both are powers of two, and the size is far below isize::MAX.
+        unsafe { Layout::from_size_align_unchecked(size, align) }
     }
 
     #[inline(always)]

@@ -21,13 +21,13 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{GaussianBelief, Kalman};
+//! use optfilter::filter::{GaussianBelief, KalmanFilter};
 //! use optfilter::{Series, model::{GaussianNoise, Linear}, smoother::Smooth};
 //! let model = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0])?;
 //! let noise = GaussianNoise::new(matrix![0.1, 0.0; 0.0, 0.1], matrix![0.5])?;
 //! let start = GaussianBelief::new(vector![0.0, 1.0], matrix![1.0, 0.0; 0.0, 1.0])?;
 //! let series = Series::new(&[1.2, 1.9, 3.3], 1)?.predict_first();
-//! let smoothed = Kalman::new(model, noise).smooth(&start, &series)?;
+//! let smoothed = KalmanFilter::new(model, noise).smooth(&start, &series)?;
 //! let first = format!("{:.8} {:.8}", smoothed[0].mean[0], smoothed[0].mean[1]);
 //! println!("{first}, variance of the speed {:.8}", smoothed[0].cov[(1, 1)]);
 //! assert_eq!(first, "1.08188153 1.04507715"); // statsmodels 0.15, KalmanSmoother

@@ -11,8 +11,9 @@ mod common;
 use nalgebra::{Const, DMatrix, DVector, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Memory,
-    PointBelief, SigmaPoints, Unscented, Variational,
+    Belief, ErrorBars, ExtendedKalmanFilter, Filter, GaussianBelief, ImplicitMap,
+    IteratedKalmanFilter, KalmanFilter, Memory, PointBelief, SigmaPoints, UnscentedKalmanFilter,
+    VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::{
     Bernoulli, Component, Gaussian, Huber, Independent, Link, Poisson, SquaredError, StudentT,
@@ -106,7 +107,7 @@ fn fixed_size_steps_allocate_nothing() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1.0f64; 10]))), 1);
     let eye = DMatrix::identity(2, 2);
     let model = Linear::new(eye.clone(), eye.clone()).unwrap();
-    let kalman = Kalman::new(model, GaussianNoise::new(eye.clone(), eye.clone()).unwrap());
+    let kalman = KalmanFilter::new(model, GaussianNoise::new(eye.clone(), eye.clone()).unwrap());
     let mut belief = GaussianBelief::new(DVector::zeros(2), eye).unwrap();
     let y = [1.0, 2.0];
     assert!(allocations(|| steps(&kalman, &mut belief, &y, &y, &y)) > 100);
@@ -116,35 +117,40 @@ fn fixed_size_steps_allocate_nothing() {
     let model = Linear::new(matrix![1.0, 0.1; 0.0, 1.0], matrix![1.0, 0.0; 0.3, 1.0]).unwrap();
     let noise = GaussianNoise::new(unit2 * 0.1, matrix![1.0, 0.2; 0.2, 1.0]).unwrap();
     let start = GaussianBelief::new(vector![0.0, 1.0], unit2).unwrap();
-    quiet(&Kalman::new(model.clone(), noise.clone()), start.clone(), &y, "Kalman");
-    quiet(&Extended::new(model.clone(), noise.clone()), start, &y, "extended, linear");
+    quiet(&KalmanFilter::new(model.clone(), noise.clone()), start.clone(), &y, "Kalman");
+    quiet(&ExtendedKalmanFilter::new(model.clone(), noise.clone()), start, &y, "extended, linear");
 
     let unit3 = SMatrix::<f64, 3, 3>::identity();
     let lorenz = Lorenz63::default().rk4();
     let noise3 = GaussianNoise::per_time(unit3 * 4.0, unit3).unwrap();
     let start3 = GaussianBelief::new(vector![1.0, 2.0, 20.0], unit3).unwrap();
     let y3 = [1.5, 2.0, 19.0];
-    let extended = Extended::new(lorenz, noise3.clone());
+    let extended = ExtendedKalmanFilter::new(lorenz, noise3.clone());
     quiet(&extended, start3.clone(), &y3, "extended, Lorenz");
-    let iterated = Iterated::new(lorenz, noise3.clone(), 4).unwrap();
+    let iterated = IteratedKalmanFilter::new(lorenz, noise3.clone(), 4).unwrap();
     quiet(&iterated, start3.clone(), &y3, "iterated");
     for points in [SigmaPoints::merwe(0.5, 2.0, 0.0), SigmaPoints::julier(0.0)] {
-        let unscented = Unscented::new(lorenz, noise3.clone(), points).unwrap();
+        let unscented = UnscentedKalmanFilter::new(lorenz, noise3.clone(), points).unwrap();
         quiet(&unscented, start3.clone(), &y3, "unscented");
     }
     let start1 = GaussianBelief::new(vector![0.1], matrix![1.0]).unwrap();
     let noise1 = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
-    quiet(&Extended::new(Growth, noise1), start1, &[3.0], "extended, growth");
+    quiet(&ExtendedKalmanFilter::new(Growth, noise1), start1, &[3.0], "extended, growth");
     // More states than one chunk of directions.
     let wide = Lorenz96::new(Const::<10>, 8.0).rk4();
     let unit10 = SMatrix::<f64, 10, 10>::identity();
     let noise10 = GaussianNoise::new(unit10 * 0.1, unit10).unwrap();
     let start10 = GaussianBelief::new(nalgebra::SVector::repeat(1.0), unit10).unwrap();
-    quiet(&Extended::new(wide, noise10), start10, &[1.0; 10], "extended, Lorenz 96");
+    quiet(&ExtendedKalmanFilter::new(wide, noise10), start10, &[1.0; 10], "extended, Lorenz 96");
     let bearing = common::RangeBearing::constant_velocity(0.1);
     let noise42 = GaussianNoise::new(SMatrix::identity() * 0.1, unit2 * 0.1).unwrap();
     let start4 = GaussianBelief::new(vector![3.0, 2.0, 0.0, 0.0], SMatrix::identity()).unwrap();
-    quiet(&Extended::new(bearing.clone(), noise42), start4, &[3.5, 0.6], "extended, angles");
+    quiet(
+        &ExtendedKalmanFilter::new(bearing.clone(), noise42),
+        start4,
+        &[3.5, 0.6],
+        "extended, angles",
+    );
 
     // Implicit filters with every optimizer, memory and bounds, and their error bars.
     for name in AnyOptimizer::NAMES {
@@ -162,7 +168,7 @@ fn fixed_size_steps_allocate_nothing() {
         quiet(&filter, PointBelief::new(start3.mean).unwrap(), &y3, name);
         let bars = ErrorBars::new(filter, noise3.clone()).unwrap();
         quiet(&bars, start3.clone(), &y3, &format!("error bars of {name}"));
-        let filter = Variational::new(lorenz, full, unit3, optimizer, 5).unwrap();
+        let filter = VariationalKalmanFilter::new(lorenz, full, unit3, optimizer, 5).unwrap();
         quiet(&filter, PointBelief::new(start3.mean).unwrap(), &y3, &format!("variational {name}"));
         // Automatic derivatives and an angle.
         let filter = ImplicitMap::new(bearing.clone(), SquaredError, optimizer, 5).unwrap();

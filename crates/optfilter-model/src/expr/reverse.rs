@@ -31,7 +31,7 @@ struct Adjoints<'a> {
 impl Graph {
     /// Adds the transposed Jacobian of `outputs`, functions of the first `states` states, times the states that
     /// follow those: one node per state.
-    pub fn pull_back(&mut self, outputs: &[NodeId], states: usize) -> Vec<NodeId> {
+    pub fn vjp(&mut self, outputs: &[NodeId], states: usize) -> Vec<NodeId> {
         let top = self.nodes.len();
         let (zero, one) = (self.constant(0.0), self.constant(1.0));
         let mut adjoints = Adjoints { graph: self, of: vec![None; top], zero, one };
@@ -283,9 +283,9 @@ impl Adjoints<'_> {
 }
 
 impl Program {
-    /// The program of [`Graph::pull_back`] for outputs compiled from a graph, unless it is too large.
+    /// The program of [`Graph::vjp`] for outputs compiled from a graph, unless it is too large.
     pub fn compile_pull_back(mut graph: Graph, outputs: &[NodeId], states: usize) -> Option<Self> {
-        let gradient = graph.pull_back(outputs, states);
+        let gradient = graph.vjp(outputs, states);
         let program = Self::compile(&graph, &gradient);
         program.is_addressable().then_some(program)
     }

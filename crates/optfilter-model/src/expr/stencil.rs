@@ -161,7 +161,7 @@ impl Stencil {
         let is_field = |k: &usize| matches!(loads.get(*k), Some(Load::Field(..)));
         let read = graph.states_below(id);
         let pulled: Vec<usize> = read.iter().copied().filter(is_field).collect();
-        let gradient = graph.pull_back(&[id], loads.len());
+        let gradient = graph.vjp(&[id], loads.len());
         let gradient: Vec<NodeId> = pulled.iter().map(|&k| gradient[k]).collect();
         let reverse = Some(Program::compile(&graph, &gradient).fused());
         let reverse = reverse.filter(Program::is_addressable);
@@ -185,7 +185,7 @@ impl Stencil {
         made
     }
 
-    /// Whether [`pull_back`](Self::pull_back) does anything.
+    /// Whether [`vjp`](Self::vjp) does anything.
     pub fn has_reverse(&self) -> bool {
         self.reverse.is_some()
     }
@@ -208,7 +208,7 @@ impl Stencil {
 
     /// Adds the transposed Jacobian times the equation's part of `r` to `out`.
     #[inline(never)]
-    pub fn pull_back<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
+    pub fn vjp<S: Scalar>(&self, x: &[S], r: &[S], env: &Environment<'_>, out: &mut [S]) {
         let Some(reverse) = &self.reverse else { return };
         self.sweep(reverse, x, r, env, &mut Backwards { stencil: self, out });
     }

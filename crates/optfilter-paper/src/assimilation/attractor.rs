@@ -9,8 +9,8 @@ use nalgebra::{Const, SMatrix, SVector};
 use optfilter::Series;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, Descent, Extended, Filter, FilterError, GaussianBelief, ProcessFactor, Window,
-    WindowBelief,
+    Belief, Descent, ExtendedKalmanFilter, Filter, FilterError, GaussianBelief, ProcessFactor,
+    Window, WindowBelief,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, SquaredError};
 use optfilter::model::{GaussianNoise, Lorenz63, Model, RandomWalk, Step};
@@ -98,7 +98,7 @@ where
         identity * q,
         identity * LORENZ_R_VAR,
     ) {
-        Ok(noise) => errors(&Extended::new(model, noise), &start, runs),
+        Ok(noise) => errors(&ExtendedKalmanFilter::new(model, noise), &start, runs),
         Err(_) => vec![f64::NAN; runs.len()],
     };
     let (q, _, of_kalman) = best(&variances, kalman, data);

@@ -5,8 +5,8 @@ use nalgebra::{DVector, Dyn};
 use optfilter::Series;
 use optfilter::drive::drive;
 use optfilter::filter::{
-    Belief, Ensemble, EnsembleBelief, Filter, FilterError, ImplicitMap, Localization, PointBelief,
-    Window, WindowBelief,
+    Belief, EnsembleBelief, EnsembleKalmanFilter, Filter, FilterError, ImplicitMap, Localization,
+    PointBelief, Window, WindowBelief,
 };
 use optfilter::model::DiagonalNoise;
 use optfilter::model::likelihood::SquaredError;
@@ -98,7 +98,7 @@ impl Contender {
                 let noise =
                     DiagonalNoise::new(DVector::zeros(n), DVector::repeat(m, scene.variance))
                         .map_err(refused)?;
-                let mut filter = Ensemble::new(model, noise, inflation)?.rotated();
+                let mut filter = EnsembleKalmanFilter::new(model, noise, inflation)?.rotated();
                 if let Self::Letkf { radius, .. } = *self {
                     filter = filter.local(Localization::index(radius, true)?)?;
                 }

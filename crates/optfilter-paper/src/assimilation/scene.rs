@@ -1,9 +1,7 @@
 //! Twin experiments on Lorenz '96: a truth, and what was measured of it.
 
 use nalgebra::Dyn;
-use optfilter::model::{
-    Dynamics, Integrated, JacobianMut, Lorenz96, Observation, PullBack, PushForward, Step,
-};
+use optfilter::model::{Dynamics, Integrated, JacobianMut, Jvp, Lorenz96, Observation, Step, Vjp};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
 use optfilter_table::npz::{NpzError, read_npy};
@@ -41,18 +39,18 @@ impl Dynamics for Circle {
         self.dynamics.transition(x, u, step, out);
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(|circle, x, u, step, r, out| {
-            if let Some(pull_back) = circle.dynamics.transition_pull_back() {
-                pull_back(&circle.dynamics, x, u, step, r, out);
+            if let Some(vjp) = circle.dynamics.transition_vjp() {
+                vjp(&circle.dynamics, x, u, step, r, out);
             }
         })
     }
     optfilter::trails_of!(dynamics);
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
         Some(|circle, x, u, step, v, out| {
-            if let Some(push_forward) = circle.dynamics.transition_push_forward() {
-                push_forward(&circle.dynamics, x, u, step, v, out);
+            if let Some(jvp) = circle.dynamics.transition_jvp() {
+                jvp(&circle.dynamics, x, u, step, v, out);
             }
         })
     }
@@ -82,7 +80,7 @@ impl Observation for Circle {
         true
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(|circle, _, _, _, r, out| {
             out.fill(S::ZERO);
             for (out, r) in out.iter_mut().step_by(circle.stride).zip(r) {
@@ -90,7 +88,7 @@ impl Observation for Circle {
             }
         })
     }
-    fn push_forward(&self) -> Option<PushForward<Self>> {
+    fn jvp(&self) -> Option<Jvp<Self>> {
         Some(|circle, _, u, step, v, out| circle.observe(v, u, step, out))
     }
 }

@@ -16,8 +16,8 @@ use optfilter::Series;
 use optfilter::batch::Batch;
 use optfilter::drive::{Run, drive};
 use optfilter::filter::{
-    Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated, Particle, ParticleBelief,
-    Resampling, Scheme, SigmaPoints, Unscented,
+    ExtendedKalmanFilter, Filter, FilterError, GaussianBelief, ImplicitMap, IteratedKalmanFilter,
+    ParticleBelief, ParticleFilter, Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter,
 };
 use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{
@@ -149,7 +149,8 @@ impl<M> Case<'_, M> {
         control.phase("specified EKF, IEKF", 7, 0.02 * work, || {
             self.extended(&own, |_| GridMethod::Ekf, &mut rows)?;
             for steps in grid::IEKF_STEPS {
-                let filter = Iterated::new(self.model.clone(), self.noise(self.q_var)?, steps)?;
+                let filter =
+                    IteratedKalmanFilter::new(self.model.clone(), self.noise(self.q_var)?, steps)?;
                 let estimates = self.gaussian(&filter)?;
                 rows.push(self.row(GridMethod::Iekf { steps }, &estimates));
             }
@@ -205,7 +206,7 @@ impl<M> Case<'_, M> {
         let computed: Vec<Row> = q_vars
             .par_iter()
             .map(|&q| {
-                let filter = Extended::new(self.model.clone(), self.noise(q)?);
+                let filter = ExtendedKalmanFilter::new(self.model.clone(), self.noise(q)?);
                 Ok(self.row(method(q), &self.gaussian(&filter)?))
             })
             .collect::<Result<_, SpecifiedError>>()?;
@@ -231,7 +232,8 @@ impl<M> Case<'_, M> {
         let computed: Vec<Row> = q_vars
             .par_iter()
             .map(|&q| {
-                let filter = Unscented::new(self.model.clone(), self.noise(q)?, points)?;
+                let filter =
+                    UnscentedKalmanFilter::new(self.model.clone(), self.noise(q)?, points)?;
                 Ok(self.row(method(q), &self.gaussian(&filter)?))
             })
             .collect::<Result<_, SpecifiedError>>()?;
@@ -268,7 +270,7 @@ impl<M> Case<'_, M> {
             + Sync,
     {
         let likelihood = Gaussian::new(SMatrix::<f64, N, N>::identity() * self.r_var)?;
-        let filter = Particle::new(
+        let filter = ParticleFilter::new(
             self.model.clone(),
             likelihood,
             self.noise(self.q_var)?,

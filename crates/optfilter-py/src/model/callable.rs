@@ -3,7 +3,7 @@
 use crate::callable::{CallableModel, Differentiable};
 use crate::extra::Extra;
 use nalgebra::Dyn;
-use optfilter::model::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
+use optfilter::model::{Dynamics, JacobianMut, Jvp, Observation, Step, Vjp};
 use optfilter::scalar::Scalar;
 use optfilter_run::{RunModel, TimeDependence};
 
@@ -35,11 +35,11 @@ impl Dynamics for CallableModel {
     ) -> bool {
         write_jacobian(&self.transition, x, u, step, self.states, out)
     }
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        Some(|model, x, u, step, r, out| model.transition.pull_back(x, u, step, r, out))
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        Some(|model, x, u, step, r, out| model.transition.vjp(x, u, step, r, out))
     }
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
-        Some(|model, x, u, step, v, out| model.transition.push_forward(x, u, step, v, out))
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
+        Some(|model, x, u, step, v, out| model.transition.jvp(x, u, step, v, out))
     }
     fn is_state_angle(&self, component: usize) -> bool {
         self.state_angles.get(component).copied().unwrap_or(false)
@@ -71,11 +71,11 @@ impl Observation for CallableModel {
     ) -> bool {
         write_jacobian(&self.observation, x, u, step, self.outputs, out)
     }
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        Some(|model, x, u, step, r, out| model.observation.pull_back(x, u, step, r, out))
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        Some(|model, x, u, step, r, out| model.observation.vjp(x, u, step, r, out))
     }
-    fn push_forward(&self) -> Option<PushForward<Self>> {
-        Some(|model, x, u, step, v, out| model.observation.push_forward(x, u, step, v, out))
+    fn jvp(&self) -> Option<Jvp<Self>> {
+        Some(|model, x, u, step, v, out| model.observation.jvp(x, u, step, v, out))
     }
     fn is_angle(&self, component: usize) -> bool {
         self.angles.get(component).copied().unwrap_or(false)

@@ -44,11 +44,11 @@ fn wrong(error: &AdaptError) -> PyErr {
     }
 }
 
-/// Python's `WeightsDiverged`.
+/// Python's `WeightDivergenceError`.
 fn diverged(py: Python<'_>, update: u64, quantity: &str) -> PyErr {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let make = || -> PyResult<PyErr> {
-        let class = CLASS.import(py, "optfilter._stream", "WeightsDiverged")?;
+        let class = CLASS.import(py, "optfilter._stream", "WeightDivergenceError")?;
         Ok(PyErr::from_value(class.call1((update, quantity))?))
     };
     make().unwrap_or_else(|error| error)

@@ -15,12 +15,12 @@
 //!
 //! ```
 //! use nalgebra::{Const, matrix, vector};
-//! use optfilter::filter::{Bounded, Extended, Filter, GaussianBelief};
+//! use optfilter::filter::{Bounded, ExtendedKalmanFilter, Filter, GaussianBelief};
 //! use optfilter::model::{GaussianNoise, RandomWalk, Step};
 //! use optfilter::optim::Bounds;
 //! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
 //! let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY])?;
-//! let filter = Bounded::new(Extended::new(RandomWalk::new(Const::<1>), noise), bounds)?;
+//! let filter = Bounded::new(ExtendedKalmanFilter::new(RandomWalk::new(Const::<1>), noise), bounds)?;
 //! let mut belief = GaussianBelief::new(vector![0.0], matrix![0.0])?;
 //! filter.predict(&mut belief, &[], &Step::even(1, 1.0))?;
 //! let found = format!("{:.9} +- {:.9}", belief.mean[0], belief.cov[0].sqrt());

@@ -10,7 +10,7 @@
 //! way, and those with other gaps come back to it, since covariances forget (two that are equal to the bit are one node). The
 //! means are lanes of a vector, each with the gain of its own node.
 //!
-//! A lane is, to the bit, what [`Extended`] gives for its series alone: every number comes from the same operations in the
+//! A lane is, to the bit, what [`ExtendedKalmanFilter`] gives for its series alone: every number comes from the same operations in the
 //! same order. Whoever asks promises that the model is linear in the state; derivatives are taken where the state is zero.
 //!
 //! Two walks, the second with a gap:
@@ -19,9 +19,9 @@
 //! use nalgebra::{Dyn, dmatrix, dvector};
 //! use optfilter::Series;
 //! use optfilter::drive::Run;
-//! use optfilter::filter::{CommonGain, Extended, GaussianBelief};
+//! use optfilter::filter::{CommonGain, ExtendedKalmanFilter, GaussianBelief};
 //! use optfilter::model::{GaussianNoise, RandomWalk};
-//! let filter = Extended::new(RandomWalk::new(Dyn(1)), GaussianNoise::new(dmatrix![0.5], dmatrix![1.0])?);
+//! let filter = ExtendedKalmanFilter::new(RandomWalk::new(Dyn(1)), GaussianNoise::new(dmatrix![0.5], dmatrix![1.0])?);
 //! let start = GaussianBelief::new(dvector![0.0], dmatrix![1.0])?;
 //! let series = [Series::new(&[1.0, 2.0, 3.0], 1)?, Series::new(&[1.5, f64::NAN, 0.5], 1)?];
 //! let mut together = vec![Vec::new(); 2];
@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::extended::Extended;
+use super::extended::ExtendedKalmanFilter;
 use super::gaussian::{
     GaussianBelief, GaussianMeasurement, LN_TAU, check_process_cov, conditioned, is_steep,
     propagated,
@@ -72,7 +72,7 @@ pub struct CommonGain<'a, M: Model, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
-    filter: &'a Extended<M, Q>,
+    filter: &'a ExtendedKalmanFilter<M, Q>,
     clock: Series<'a>,
     /// By row.
     layers: Vec<Vec<Known<M::State, M::Output>>>,
@@ -126,7 +126,7 @@ where
 {
     /// For series with the times and inputs of `clock`, all from a covariance `cov`.
     pub fn new(
-        filter: &'a Extended<M, Q>,
+        filter: &'a ExtendedKalmanFilter<M, Q>,
         clock: Series<'a>,
         cov: OMatrix<f64, M::State, M::State>,
     ) -> Self {
@@ -345,7 +345,7 @@ where
         if !self.moves(k, step) {
             return Ok(cov.clone());
         }
-        let Extended { model, noise } = self.filter;
+        let ExtendedKalmanFilter { model, noise } = self.filter;
         let (dim, u) = (model.state_dim(), self.clock.input(k));
         let zero = OVector::<f64, M::State>::zeros_generic(dim, U1);
         let q = process_cov(model, noise, u, step);
@@ -361,7 +361,7 @@ where
         mask: &[bool],
         step: &Step,
     ) -> Result<Learnt<M::State, M::Output>, Together> {
-        let Extended { model, noise } = self.filter;
+        let ExtendedKalmanFilter { model, noise } = self.filter;
         let (dim, outputs, u) = (model.state_dim(), model.output_dim(), self.clock.input(k));
         let m = outputs.value();
         let observed = if mask.contains(&false) { Observed::Some(mask) } else { Observed::All };

@@ -17,11 +17,11 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{Diffuse, DiffuseBelief, Extended, Filter};
+//! use optfilter::filter::{Diffuse, DiffuseBelief, ExtendedKalmanFilter, Filter};
 //! use optfilter::model::{GaussianNoise, Linear, Step};
 //! let model = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0])?;
 //! let noise = GaussianNoise::new(matrix![0.0, 0.0; 0.0, 0.0], matrix![0.5])?;
-//! let linear = Extended::new(model, noise);
+//! let linear = ExtendedKalmanFilter::new(model, noise);
 //! let filter = Diffuse::new(linear.clone(), linear);
 //! let mut belief = DiffuseBelief::new(vector![0.0, 0.0], matrix![1.0, 0.0; 0.0, 1.0], &[true, true])?;
 //! filter.update(&mut belief, &[1.0], &[], &Step::even(1, 1.0))?;
@@ -36,7 +36,7 @@
 //!
 //! Reference: Durbin and Koopman 2012, chapter 5.
 
-use super::extended::Extended;
+use super::extended::ExtendedKalmanFilter;
 use super::gaussian::{GaussianBelief, not_positive_definite};
 use super::limit::{Limit, carried, part_of, split};
 use super::track::{Followed, Track};
@@ -170,13 +170,13 @@ where
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diffuse<F, M, Q> {
     filter: F,
-    linear: Extended<M, Q>,
+    linear: ExtendedKalmanFilter<M, Q>,
 }
 
 impl<F, M, Q> Diffuse<F, M, Q> {
     /// A filter of a linear model, and the extended one of the same, whose derivatives are those of the rows at which something is
     /// unknown.
-    pub fn new(filter: F, linear: Extended<M, Q>) -> Self {
+    pub fn new(filter: F, linear: ExtendedKalmanFilter<M, Q>) -> Self {
         Self { filter, linear }
     }
 
@@ -350,7 +350,7 @@ where
         if step.dt == 0.0 {
             return Ok(next.clone());
         }
-        let Extended { model, noise } = &self.linear;
+        let ExtendedKalmanFilter { model, noise } = &self.linear;
         let (mean, f) = linearize_transition(model, filtered.known.mean.as_slice(), u, step);
         let (f, q) = (sized(&f), sized(&process_cov(model, noise, u, step)));
         let mut shift = DVector::from_column_slice((&next.known.mean - mean).as_slice());

@@ -23,7 +23,7 @@
 //!
 //! ```
 //! use nalgebra::{DVector, Dyn};
-//! use optfilter::filter::{Belief, Ensemble, EnsembleBelief, Localization};
+//! use optfilter::filter::{Belief, EnsembleKalmanFilter, EnsembleBelief, Localization};
 //! use optfilter::model::{DiagonalNoise, Lorenz96};
 //! use optfilter::{Series, drive::Run, metrics, rng::Stream};
 //! let model = Lorenz96::new(Dyn(40), 8.0).rk4();
@@ -38,7 +38,7 @@
 //! #     states.extend_from_slice(truth.as_slice());
 //! #     seen.extend(truth.iter().map(|x| x + stream.normal()));
 //! # }
-//! let filter = Ensemble::new(model, noise, 1.04)?.rotated().local(Localization::index(4.0, true)?)?;
+//! let filter = EnsembleKalmanFilter::new(model, noise, 1.04)?.rotated().local(Localization::index(4.0, true)?)?;
 //! let (mean, variances) = (DVector::repeat(40, 8.0), vec![4.0; 40]);
 //! let mut belief = EnsembleBelief::independent(&mean, &variances, 7, Stream::new(1, 0, "members"))?;
 //! let series = Series::new(&seen, 40)?.with_dt(0.05)?.predict_first();
@@ -76,7 +76,7 @@ const BLOCK: usize = 64;
 
 /// The ensemble transform Kalman filter, whole or local.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ensemble<M, Q> {
+pub struct EnsembleKalmanFilter<M, Q> {
     model: M,
     noise: Q,
     inflation: f64,
@@ -84,7 +84,7 @@ pub struct Ensemble<M, Q> {
     localization: Option<Localization>,
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Ensemble<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> EnsembleKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -110,7 +110,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Ensemble<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Filter for EnsembleKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -209,7 +209,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Ensemble<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> EnsembleKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

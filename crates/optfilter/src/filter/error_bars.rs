@@ -322,7 +322,7 @@ where
 mod tests {
     use super::*;
     use crate::model::likelihood::SquaredError;
-    use crate::model::{Dynamics, GaussianNoise, Observation, PullBack};
+    use crate::model::{Dynamics, GaussianNoise, Observation, Vjp};
     use crate::optim::GradientDescent;
     use core::sync::atomic::{AtomicUsize, Ordering};
     use nalgebra::{DMatrix, DVector, Dyn};
@@ -354,7 +354,7 @@ mod tests {
                 *out = x.square();
             }
         }
-        fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+        fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
             Some(|model, x, _, _, r, out| {
                 model.passes.fetch_add(1, Ordering::Relaxed);
                 for i in 0..x.len() {
@@ -375,7 +375,7 @@ mod tests {
             .unwrap();
         let mut belief = GaussianBelief::new(DVector::repeat(size, 0.5), unit).unwrap();
         bars.update(&mut belief, &[1.0; 20], &[], &Step::even(1, 1.0)).unwrap();
-        // An observation and a pull-back per step; the run itself and one for each lane of directions; then the
+        // An observation and a VJP per step; the run itself and one for each lane of directions; then the
         // innovation, and H in chunks of eight states.
         let runs = 1 + (2 * size).div_ceil(WIDTH);
         let expected = 2 * steps as usize * runs + 1 + size.div_ceil(8);

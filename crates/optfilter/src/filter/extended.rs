@@ -12,10 +12,10 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{Extended, GaussianBelief};
+//! use optfilter::filter::{ExtendedKalmanFilter, GaussianBelief};
 //! use optfilter::{Series, drive::Run, model::{GaussianNoise, Growth}};
 //! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
-//! let filter = Extended::new(Growth, noise);
+//! let filter = ExtendedKalmanFilter::new(Growth, noise);
 //! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
 //! let series = Series::new(&[4.2, 5.1, 3.0], 1)?.with_dt(0.1)?.predict_first();
 //! filter.run(&mut belief, &series)?;
@@ -47,12 +47,12 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The extended Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Extended<M, Q> {
+pub struct ExtendedKalmanFilter<M, Q> {
     pub(super) model: M,
     pub(super) noise: Q,
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Extended<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> ExtendedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -95,7 +95,7 @@ where
     GaussianBelief { mean, cov: propagated(&belief.cov, &f, process_cov) }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Extended<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Filter for ExtendedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -139,7 +139,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Extended<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for ExtendedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -164,7 +164,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Extended<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for ExtendedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -233,7 +233,7 @@ where
     Joint::linear(belief, GaussianBelief { mean, cov }, &f, process_cov, step.index)
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Extended<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for ExtendedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

@@ -15,12 +15,12 @@
 //!
 //! ```
 //! use nalgebra::{Const, matrix, vector};
-//! use optfilter::filter::{Extended, Filter, Gate, Gated, Gating, GaussianBelief};
+//! use optfilter::filter::{ExtendedKalmanFilter, Filter, Gate, Gated, Gating, GaussianBelief};
 //! use optfilter::model::{GaussianNoise, RandomWalk, Step};
 //! let filter = |gating| {
 //!     let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
 //!     let gate = Gate::new(0.999, gating, 1)?;
-//!     Ok::<_, Box<dyn std::error::Error>>(Gated::new(Extended::new(RandomWalk::new(Const::<1>), noise), gate))
+//!     Ok::<_, Box<dyn std::error::Error>>(Gated::new(ExtendedKalmanFilter::new(RandomWalk::new(Const::<1>), noise), gate))
 //! };
 //! let mut found = Vec::new();
 //! for gating in [Gating::Reject, Gating::Inflate] {

@@ -355,7 +355,7 @@ mod tests {
         fn observe<S: Scalar>(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S]) {
             self.0.observe(x, u, step, out);
         }
-        fn pull_back<S: Scalar>(&self) -> Option<crate::model::PullBack<Self, S>> {
+        fn vjp<S: Scalar>(&self) -> Option<crate::model::Vjp<Self, S>> {
             Some(|_, _, _, _, r, out| out.copy_from_slice(r))
         }
     }

@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{Filter, GaussianBelief, Iterated};
+//! use optfilter::filter::{Filter, GaussianBelief, IteratedKalmanFilter};
 //! use optfilter::model::{GaussianNoise, Growth, Step};
 //! let mut found = Vec::new();
 //! for iterations in [1, 20] {
 //!     let noise = GaussianNoise::new(matrix![1.0], matrix![0.1])?;
 //!     let mut belief = GaussianBelief::new(vector![4.0], matrix![1.0])?;
-//!     let filter = Iterated::new(Growth, noise, iterations)?;
+//!     let filter = IteratedKalmanFilter::new(Growth, noise, iterations)?;
 //!     filter.update(&mut belief, &[1.3], &[], &Step::even(1, 0.1))?;
 //!     found.push(format!("{:.9}", belief.mean[0]));
 //! }
@@ -53,7 +53,7 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The iterated extended Kalman filter.
 #[derive(Clone, Debug)]
-pub struct Iterated<M, Q> {
+pub struct IteratedKalmanFilter<M, Q> {
     model: M,
     noise: Q,
     iterations: u32,
@@ -61,7 +61,7 @@ pub struct Iterated<M, Q> {
     damped: bool,
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -92,7 +92,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Filter for IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -130,7 +130,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -152,7 +152,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -233,7 +233,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -305,7 +305,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Iterated<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for IteratedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

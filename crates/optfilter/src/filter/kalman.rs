@@ -9,13 +9,13 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{GaussianBelief, Kalman};
+//! use optfilter::filter::{GaussianBelief, KalmanFilter};
 //! use optfilter::{Series, drive::Run, model::{GaussianNoise, Linear}};
 //! let model = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0])?;
 //! let noise = GaussianNoise::new(matrix![0.1, 0.0; 0.0, 0.1], matrix![0.5])?;
 //! let mut belief = GaussianBelief::new(vector![0.0, 1.0], matrix![1.0, 0.0; 0.0, 1.0])?;
 //! let series = Series::new(&[1.2, 1.9, 3.3], 1)?.predict_first();
-//! let trace = Kalman::new(model, noise).run(&mut belief, &series)?;
+//! let trace = KalmanFilter::new(model, noise).run(&mut belief, &series)?;
 //! let place = format!("{:.8} {:.8}", belief.mean[0], belief.mean[1]);
 //! println!("{place}, variance of the speed {:.8}", belief.cov[(1, 1)]);
 //! assert_eq!(place, "3.19417621 1.06624191"); // filterpy 2.0, KalmanFilter
@@ -40,7 +40,7 @@ use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 
 /// The Kalman filter of a linear model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kalman<N: Dim, M: Dim, Q>
+pub struct KalmanFilter<N: Dim, M: Dim, Q>
 where
     DefaultAllocator: Shapes<N, M>,
 {
@@ -48,7 +48,7 @@ where
     noise: Q,
 }
 
-impl<N: Dim, M: Dim, Q: Noise<N, M>> Kalman<N, M, Q>
+impl<N: Dim, M: Dim, Q: Noise<N, M>> KalmanFilter<N, M, Q>
 where
     DefaultAllocator: Shapes<N, M>,
 {
@@ -58,7 +58,7 @@ where
     }
 }
 
-impl<N: Dim, M: Dim, Q: Noise<N, M>> Filter for Kalman<N, M, Q>
+impl<N: Dim, M: Dim, Q: Noise<N, M>> Filter for KalmanFilter<N, M, Q>
 where
     DefaultAllocator: Shapes<N, M>,
 {
@@ -117,7 +117,7 @@ where
     }
 }
 
-impl<N: Dim, M: Dim, Q: Noise<N, M>> Smooth for Kalman<N, M, Q>
+impl<N: Dim, M: Dim, Q: Noise<N, M>> Smooth for KalmanFilter<N, M, Q>
 where
     DefaultAllocator: Shapes<N, M>,
 {

@@ -2,15 +2,15 @@
 //!
 //! | filter | belief | asks of the model |
 //! |---|---|---|
-//! | [`Kalman`] | Gaussian | linear, noise |
-//! | [`Extended`] | Gaussian | derivatives (automatic), noise |
-//! | [`Iterated`] | Gaussian | derivatives (automatic), noise |
-//! | [`Unscented`] | Gaussian | values, noise |
+//! | [`KalmanFilter`] | Gaussian | linear, noise |
+//! | [`ExtendedKalmanFilter`] | Gaussian | derivatives (automatic), noise |
+//! | [`IteratedKalmanFilter`] | Gaussian | derivatives (automatic), noise |
+//! | [`UnscentedKalmanFilter`] | Gaussian | values, noise |
 //! | [`Diffuse`] | Gaussian, in part unknown | linear, noise, one of these |
 //! | [`Robust`] | a few Gaussians | the same as the filter inside it, and laws that forgive outliers |
-//! | [`Particle`] | weighted samples | values, process noise, likelihood |
-//! | [`Ensemble`] | equally likely samples | values, measurement noise |
-//! | [`Variational`] | point | gradient of the likelihood, a prior covariance |
+//! | [`ParticleFilter`] | weighted samples | values, process noise, likelihood |
+//! | [`EnsembleKalmanFilter`] | equally likely samples | values, measurement noise |
+//! | [`VariationalKalmanFilter`] | point | gradient of the likelihood, a prior covariance |
 //! | [`ImplicitMap`] | point | gradient of the likelihood, an optimizer and a number of steps |
 //! | [`Window`] | point, and the rows of the window | the same, over the last rows |
 //! | [`ErrorBars`], [`WindowBars`] | mean and covariance | the same, and noise |
@@ -20,10 +20,10 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{Extended, Filter, GaussianBelief};
+//! use optfilter::filter::{ExtendedKalmanFilter, Filter, GaussianBelief};
 //! use optfilter::model::{GaussianNoise, Growth, Step};
 //!
-//! let filter = Extended::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
+//! let filter = ExtendedKalmanFilter::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
 //! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
 //! let step = Step::even(1, 0.1);
 //! filter.predict(&mut belief, &[], &step)?;
@@ -76,20 +76,20 @@ pub use crate::error::FilterError;
 pub use bounded::Bounded;
 pub use common_gain::CommonGain;
 pub use diffuse::{Diffuse, DiffuseBelief};
-pub use ensemble::Ensemble;
+pub use ensemble::EnsembleKalmanFilter;
 pub use ensemble_belief::EnsembleBelief;
 pub use error_bars::ErrorBars;
-pub use extended::Extended;
+pub use extended::ExtendedKalmanFilter;
 pub use gated::{Gate, Gated, Gating};
 pub use gaussian::GaussianBelief;
 pub(crate) use gaussian::{GaussianMeasurement, condition, propagated};
 pub use implicit_map::{ImplicitMap, Memory};
-pub use iterated::Iterated;
-pub use kalman::Kalman;
+pub use iterated::IteratedKalmanFilter;
+pub use kalman::KalmanFilter;
 pub use lane_row::{LaneRow, Together};
 pub use localization::Localization;
 pub use mixture::{MixtureBelief, Part};
-pub use particle::{Particle, Resampling};
+pub use particle::{ParticleFilter, Resampling};
 pub use particle_belief::ParticleBelief;
 pub use point::PointBelief;
 pub(crate) use point::{MeasurementLoss, check_parts};
@@ -101,8 +101,8 @@ pub use sigma_points::SigmaPoints;
 pub use track::{Followed, Track};
 pub(crate) use traits::LARGEST;
 pub use traits::{Belief, Filter, Update};
-pub use unscented::Unscented;
-pub use variational::Variational;
+pub use unscented::UnscentedKalmanFilter;
+pub use variational::VariationalKalmanFilter;
 pub use window::{Curved, Descent, Window, WindowBelief};
 pub use window_bars::{WindowBars, WindowBarsBelief};
 pub use window_lanes::WindowRow;

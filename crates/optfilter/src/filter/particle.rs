@@ -13,12 +13,12 @@
 //!
 //! ```
 //! use nalgebra::{Const, matrix, vector};
-//! use optfilter::filter::{Belief, GaussianBelief, Particle, ParticleBelief, Resampling, Scheme};
+//! use optfilter::filter::{Belief, GaussianBelief, ParticleFilter, ParticleBelief, Resampling, Scheme};
 //! use optfilter::model::{GaussianNoise, RandomWalk, likelihood::SquaredError};
 //! use optfilter::{Series, drive::Run, rng::Stream};
 //! let noise = GaussianNoise::new(matrix![0.5], matrix![1.0])?;
 //! let resampling = Resampling::Below(Scheme::Systematic, 0.5);
-//! let filter = Particle::new(RandomWalk::new(Const::<1>), SquaredError, noise, resampling)?;
+//! let filter = ParticleFilter::new(RandomWalk::new(Const::<1>), SquaredError, noise, resampling)?;
 //! let start = GaussianBelief::new(vector![0.0], matrix![1.0])?;
 //! let mut belief = ParticleBelief::new(&start, 20_000, Stream::new(1, 0, "example"))?;
 //! let series = Series::new(&[1.2, 1.9, 3.3], 1)?.predict_first();
@@ -62,14 +62,14 @@ pub enum Resampling {
 
 /// The bootstrap particle filter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Particle<M, L, Q> {
+pub struct ParticleFilter<M, L, Q> {
     model: M,
     likelihood: L,
     noise: Q,
     resampling: Resampling,
 }
 
-impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
+impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> ParticleFilter<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -94,7 +94,7 @@ where
     }
 }
 
-impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Filter for Particle<M, L, Q>
+impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Filter for ParticleFilter<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -200,7 +200,7 @@ where
     own: Option<OVector<f64, M>>,
 }
 
-impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> Particle<M, L, Q>
+impl<M: Model, L: Likelihood, Q: Noise<M::State, M::Output>> ParticleFilter<M, L, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

@@ -202,22 +202,22 @@ where
 
     #[inline(always)]
     fn gradient(&mut self, x: &[S], out: &mut [S]) {
-        if let Some(pull_back) = self.model.pull_back() {
+        if let Some(vjp) = self.model.vjp() {
             let m = self.model.output_dim().value();
             if const { size_of::<M::Output>() > 0 } && is_long::<M::Output>(m) {
                 let (mut eta, mut r) = (Scratch::new(m), Scratch::new(m));
                 self.model.observe(x, self.u, self.step, &mut eta);
                 self.score(&eta, &mut r);
-                return pull_back(self.model, x, self.u, self.step, &r, out);
+                return vjp(self.model, x, self.u, self.step, &r, out);
             }
             let eta = self.eta(x);
             let mut r = eta.clone();
             self.score(eta.as_slice(), r.as_mut_slice());
-            return pull_back(self.model, x, self.u, self.step, r.as_slice(), out);
+            return vjp(self.model, x, self.u, self.step, r.as_slice(), out);
         }
         let (n, m) = (self.model.state_dim(), self.model.output_dim());
         let at = ObservationAt { observation: self.model, u: self.u, step: self.step };
-        derivative::pull_back(
+        derivative::vjp(
             &at,
             x,
             n,

@@ -19,11 +19,11 @@
 //!
 //! ```
 //! use nalgebra::{Const, matrix, vector};
-//! use optfilter::filter::{Belief, Extended, Filter, GaussianBelief, MixtureBelief, Robust};
+//! use optfilter::filter::{Belief, ExtendedKalmanFilter, Filter, GaussianBelief, MixtureBelief, Robust};
 //! use optfilter::model::{GaussianNoise, RandomWalk, Step, likelihood::{Component, StudentT}};
 //! let noise = GaussianNoise::new(matrix![0.01], matrix![0.25])?;
 //! let law = Component::StudentT(StudentT::new(3.0, 0.5)?);
-//! let filter = Robust::new(Extended::new(RandomWalk::new(Const::<1>), noise), vec![law])?;
+//! let filter = Robust::new(ExtendedKalmanFilter::new(RandomWalk::new(Const::<1>), noise), vec![law])?;
 //! let mut belief = MixtureBelief::from(GaussianBelief::new(vector![0.0], matrix![4.0])?);
 //! let mut means = Vec::new();
 //! for y in [10.0, 10.1, 10.0, 9.9] {

@@ -12,9 +12,9 @@
 //! use nalgebra::{matrix, vector};
 //! use optfilter::Series;
 //! use optfilter::drive::Run;
-//! use optfilter::filter::{Extended, GaussianBelief, side_by_side};
+//! use optfilter::filter::{ExtendedKalmanFilter, GaussianBelief, side_by_side};
 //! use optfilter::model::{GaussianNoise, Growth};
-//! let filter = Extended::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
+//! let filter = ExtendedKalmanFilter::new(Growth, GaussianNoise::new(matrix![1.0], matrix![1.0])?);
 //! let start = GaussianBelief::new(vector![0.1], matrix![1.0])?;
 //! let series = [Series::new(&[4.2, 5.1, 3.0], 1)?, Series::new(&[4.0, f64::NAN, 2.5], 1)?];
 //! let mut together = vec![Vec::new(); 2];

@@ -24,11 +24,11 @@
 //! ```
 //! use nalgebra::{Const, matrix, vector};
 //! use optfilter::drive::advance;
-//! use optfilter::filter::{Extended, Filter, Followed, Gate, Gated, Gating, GaussianBelief, Track};
+//! use optfilter::filter::{ExtendedKalmanFilter, Filter, Followed, Gate, Gated, Gating, GaussianBelief, Track};
 //! use optfilter::model::{GaussianNoise, RandomWalk, Step};
 //! let noise = GaussianNoise::new(matrix![0.01], matrix![1.0])?;
 //! let gate = Gate::new(0.999, Gating::Reject, 1)?;
-//! let filter = Gated::new(Extended::new(RandomWalk::new(Const::<1>), noise), gate);
+//! let filter = Gated::new(ExtendedKalmanFilter::new(RandomWalk::new(Const::<1>), noise), gate);
 //! let mut belief = GaussianBelief::new(vector![0.0], matrix![1.0])?;
 //! let (mut track, mut found) = (Track::default(), Vec::new());
 //! for k in 1..=8 {

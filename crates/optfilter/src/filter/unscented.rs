@@ -19,10 +19,10 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{GaussianBelief, SigmaPoints, Unscented};
+//! use optfilter::filter::{GaussianBelief, SigmaPoints, UnscentedKalmanFilter};
 //! use optfilter::{Series, drive::Run, model::{GaussianNoise, Growth}};
 //! let noise = GaussianNoise::new(matrix![1.0], matrix![1.0])?;
-//! let filter = Unscented::new(Growth, noise, SigmaPoints::merwe(1.0, 2.0, 2.0))?;
+//! let filter = UnscentedKalmanFilter::new(Growth, noise, SigmaPoints::merwe(1.0, 2.0, 2.0))?;
 //! let mut belief = GaussianBelief::new(vector![0.1], matrix![1.0])?;
 //! let series = Series::new(&[4.2, 5.1, 3.0], 1)?.with_dt(0.1)?.predict_first();
 //! filter.run(&mut belief, &series)?;
@@ -56,13 +56,13 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector};
 
 /// The unscented Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unscented<M, Q> {
+pub struct UnscentedKalmanFilter<M, Q> {
     model: M,
     noise: Q,
     weights: Weights,
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -73,7 +73,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Filter for Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Filter for UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -132,7 +132,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Reweigh for UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -154,7 +154,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -218,7 +218,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> SideBySide for UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -290,7 +290,7 @@ where
     }
 }
 
-impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for Unscented<M, Q>
+impl<M: Model, Q: Noise<M::State, M::Output>> Smooth for UnscentedKalmanFilter<M, Q>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {

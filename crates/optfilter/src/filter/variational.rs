@@ -12,11 +12,11 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{Filter, PointBelief, Variational};
+//! use optfilter::filter::{Filter, PointBelief, VariationalKalmanFilter};
 //! use optfilter::model::{Growth, Step, likelihood::SquaredError};
 //! use optfilter::optim::GradientDescent;
 //! let descent = GradientDescent::new(0.5)?;
-//! let filter = Variational::new(Growth, SquaredError, matrix![2.0], descent, 100)?;
+//! let filter = VariationalKalmanFilter::new(Growth, SquaredError, matrix![2.0], descent, 100)?;
 //! let mut belief = PointBelief::new(vector![4.0])?;
 //! filter.update(&mut belief, &[1.3], &[], &Step::even(1, 0.1))?;
 //! println!("{:.9}", belief.mean[0]);
@@ -40,7 +40,7 @@ use nalgebra::{DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// The variational Kalman filter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Variational<M: Model, L, O>
+pub struct VariationalKalmanFilter<M: Model, L, O>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -53,7 +53,7 @@ where
     cadence: Option<f64>,
 }
 
-impl<M: Model, L: Likelihood, O: Optimizer<f64>> Variational<M, L, O>
+impl<M: Model, L: Likelihood, O: Optimizer<f64>> VariationalKalmanFilter<M, L, O>
 where
     DefaultAllocator: Shapes<M::State, M::Output>,
 {
@@ -135,7 +135,7 @@ where
     }
 }
 
-impl<M: Model, L: Likelihood, O: Optimizer<f64>> Filter for Variational<M, L, O>
+impl<M: Model, L: Likelihood, O: Optimizer<f64>> Filter for VariationalKalmanFilter<M, L, O>
 where
     DefaultAllocator: Shapes<M::State, M::Output> + Allocator<M::State>,
 {

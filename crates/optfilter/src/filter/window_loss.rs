@@ -12,7 +12,7 @@
 use super::point::MeasurementLoss;
 use super::process_factor::ProcessFactor;
 use crate::model::likelihood::{Likelihood, Observed};
-use crate::model::{Model, PushForward, Step, pull_back_observation, pull_back_transition};
+use crate::model::{Jvp, Model, Step, observation_vjp_of, transition_vjp_of};
 use crate::optim::{Bounds, Objective};
 use crate::rng::Stream;
 use crate::scalar::{Dual, Scalar};
@@ -182,7 +182,7 @@ where
 
     /// The path from `x`, with trails for the passes along it.
     pub(crate) fn follow(&mut self, x: &[S]) {
-        let trails = self.rows.len() * self.model.trail_len();
+        let trails = self.rows.len() * self.model.stage_cache_len();
         if self.trails.len() != trails {
             self.trails = Scratch::new(trails);
         }
@@ -210,9 +210,9 @@ where
         let (before, at) = (&before[(j - 1) * n..], &mut at[..n]);
         let (u, step) = (&row.u, &row.step);
         if row.moves && self.trailed {
-            let len = self.model.trail_len();
+            let len = self.model.stage_cache_len();
             let trail = &mut self.trails[j * len..][..len];
-            self.model.transition_trailed(before, u, step, at, trail);
+            self.model.transition_with_cache(before, u, step, at, trail);
         } else if row.moves {
             self.model.transition(before, u, step, at);
         } else {
@@ -227,7 +227,7 @@ where
 
     /// What the transition to row `j` left behind, if that is known.
     fn trail(&self, j: usize) -> Option<&[S]> {
-        let len = self.model.trail_len();
+        let len = self.model.stage_cache_len();
         self.trailed.then(|| &self.trails[j * len..][..len])
     }
 
@@ -285,8 +285,8 @@ where
             if row.moves && reached {
                 let (before, u, step) = (self.state(j - 1), &row.u, &row.step);
                 match self.trail(j) {
-                    Some(trail) => self.model.pull_back_along(before, u, step, trail, &w, &mut g),
-                    None => pull_back_transition(self.model, before, u, step, &w, &mut g),
+                    Some(trail) => self.model.vjp_cached(before, u, step, trail, &w, &mut g),
+                    None => transition_vjp_of(self.model, before, u, step, &w, &mut g),
                 }
                 core::mem::swap(&mut w, &mut g);
             }
@@ -368,7 +368,7 @@ where
                 let Row { step, u, y, .. } = &this.rows[j];
                 let r = &weighed[j * m..][..m];
                 if y.is_some() {
-                    pull_back_observation(this.model, this.state(j), u, step, r, g);
+                    observation_vjp_of(this.model, this.state(j), u, step, r, g);
                 }
                 y.is_some()
             },
@@ -401,7 +401,7 @@ where
                 for (weighed, sign) in weighed.iter_mut().zip(&*signs) {
                     *weighed = Scalar::sqrt((*weighed * sign).max(0.0)) * sign;
                 }
-                pull_back_observation(this.model, this.state(j), u, step, &weighed, g);
+                observation_vjp_of(this.model, this.state(j), u, step, &weighed, g);
                 true
             },
             &mut |factor, w, _, out| factor.pull(w, &nothing, out),
@@ -427,7 +427,7 @@ where
     /// Calls `seen(j, eta, slope)` with what is expected of each measured row, and how it changes when the
     /// window's first state (and its increments) change by `v`.
     pub(crate) fn tangents(&self, v: &[f64], seen: impl FnMut(&Self, usize, &[f64], &[f64])) {
-        match (self.model.transition_push_forward(), self.model.push_forward()) {
+        match (self.model.transition_jvp(), self.model.jvp()) {
             (Some(transition), Some(observe)) => self.push(v, transition, observe, seen),
             _ => self.push_duals(v, seen),
         }
@@ -437,8 +437,8 @@ where
     fn push(
         &self,
         v: &[f64],
-        transition: PushForward<M>,
-        observe: PushForward<M>,
+        transition: Jvp<M>,
+        observe: Jvp<M>,
         mut seen: impl FnMut(&Self, usize, &[f64], &[f64]),
     ) {
         let (n, m) = (self.n, self.model.output_dim().value());
@@ -450,7 +450,7 @@ where
                 let (before, u, step) = (self.state(j - 1), &row.u, &row.step);
                 match self.trail(j) {
                     Some(trail) => {
-                        self.model.push_forward_along(before, u, step, trail, &slope, &mut next);
+                        self.model.jvp_cached(before, u, step, trail, &slope, &mut next);
                     }
                     None => transition(self.model, before, u, step, &slope, &mut next),
                 }

@@ -233,9 +233,9 @@ where
 fn symmetric_into<S: Scalar>(inner: usize, a: &[S], b: &[S], out: &mut [S]) {
     let rows = a.len() / inner.max(1);
     match (rows, inner) {
-        (2, 2) => return mirrored::<S>(2, 2, a, b, out),
-        (3, 3) => return mirrored::<S>(3, 3, a, b, out),
-        (4, 4) => return mirrored::<S>(4, 4, a, b, out),
+        (2, 2) => mirrored::<S>(2, 2, a, b, out),
+        (3, 3) => mirrored::<S>(3, 3, a, b, out),
+        (4, 4) => mirrored::<S>(4, 4, a, b, out),
         _ => mirrored(rows, inner, a, b, out),
     }
 }

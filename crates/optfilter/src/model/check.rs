@@ -1,8 +1,8 @@
 //! Whether what a model says of its own derivatives is so.
 
 use super::{
-    Model, ObservationAt, PushForward, Step, TransitionAt, linearize_observation,
-    linearize_transition, pull_back_transition,
+    Jvp, Model, ObservationAt, Step, TransitionAt, linearize_observation, linearize_transition,
+    transition_vjp_of,
 };
 use crate::derivative;
 use crate::scalar::Scalar;
@@ -51,30 +51,30 @@ where
     let (_, hand) = linearize_transition(model, x, u, step);
     let (_, automatic) = derivative::jacobian(&TransitionAt { dynamics: model, u, step }, x, n, n);
     compare("transition", hand.as_slice(), automatic.as_slice(), n.value())?;
-    if let Some(pull_back) = model.transition_pull_back::<f64>() {
+    if let Some(vjp) = model.transition_vjp::<f64>() {
         for i in 0..n.value() {
             let mut r = OVector::<f64, M::State>::zeros_generic(n, U1);
             r[i] = 1.0;
             let mut row = r.clone();
-            pull_back(model, x, u, step, r.as_slice(), row.as_mut_slice());
+            vjp(model, x, u, step, r.as_slice(), row.as_mut_slice());
             let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
-            compare("transition_pull_back", row.as_slice(), expected.as_slice(), n.value())?;
+            compare("transition_vjp", row.as_slice(), expected.as_slice(), n.value())?;
         }
     }
-    let pushed = |push_forward: PushForward<M>, j: usize, out: &mut [f64]| {
+    let pushed = |jvp: Jvp<M>, j: usize, out: &mut [f64]| {
         let mut v = OVector::<f64, M::State>::zeros_generic(n, U1);
         v[j] = 1.0;
-        push_forward(model, x, u, step, v.as_slice(), out);
+        jvp(model, x, u, step, v.as_slice(), out);
     };
-    if let Some(push_forward) = model.transition_push_forward() {
+    if let Some(jvp) = model.transition_jvp() {
         for j in 0..n.value() {
             let mut column = OVector::<f64, M::State>::zeros_generic(n, U1);
-            pushed(push_forward, j, column.as_mut_slice());
+            pushed(jvp, j, column.as_mut_slice());
             let expected: OVector<f64, M::State> = automatic.column(j).into_owned();
-            compare("transition_push_forward", column.as_slice(), expected.as_slice(), n.value())?;
+            compare("transition_jvp", column.as_slice(), expected.as_slice(), n.value())?;
         }
     }
-    if let Some(trail) = Some(model.trail_len()).filter(|len| *len > 0) {
+    if let Some(trail) = Some(model.stage_cache_len()).filter(|len| *len > 0) {
         check_trail(model, x, u, step, trail)?;
     }
     let (_, hand) = linearize_observation(model, n, x, u, step);
@@ -85,22 +85,22 @@ where
         let one = DMatrix::<f64>::identity(m.value(), n.value());
         compare("is_identity", one.as_slice(), automatic.as_slice(), m.value())?;
     }
-    if let Some(pull_back) = model.pull_back::<f64>() {
+    if let Some(vjp) = model.vjp::<f64>() {
         for i in 0..m.value() {
             let mut r = OVector::<f64, M::Output>::zeros_generic(m, U1);
             r[i] = 1.0;
             let mut row = OVector::<f64, M::State>::zeros_generic(n, U1);
-            pull_back(model, x, u, step, r.as_slice(), row.as_mut_slice());
+            vjp(model, x, u, step, r.as_slice(), row.as_mut_slice());
             let expected: OVector<f64, M::State> = automatic.row(i).transpose().into_owned();
-            compare("pull_back", row.as_slice(), expected.as_slice(), n.value())?;
+            compare("vjp", row.as_slice(), expected.as_slice(), n.value())?;
         }
     }
-    if let Some(push_forward) = model.push_forward() {
+    if let Some(jvp) = model.jvp() {
         for j in 0..n.value() {
             let mut column = OVector::<f64, M::Output>::zeros_generic(m, U1);
-            pushed(push_forward, j, column.as_mut_slice());
+            pushed(jvp, j, column.as_mut_slice());
             let expected: OVector<f64, M::Output> = automatic.column(j).into_owned();
-            compare("push_forward", column.as_slice(), expected.as_slice(), m.value())?;
+            compare("jvp", column.as_slice(), expected.as_slice(), m.value())?;
         }
     }
     Ok(())
@@ -132,18 +132,18 @@ where
             }),
         }
     };
-    model.transition_trailed(x, u, step, along.as_mut_slice(), &mut trail);
+    model.transition_with_cache(x, u, step, along.as_mut_slice(), &mut trail);
     model.transition(x, u, step, plain.as_mut_slice());
-    compare("transition_trailed", &along, &plain)?;
+    compare("transition_with_cache", &along, &plain)?;
     let mut v = zeros();
     v.iter_mut().enumerate().for_each(|(i, v)| *v = Scalar::sin(1.0 + i as f64));
-    model.pull_back_along(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
-    pull_back_transition(model, x, u, step, v.as_slice(), plain.as_mut_slice());
-    compare("pull_back_along", &along, &plain)?;
-    if let Some(push_forward) = model.transition_push_forward() {
-        model.push_forward_along(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
-        push_forward(model, x, u, step, v.as_slice(), plain.as_mut_slice());
-        compare("push_forward_along", &along, &plain)?;
+    model.vjp_cached(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
+    transition_vjp_of(model, x, u, step, v.as_slice(), plain.as_mut_slice());
+    compare("vjp_cached", &along, &plain)?;
+    if let Some(jvp) = model.transition_jvp() {
+        model.jvp_cached(x, u, step, &trail, v.as_slice(), along.as_mut_slice());
+        jvp(model, x, u, step, v.as_slice(), plain.as_mut_slice());
+        compare("jvp_cached", &along, &plain)?;
     }
     Ok(())
 }

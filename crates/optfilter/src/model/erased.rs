@@ -14,7 +14,7 @@
 //! assert_eq!(one, two);
 //! ```
 
-use super::{Dynamics, JacobianMut, Model, Observation, PullBack, PushForward, Step, Stretch};
+use super::{Dynamics, JacobianMut, Jvp, Model, Observation, Step, Stretch, Vjp};
 use crate::Pooled;
 use crate::scalar::tape::Recorded;
 use crate::scalar::{Dual, Lanes, Scalar};
@@ -37,15 +37,15 @@ pub struct Erased<N: Dim = Pooled, M: Dim = Pooled> {
 /// What does not change from step to step, so that nobody has to ask the model for it.
 struct Known {
     inputs: usize,
-    trail_len: usize,
+    stage_cache_len: usize,
     is_identity: bool,
     /// The length of a whole turn of each component that is an angle; empty where none is.
     state_turns: Vec<Option<f64>>,
     turns: Vec<Option<f64>>,
-    has_transition_pull_back: bool,
-    has_pull_back: bool,
-    has_transition_push_forward: bool,
-    has_push_forward: bool,
+    has_transition_vjp: bool,
+    has_vjp: bool,
+    has_transition_jvp: bool,
+    has_jvp: bool,
     has_process_stretch: bool,
     has_measurement_stretch: bool,
 }
@@ -61,14 +61,14 @@ impl Known {
         };
         Self {
             inputs: model.input_dim(),
-            trail_len: model.trail_len(),
+            stage_cache_len: model.stage_cache_len(),
             is_identity: model.is_identity(),
             state_turns: turns(states, &|i| model.is_state_angle(i).then(|| model.state_turn(i))),
             turns: turns(outputs, &|i| model.is_angle(i).then(|| model.turn(i))),
-            has_transition_pull_back: model.transition_pull_back::<f64>().is_some(),
-            has_pull_back: model.pull_back::<f64>().is_some(),
-            has_transition_push_forward: model.transition_push_forward().is_some(),
-            has_push_forward: model.push_forward().is_some(),
+            has_transition_vjp: model.transition_vjp::<f64>().is_some(),
+            has_vjp: model.vjp::<f64>().is_some(),
+            has_transition_jvp: model.transition_jvp().is_some(),
+            has_jvp: model.jvp().is_some(),
             has_process_stretch: model.process_stretch().is_some(),
             has_measurement_stretch: model.measurement_stretch().is_some(),
         }
@@ -83,10 +83,17 @@ trait Over<S: Scalar>: Send + Sync {
 
 /// Its transposed derivatives.
 trait Back<S: Scalar>: Send + Sync {
-    fn transition_pull_back(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]);
-    fn pull_back(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]);
-    fn transition_trailed(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S], trail: &mut [S]);
-    fn pull_back_along(&self, x: &[S], u: &[f64], step: &Step, trail: &[S], r: &[S], out: &mut [S]);
+    fn transition_vjp(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]);
+    fn vjp(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]);
+    fn transition_with_cache(
+        &self,
+        x: &[S],
+        u: &[f64],
+        step: &Step,
+        out: &mut [S],
+        trail: &mut [S],
+    );
+    fn vjp_cached(&self, x: &[S], u: &[f64], step: &Step, trail: &[S], r: &[S], out: &mut [S]);
 }
 
 /// Runs `f`; in the vector unit where every number is a vector.
@@ -114,40 +121,39 @@ impl<S: Scalar, M: Model + Send + Sync> Over<S> for M {
 }
 
 impl<S: Scalar, M: Model + Send + Sync> Back<S> for M {
-    fn transition_pull_back(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
-        if let Some(pull_back) = Dynamics::transition_pull_back(self) {
+    fn transition_vjp(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
+        if let Some(vjp) = Dynamics::transition_vjp(self) {
             in_unit::<S>(
                 #[inline(always)]
-                || pull_back(self, x, u, step, r, out),
+                || vjp(self, x, u, step, r, out),
             );
         }
     }
-    fn pull_back(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
-        if let Some(pull_back) = Observation::pull_back(self) {
+    fn vjp(&self, x: &[S], u: &[f64], step: &Step, r: &[S], out: &mut [S]) {
+        if let Some(vjp) = Observation::vjp(self) {
             in_unit::<S>(
                 #[inline(always)]
-                || pull_back(self, x, u, step, r, out),
+                || vjp(self, x, u, step, r, out),
             );
         }
     }
-    fn transition_trailed(&self, x: &[S], u: &[f64], step: &Step, out: &mut [S], trail: &mut [S]) {
-        in_unit::<S>(
-            #[inline(always)]
-            || Dynamics::transition_trailed(self, x, u, step, out, trail),
-        );
-    }
-    fn pull_back_along(
+    fn transition_with_cache(
         &self,
         x: &[S],
         u: &[f64],
         step: &Step,
-        trail: &[S],
-        r: &[S],
         out: &mut [S],
+        trail: &mut [S],
     ) {
         in_unit::<S>(
             #[inline(always)]
-            || Dynamics::pull_back_along(self, x, u, step, trail, r, out),
+            || Dynamics::transition_with_cache(self, x, u, step, out, trail),
+        );
+    }
+    fn vjp_cached(&self, x: &[S], u: &[f64], step: &Step, trail: &[S], r: &[S], out: &mut [S]) {
+        in_unit::<S>(
+            #[inline(always)]
+            || Dynamics::vjp_cached(self, x, u, step, trail, r, out),
         );
     }
 }
@@ -180,16 +186,9 @@ trait Plain: Send + Sync {
         step: &Step,
         out: &mut JacobianMut<'_>,
     ) -> bool;
-    fn transition_push_forward(
-        &self,
-        x: &[f64],
-        u: &[f64],
-        step: &Step,
-        v: &[f64],
-        out: &mut [f64],
-    );
-    fn push_forward(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]);
-    fn push_forward_along(
+    fn transition_jvp(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]);
+    fn jvp(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]);
+    fn jvp_cached(
         &self,
         x: &[f64],
         u: &[f64],
@@ -237,24 +236,17 @@ impl<M: Model + Send + Sync> Plain for M {
     ) -> bool {
         Observation::observation_jacobian(self, x, u, step, out)
     }
-    fn transition_push_forward(
-        &self,
-        x: &[f64],
-        u: &[f64],
-        step: &Step,
-        v: &[f64],
-        out: &mut [f64],
-    ) {
-        if let Some(push_forward) = Dynamics::transition_push_forward(self) {
-            push_forward(self, x, u, step, v, out);
+    fn transition_jvp(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]) {
+        if let Some(jvp) = Dynamics::transition_jvp(self) {
+            jvp(self, x, u, step, v, out);
         }
     }
-    fn push_forward(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]) {
-        if let Some(push_forward) = Observation::push_forward(self) {
-            push_forward(self, x, u, step, v, out);
+    fn jvp(&self, x: &[f64], u: &[f64], step: &Step, v: &[f64], out: &mut [f64]) {
+        if let Some(jvp) = Observation::jvp(self) {
+            jvp(self, x, u, step, v, out);
         }
     }
-    fn push_forward_along(
+    fn jvp_cached(
         &self,
         x: &[f64],
         u: &[f64],
@@ -263,7 +255,7 @@ impl<M: Model + Send + Sync> Plain for M {
         v: &[f64],
         out: &mut [f64],
     ) {
-        Dynamics::push_forward_along(self, x, u, step, trail, v, out);
+        Dynamics::jvp_cached(self, x, u, step, trail, v, out);
     }
     fn process_stretch(&self, u: &[f64], step: &Step, out: &mut [f64]) {
         if let Some(write) = Dynamics::process_stretch(self) {
@@ -433,24 +425,24 @@ impl<N: Dim, M: Dim> Dynamics for Erased<N, M> {
         Plain::transition_jacobian(&*self.equations, x, u, step, out)
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        let pull_back: PullBack<Self, S> =
-            |model, x, u, step, r, out| model.back().transition_pull_back(x, u, step, r, out);
-        self.known.has_transition_pull_back.then_some(pull_back)
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        let vjp: Vjp<Self, S> =
+            |model, x, u, step, r, out| model.back().transition_vjp(x, u, step, r, out);
+        self.known.has_transition_vjp.then_some(vjp)
     }
     #[inline(always)]
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
-        let push_forward: PushForward<Self> = |model, x, u, step, v, out| {
-            Plain::transition_push_forward(&*model.equations, x, u, step, v, out);
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
+        let jvp: Jvp<Self> = |model, x, u, step, v, out| {
+            Plain::transition_jvp(&*model.equations, x, u, step, v, out);
         };
-        self.known.has_transition_push_forward.then_some(push_forward)
+        self.known.has_transition_jvp.then_some(jvp)
     }
     #[inline(always)]
-    fn trail_len(&self) -> usize {
-        self.known.trail_len
+    fn stage_cache_len(&self) -> usize {
+        self.known.stage_cache_len
     }
     #[inline(always)]
-    fn transition_trailed<S: Scalar>(
+    fn transition_with_cache<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -458,13 +450,13 @@ impl<N: Dim, M: Dim> Dynamics for Erased<N, M> {
         out: &mut [S],
         trail: &mut [S],
     ) {
-        match self.known.trail_len {
+        match self.known.stage_cache_len {
             0 => Dynamics::transition(self, x, u, step, out),
-            _ => self.back().transition_trailed(x, u, step, out, trail),
+            _ => self.back().transition_with_cache(x, u, step, out, trail),
         }
     }
     #[inline(always)]
-    fn pull_back_along<S: Scalar>(
+    fn vjp_cached<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -473,10 +465,10 @@ impl<N: Dim, M: Dim> Dynamics for Erased<N, M> {
         r: &[S],
         out: &mut [S],
     ) {
-        self.back().pull_back_along(x, u, step, trail, r, out);
+        self.back().vjp_cached(x, u, step, trail, r, out);
     }
     #[inline(always)]
-    fn push_forward_along(
+    fn jvp_cached(
         &self,
         x: &[f64],
         u: &[f64],
@@ -485,7 +477,7 @@ impl<N: Dim, M: Dim> Dynamics for Erased<N, M> {
         v: &[f64],
         out: &mut [f64],
     ) {
-        Plain::push_forward_along(&*self.equations, x, u, step, trail, v, out);
+        Plain::jvp_cached(&*self.equations, x, u, step, trail, v, out);
     }
     #[inline(always)]
     fn is_state_angle(&self, component: usize) -> bool {
@@ -533,17 +525,16 @@ impl<N: Dim, M: Dim> Observation for Erased<N, M> {
         Plain::observation_jacobian(&*self.equations, x, u, step, out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        let pull_back: PullBack<Self, S> =
-            |model, x, u, step, r, out| model.back().pull_back(x, u, step, r, out);
-        self.known.has_pull_back.then_some(pull_back)
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        let vjp: Vjp<Self, S> = |model, x, u, step, r, out| model.back().vjp(x, u, step, r, out);
+        self.known.has_vjp.then_some(vjp)
     }
     #[inline(always)]
-    fn push_forward(&self) -> Option<PushForward<Self>> {
-        let push_forward: PushForward<Self> = |model, x, u, step, v, out| {
-            Plain::push_forward(&*model.equations, x, u, step, v, out);
+    fn jvp(&self) -> Option<Jvp<Self>> {
+        let jvp: Jvp<Self> = |model, x, u, step, v, out| {
+            Plain::jvp(&*model.equations, x, u, step, v, out);
         };
-        self.known.has_push_forward.then_some(push_forward)
+        self.known.has_jvp.then_some(jvp)
     }
     #[inline(always)]
     fn is_identity(&self) -> bool {

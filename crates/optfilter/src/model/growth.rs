@@ -9,7 +9,7 @@
 //!
 //! References: Netto, Gimeno and Mendes 1978; Gordon, Salmond and Smith 1993; Kitagawa 1996.
 
-use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
+use super::{Dynamics, JacobianMut, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use nalgebra::Const;
 
@@ -30,7 +30,7 @@ impl Dynamics for Growth {
         out[0] = x.scale(0.5) + x.scale(25.0) / (S::ONE + x.square()) + S::from_f64(push);
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, x, _, _, r, out| {
@@ -64,7 +64,7 @@ impl Observation for Growth {
         true
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, x, _, _, r, out| out[0] = x[0].scale(0.1) * r[0],

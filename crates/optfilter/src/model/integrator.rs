@@ -10,17 +10,17 @@ mod equation;
 mod slopes;
 mod steps;
 
-pub use equation::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator};
+pub use equation::{Drift, DriftJvp, DriftVjp, Integrated, Integrator};
 pub use steps::{euler, euler_maruyama, rk4};
 
-use super::{Dynamics, JacobianMut, Observation, PullBack, PushForward, Step};
+use super::{Dynamics, JacobianMut, Jvp, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use crate::scratch::Scratch;
 use crate::simd::dispatch_long;
 use nalgebra::allocator::Allocator;
 use nalgebra::{DefaultAllocator, Dim, OVector, U1};
 use slopes::{
-    pull_back_stages, pull_back_steps, push_forward_stages, push_forward_steps, stage_pull_back,
+    pull_back_stages, pull_back_steps, push_forward_stages, push_forward_steps, stage_vjp,
 };
 use steps::{SMALL, rk4_trailed, with_work};
 
@@ -47,31 +47,30 @@ where
         }
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        stage_pull_back::<D, S>(&self.drift)?;
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        stage_vjp::<D, S>(&self.drift)?;
         Some(
             #[inline(always)]
             |model, x, u, step, r, out| {
-                if let Some(pull_back) = stage_pull_back(&model.drift) {
-                    pull_back_steps(model, pull_back, x, u, step, r, out);
+                if let Some(vjp) = stage_vjp(&model.drift) {
+                    pull_back_steps(model, vjp, x, u, step, r, out);
                 }
             },
         )
     }
     #[inline(always)]
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
-        self.drift.drift_push_forward()?;
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
+        self.drift.drift_jvp()?;
         Some(|model, x, u, step, v, out| {
-            if let Some(push_forward) = model.drift.drift_push_forward() {
-                push_forward_steps(model, push_forward, x, u, step, v, out);
+            if let Some(jvp) = model.drift.drift_jvp() {
+                push_forward_steps(model, jvp, x, u, step, v, out);
             }
         })
     }
     /// The stages of Runge-Kutta steps, and the states between these, where the drift has derivatives by hand.
     #[inline(always)]
-    fn trail_len(&self) -> usize {
-        let by_hand = self.drift.drift_pull_back::<f64>().is_some()
-            && self.drift.drift_push_forward().is_some();
+    fn stage_cache_len(&self) -> usize {
+        let by_hand = self.drift.drift_vjp::<f64>().is_some() && self.drift.drift_jvp().is_some();
         match self.method {
             Integrator::Rk4 if by_hand => {
                 trail_start(self.substeps.max(1), self.state_dim().value())
@@ -80,7 +79,7 @@ where
         }
     }
     #[inline(always)]
-    fn transition_trailed<S: Scalar>(
+    fn transition_with_cache<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -103,7 +102,7 @@ where
         }
     }
     #[inline(always)]
-    fn pull_back_along<S: Scalar>(
+    fn vjp_cached<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -112,20 +111,20 @@ where
         r: &[S],
         out: &mut [S],
     ) {
-        let Some(pull_back) = self.drift.drift_pull_back() else { return };
+        let Some(vjp) = self.drift.drift_vjp() else { return };
         if trail.is_empty() {
-            return pull_back_steps(self, pull_back, x, u, step, r, out);
+            return pull_back_steps(self, vjp, x, u, step, r, out);
         }
         out.copy_from_slice(r);
         for (k, step) in self.substeps(u, step).rev() {
             let (at, stages) = trailed(trail, k, x);
             with_work!(self.drift, S, x.len(), [k, sum, g], {
-                pull_back_stages(&self.drift, pull_back, at, stages, step, out, [k, sum, g]);
+                pull_back_stages(&self.drift, vjp, at, stages, step, out, [k, sum, g]);
             });
         }
     }
     #[inline(always)]
-    fn push_forward_along(
+    fn jvp_cached(
         &self,
         x: &[f64],
         u: &[f64],
@@ -134,16 +133,16 @@ where
         v: &[f64],
         out: &mut [f64],
     ) {
-        let Some(push_forward) = self.drift.drift_push_forward() else { return };
+        let Some(jvp) = self.drift.drift_jvp() else { return };
         if trail.is_empty() {
-            return push_forward_steps(self, push_forward, x, u, step, v, out);
+            return push_forward_steps(self, jvp, x, u, step, v, out);
         }
         out.copy_from_slice(v);
         for (k, step) in self.substeps(u, step) {
             let (at, stages) = trailed(trail, k, x);
             with_work!(self.drift, f64, x.len(), [g, along, sum], {
                 let work = [g, along, sum];
-                push_forward_stages(&self.drift, push_forward, at, stages, step, out, work);
+                push_forward_stages(&self.drift, jvp, at, stages, step, out, work);
             });
         }
     }
@@ -193,23 +192,23 @@ impl<D: Observation> Observation for Integrated<D> {
         self.drift.observation_jacobian(x, u, step, out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.drift.pull_back::<S>()?;
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        self.drift.vjp::<S>()?;
         Some(
             #[inline(always)]
             |model, x, u, step, r, out| {
-                if let Some(pull_back) = model.drift.pull_back() {
-                    pull_back(&model.drift, x, u, step, r, out);
+                if let Some(vjp) = model.drift.vjp() {
+                    vjp(&model.drift, x, u, step, r, out);
                 }
             },
         )
     }
     #[inline(always)]
-    fn push_forward(&self) -> Option<PushForward<Self>> {
-        self.drift.push_forward()?;
+    fn jvp(&self) -> Option<Jvp<Self>> {
+        self.drift.jvp()?;
         Some(|model, x, u, step, v, out| {
-            if let Some(push_forward) = model.drift.push_forward() {
-                push_forward(&model.drift, x, u, step, v, out);
+            if let Some(jvp) = model.drift.jvp() {
+                jvp(&model.drift, x, u, step, v, out);
             }
         })
     }

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use nalgebra::{matrix, vector};
-//! use optfilter::filter::{GaussianBelief, Kalman};
+//! use optfilter::filter::{GaussianBelief, KalmanFilter};
 //! use optfilter::model::{GaussianNoise, Linear};
 //! use optfilter::{Series, drive::Run};
 //! let a = matrix![0.0, 1.0; -4.0, -0.6];
@@ -21,7 +21,7 @@
 //! let mut belief = GaussianBelief::new(vector![1.0, 0.0], matrix![0.5, 0.0; 0.0, 0.5])?;
 //! let times = [0.0, 0.3, 0.3, 1.1, 4.0];
 //! let series = Series::new(&[1.1, 0.7, 0.9, -0.4, 0.05], 1)?.with_times(&times)?;
-//! Kalman::new(model, noise).run(&mut belief, &series)?;
+//! KalmanFilter::new(model, noise).run(&mut belief, &series)?;
 //! let found = format!("{:.9} {:.9}", belief.mean[0], belief.mean[1]);
 //! println!("{found}");
 //! assert_eq!(found, "0.034601674 -0.629645166"); // numpy, with Van Loan's matrices by scipy.linalg.expm
@@ -29,7 +29,7 @@
 //! ```
 
 use super::discretize::{Discretized, discretize};
-use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
+use super::{Dynamics, JacobianMut, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -196,7 +196,7 @@ where
         true
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |model, _, _, step, r, out| transposed_product(&model.transition_matrix(step), r, out),
@@ -262,7 +262,7 @@ where
         true
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |model, _, _, _, r, out| transposed_product(&model.h, r, out),

@@ -208,7 +208,7 @@ where
 /// Writes the transposed Jacobian of a transition at `x` times `r`: by hand where that is written, else by a
 /// tape, or by duals where the state is small.
 #[inline(always)]
-pub fn pull_back_transition<D: Dynamics, S: Scalar>(
+pub fn transition_vjp_of<D: Dynamics, S: Scalar>(
     dynamics: &D,
     x: &[S],
     u: &[f64],
@@ -218,8 +218,8 @@ pub fn pull_back_transition<D: Dynamics, S: Scalar>(
 ) where
     DefaultAllocator: Allocator<D::State>,
 {
-    match dynamics.transition_pull_back() {
-        Some(pull_back) => pull_back(dynamics, x, u, step, r, out),
+    match dynamics.transition_vjp() {
+        Some(vjp) => vjp(dynamics, x, u, step, r, out),
         None => {
             let n = dynamics.state_dim();
             let at = TransitionAt { dynamics, u, step };
@@ -228,9 +228,9 @@ pub fn pull_back_transition<D: Dynamics, S: Scalar>(
     }
 }
 
-/// Writes the transposed Jacobian of an observation at `x` times `r`, as [`pull_back_transition`] does.
+/// Writes the transposed Jacobian of an observation at `x` times `r`, as [`transition_vjp_of`] does.
 #[inline(always)]
-pub fn pull_back_observation<M: Model, S: Scalar>(
+pub fn observation_vjp_of<M: Model, S: Scalar>(
     model: &M,
     x: &[S],
     u: &[f64],
@@ -240,8 +240,8 @@ pub fn pull_back_observation<M: Model, S: Scalar>(
 ) where
     DefaultAllocator: Allocator<M::State> + Allocator<M::Output>,
 {
-    match model.pull_back() {
-        Some(pull_back) => pull_back(model, x, u, step, r, out),
+    match model.vjp() {
+        Some(vjp) => vjp(model, x, u, step, r, out),
         None => {
             let (n, m) = (model.state_dim(), model.output_dim());
             let at = ObservationAt { observation: model, u, step };

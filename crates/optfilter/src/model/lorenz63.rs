@@ -7,9 +7,9 @@
 //! Reference: Lorenz 1963. The stochastic version adds alpha dW; see
 //! [`euler_maruyama`](super::integrator::euler_maruyama).
 
-use super::integrator::DriftPullBack;
+use super::integrator::DriftVjp;
 use super::random_walk::write_identity;
-use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, Step};
+use super::{Drift, Integrated, Integrator, JacobianMut, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use nalgebra::Const;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Drift for Lorenz63 {
         out[2] = x1 * x2 - x3.scale(self.beta);
     }
     #[inline(always)]
-    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+    fn drift_vjp<S: Scalar>(&self) -> Option<DriftVjp<Self, S>> {
         Some(
             #[inline(always)]
             |model, x, _, _, r, out| {
@@ -96,7 +96,7 @@ impl Observation for Lorenz63 {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, _, _, _, r, out| out.copy_from_slice(r),

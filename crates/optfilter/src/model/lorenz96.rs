@@ -6,9 +6,9 @@
 //!
 //! Chaotic for forcing = 8. Reference: Lorenz 1996, "Predictability: a problem partly solved".
 
-use super::integrator::{DriftPullBack, DriftPushForward};
+use super::integrator::{DriftJvp, DriftVjp};
 use super::random_walk::write_identity;
-use super::{Drift, Integrated, Integrator, JacobianMut, Observation, PullBack, PushForward, Step};
+use super::{Drift, Integrated, Integrator, JacobianMut, Jvp, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use crate::simd::dispatch_long;
 use nalgebra::Dim;
@@ -59,7 +59,7 @@ fn around<S: Copy>(x: &[S], r: &[S], out: &mut [S], f: impl Fn([S; 5], [S; 5]) -
 }
 
 #[inline(always)]
-fn pull_back<S: Scalar>(x: &[S], r: &[S], out: &mut [S]) {
+fn vjp<S: Scalar>(x: &[S], r: &[S], out: &mut [S]) {
     around(
         x,
         r,
@@ -72,7 +72,7 @@ fn pull_back<S: Scalar>(x: &[S], r: &[S], out: &mut [S]) {
 }
 
 #[inline(always)]
-fn push_forward<S: Scalar>(x: &[S], v: &[S], out: &mut [S]) {
+fn jvp<S: Scalar>(x: &[S], v: &[S], out: &mut [S]) {
     around(
         x,
         v,
@@ -102,7 +102,7 @@ impl<N: Dim> Drift for Lorenz96<N> {
         );
     }
     #[inline(always)]
-    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+    fn drift_vjp<S: Scalar>(&self) -> Option<DriftVjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, x, _, _, r, out| {
@@ -110,20 +110,20 @@ impl<N: Dim> Drift for Lorenz96<N> {
                 dispatch_long::<N, _>(
                     x.len(),
                     #[inline(always)]
-                    || pull_back(x, r, out),
+                    || vjp(x, r, out),
                 )
             },
         )
     }
     #[inline(always)]
-    fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
+    fn drift_jvp(&self) -> Option<DriftJvp<Self>> {
         Some(
             #[inline(always)]
             |_, x, _, _, v, out| {
                 dispatch_long::<N, _>(
                     x.len(),
                     #[inline(always)]
-                    || push_forward(x, v, out),
+                    || jvp(x, v, out),
                 )
             },
         )
@@ -155,14 +155,14 @@ impl<N: Dim> Observation for Lorenz96<N> {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, _, _, _, r, out| out.copy_from_slice(r),
         )
     }
     #[inline(always)]
-    fn push_forward(&self) -> Option<PushForward<Self>> {
+    fn jvp(&self) -> Option<Jvp<Self>> {
         Some(|_, _, _, _, v, out| out.copy_from_slice(v))
     }
 }

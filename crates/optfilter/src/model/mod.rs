@@ -64,7 +64,7 @@ pub(crate) use linearize::{
     ObservationAt, TransitionAt, linearize_observation_lanes, linearize_transition_lanes,
 };
 pub use linearize::{
-    linearize_observation, linearize_transition, pull_back_observation, pull_back_transition,
+    linearize_observation, linearize_transition, observation_vjp_of, transition_vjp_of,
 };
 pub use lorenz63::Lorenz63;
 pub use lorenz96::Lorenz96;
@@ -72,4 +72,4 @@ pub use noise::{DiagonalNoise, GaussianNoise, Noise, NoiseError};
 pub use pair::Pair;
 pub use random_walk::RandomWalk;
 pub use step::Step;
-pub use traits::{Dynamics, Model, Observation, PullBack, PushForward, Stretch};
+pub use traits::{Dynamics, Jvp, Model, Observation, Stretch, Vjp};

@@ -142,7 +142,7 @@ where
 }
 
 /// Noise of independent components: n and m numbers where [`GaussianNoise`] has their squares. Filters that work
-/// with matrices make them; an [`Ensemble`](crate::filter::Ensemble) never does.
+/// with matrices make them; an [`Ensemble`](crate::filter::EnsembleKalmanFilter) never does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiagonalNoise<N: Dim, M: Dim>
 where

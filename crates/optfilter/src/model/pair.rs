@@ -2,7 +2,7 @@
 
 use super::jacobian::JacobianMut;
 use super::step::Step;
-use super::traits::{Dynamics, Observation, PullBack, PushForward, Stretch};
+use super::traits::{Dynamics, Jvp, Observation, Stretch, Vjp};
 use crate::scalar::Scalar;
 
 /// A model put together from dynamics and an observation.
@@ -38,23 +38,23 @@ impl<D: Dynamics, O> Dynamics for Pair<D, O> {
         self.dynamics.transition_jacobian(x, u, step, out)
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.dynamics.transition_pull_back::<S>()?;
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        self.dynamics.transition_vjp::<S>()?;
         Some(
             #[inline(always)]
             |pair, x, u, step, r, out| {
-                if let Some(pull_back) = pair.dynamics.transition_pull_back() {
-                    pull_back(&pair.dynamics, x, u, step, r, out);
+                if let Some(vjp) = pair.dynamics.transition_vjp() {
+                    vjp(&pair.dynamics, x, u, step, r, out);
                 }
             },
         )
     }
     #[inline(always)]
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
-        self.dynamics.transition_push_forward()?;
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
+        self.dynamics.transition_jvp()?;
         Some(|pair, x, u, step, v, out| {
-            if let Some(push_forward) = pair.dynamics.transition_push_forward() {
-                push_forward(&pair.dynamics, x, u, step, v, out);
+            if let Some(jvp) = pair.dynamics.transition_jvp() {
+                jvp(&pair.dynamics, x, u, step, v, out);
             }
         })
     }
@@ -98,23 +98,23 @@ impl<D, O: Observation> Observation for Pair<D, O> {
         self.observation.observation_jacobian(x, u, step, out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
-        self.observation.pull_back::<S>()?;
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
+        self.observation.vjp::<S>()?;
         Some(
             #[inline(always)]
             |pair, x, u, step, r, out| {
-                if let Some(pull_back) = pair.observation.pull_back() {
-                    pull_back(&pair.observation, x, u, step, r, out);
+                if let Some(vjp) = pair.observation.vjp() {
+                    vjp(&pair.observation, x, u, step, r, out);
                 }
             },
         )
     }
     #[inline(always)]
-    fn push_forward(&self) -> Option<PushForward<Self>> {
-        self.observation.push_forward()?;
+    fn jvp(&self) -> Option<Jvp<Self>> {
+        self.observation.jvp()?;
         Some(|pair, x, u, step, v, out| {
-            if let Some(push_forward) = pair.observation.push_forward() {
-                push_forward(&pair.observation, x, u, step, v, out);
+            if let Some(jvp) = pair.observation.jvp() {
+                jvp(&pair.observation, x, u, step, v, out);
             }
         })
     }

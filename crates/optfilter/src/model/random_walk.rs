@@ -3,7 +3,7 @@
 //! The least one can say of a state: it is about where it was. In the paper's Lorenz experiment it
 //! stands for dynamics that are not known at all.
 
-use super::{Dynamics, JacobianMut, Observation, PullBack, Step};
+use super::{Dynamics, JacobianMut, Observation, Step, Vjp};
 use crate::scalar::Scalar;
 use nalgebra::Dim;
 
@@ -49,7 +49,7 @@ impl<N: Dim> Dynamics for RandomWalk<N> {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, _, _, _, r, out| out.copy_from_slice(r),
@@ -82,7 +82,7 @@ impl<N: Dim> Observation for RandomWalk<N> {
         write_identity(x.len(), out)
     }
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(
             #[inline(always)]
             |_, _, _, _, r, out| out.copy_from_slice(r),

@@ -50,27 +50,27 @@ pub trait Dynamics: Sized {
     /// A hand-written function that writes the transposed Jacobian of [`transition`](Dynamics::transition) at
     /// a state times a vector, if there is one; it costs a few transitions whatever the size of the state.
     #[inline(always)]
-    fn transition_pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn transition_vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         None
     }
 
     /// A hand-written function that writes the Jacobian of [`transition`](Dynamics::transition) at a state times a vector, if there is
     /// one; else states and slopes go through `transition` as dual numbers.
     #[inline(always)]
-    fn transition_push_forward(&self) -> Option<PushForward<Self>> {
+    fn transition_jvp(&self) -> Option<Jvp<Self>> {
         None
     }
 
     /// How many numbers a transition can leave behind for its derivatives, which then need not compute them again (the stages of
     /// a Runge-Kutta step); 0 if it leaves none. Whoever leaves some has derivatives by hand both ways.
     #[inline(always)]
-    fn trail_len(&self) -> usize {
+    fn stage_cache_len(&self) -> usize {
         0
     }
 
     /// [`transition`](Dynamics::transition), to the bit, with its trail.
     #[inline(always)]
-    fn transition_trailed<S: Scalar>(
+    fn transition_with_cache<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -82,9 +82,9 @@ pub trait Dynamics: Sized {
     }
 
     /// Writes the transposed Jacobian of the transition that left `trail` behind, times `r`: to the bit what
-    /// [`transition_pull_back`](Dynamics::transition_pull_back) writes, without which it is not called.
+    /// [`transition_vjp`](Dynamics::transition_vjp) writes, without which it is not called.
     #[inline(always)]
-    fn pull_back_along<S: Scalar>(
+    fn vjp_cached<S: Scalar>(
         &self,
         x: &[S],
         u: &[f64],
@@ -93,15 +93,15 @@ pub trait Dynamics: Sized {
         r: &[S],
         out: &mut [S],
     ) {
-        if let Some(pull_back) = self.transition_pull_back() {
-            pull_back(self, x, u, step, r, out);
+        if let Some(vjp) = self.transition_vjp() {
+            vjp(self, x, u, step, r, out);
         }
     }
 
     /// Writes the Jacobian of the transition that left `trail` behind, times `v`: to the bit what
-    /// [`transition_push_forward`](Dynamics::transition_push_forward) writes, without which it is not called.
+    /// [`transition_jvp`](Dynamics::transition_jvp) writes, without which it is not called.
     #[inline(always)]
-    fn push_forward_along(
+    fn jvp_cached(
         &self,
         x: &[f64],
         u: &[f64],
@@ -110,8 +110,8 @@ pub trait Dynamics: Sized {
         v: &[f64],
         out: &mut [f64],
     ) {
-        if let Some(push_forward) = self.transition_push_forward() {
-            push_forward(self, x, u, step, v, out);
+        if let Some(jvp) = self.transition_jvp() {
+            jvp(self, x, u, step, v, out);
         }
     }
 
@@ -173,13 +173,13 @@ pub trait Observation: Sized {
     /// A hand-written function that writes the transposed Jacobian of [`observe`](Observation::observe) at
     /// a state times a vector, if there is one; it is then used in place of the automatic one.
     #[inline(always)]
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         None
     }
 
     /// A hand-written function that writes the Jacobian of [`observe`](Observation::observe) at a state times a vector, if there is one.
     #[inline(always)]
-    fn push_forward(&self) -> Option<PushForward<Self>> {
+    fn jvp(&self) -> Option<Jvp<Self>> {
         None
     }
 
@@ -216,11 +216,11 @@ pub trait Observation: Sized {
 macro_rules! trails_of {
     ($inner:tt) => {
         #[inline(always)]
-        fn trail_len(&self) -> usize {
-            self.$inner.trail_len()
+        fn stage_cache_len(&self) -> usize {
+            self.$inner.stage_cache_len()
         }
         #[inline(always)]
-        fn transition_trailed<S: $crate::scalar::Scalar>(
+        fn transition_with_cache<S: $crate::scalar::Scalar>(
             &self,
             x: &[S],
             u: &[f64],
@@ -228,13 +228,13 @@ macro_rules! trails_of {
             out: &mut [S],
             trail: &mut [S],
         ) {
-            match self.$inner.trail_len() {
+            match self.$inner.stage_cache_len() {
                 0 => self.transition(x, u, step, out),
-                _ => self.$inner.transition_trailed(x, u, step, out, trail),
+                _ => self.$inner.transition_with_cache(x, u, step, out, trail),
             }
         }
         #[inline(always)]
-        fn pull_back_along<S: $crate::scalar::Scalar>(
+        fn vjp_cached<S: $crate::scalar::Scalar>(
             &self,
             x: &[S],
             u: &[f64],
@@ -243,10 +243,10 @@ macro_rules! trails_of {
             r: &[S],
             out: &mut [S],
         ) {
-            self.$inner.pull_back_along(x, u, step, trail, r, out);
+            self.$inner.vjp_cached(x, u, step, trail, r, out);
         }
         #[inline(always)]
-        fn push_forward_along(
+        fn jvp_cached(
             &self,
             x: &[f64],
             u: &[f64],
@@ -255,16 +255,16 @@ macro_rules! trails_of {
             v: &[f64],
             out: &mut [f64],
         ) {
-            self.$inner.push_forward_along(x, u, step, trail, v, out);
+            self.$inner.jvp_cached(x, u, step, trail, v, out);
         }
     };
 }
 
 /// Writes J' r for the Jacobian J at `x`: `(model, x, u, step, r, out)`.
-pub type PullBack<M, S> = fn(&M, &[S], &[f64], &Step, &[S], &mut [S]);
+pub type Vjp<M, S> = fn(&M, &[S], &[f64], &Step, &[S], &mut [S]);
 
 /// Writes J v for the Jacobian J at `x`: `(model, x, u, step, v, out)`.
-pub type PushForward<M> = fn(&M, &[f64], &[f64], &Step, &[f64], &mut [f64]);
+pub type Jvp<M> = fn(&M, &[f64], &[f64], &Step, &[f64], &mut [f64]);
 
 /// Writes a factor for each standard deviation of a row's noise: `(model, u, step, out)`.
 pub type Stretch<M> = fn(&M, &[f64], &Step, &mut [f64]);

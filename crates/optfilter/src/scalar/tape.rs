@@ -46,7 +46,7 @@ pub(crate) struct Recorded {
 }
 
 /// Writes the transposed Jacobian of `f` at `x` times `r` to `out`. Lanes are recorded one after the other.
-pub(crate) fn pull_back<S: Scalar, F: VectorFunction>(f: &F, x: &[S], r: &[S], out: &mut [S]) {
+pub(crate) fn vjp<S: Scalar, F: VectorFunction>(f: &F, x: &[S], r: &[S], out: &mut [S]) {
     let mut both = Scratch::new(x.len() + r.len());
     both[..x.len()].copy_from_slice(x);
     both[x.len()..].copy_from_slice(r);
@@ -324,7 +324,7 @@ mod tests {
         let expected = matrix.transpose() * nalgebra::Vector3::from(r);
         count.set(0);
         let mut gradient = std::vec![0.0; 40];
-        pull_back(&Everything(&count), &x, &r, &mut gradient);
+        vjp(&Everything(&count), &x, &r, &mut gradient);
         assert_eq!(
             (count.get(), LEN.get(), INPUTS.get(), TAPE.with_borrow(Vec::len)),
             (1, 0, 0, 0)
@@ -336,7 +336,7 @@ mod tests {
         // Lanes are as many recordings.
         let lanes = |v: &[f64], s: f64| v.iter().map(|v| Lanes([*v, v * s])).collect::<Vec<_>>();
         let mut both = std::vec![Lanes([0.0; 2]); 40];
-        pull_back(&Everything(&count), &lanes(&x, 0.9), &lanes(&r, 1.0), &mut both);
+        vjp(&Everything(&count), &lanes(&x, 0.9), &lanes(&r, 1.0), &mut both);
         assert!(both.iter().zip(&gradient).all(|(b, g)| b.0[0].to_bits() == g.to_bits()));
         // Where a score is asked for, it is that of the value, for one more evaluation.
         count.set(0);
@@ -345,7 +345,7 @@ mod tests {
             assert_eq!(value[2], 4.0);
             out.copy_from_slice(&r);
         };
-        derivative::pull_back(&Everything(&count), &x, Dyn(40), Const::<3>, score, &mut scored);
+        derivative::vjp(&Everything(&count), &x, Dyn(40), Const::<3>, score, &mut scored);
         assert_eq!((count.get(), scored), (2, gradient));
     }
 
@@ -359,7 +359,7 @@ mod tests {
                 let first = sum(x[2]);
                 if self.0 {
                     let mut inner = [0.0; 3];
-                    pull_back(&Around(false), &[0.1, 0.2, 0.3], &[1.0], &mut inner);
+                    vjp(&Around(false), &[0.1, 0.2, 0.3], &[1.0], &mut inner);
                     assert!(inner.iter().all(|g| g.is_finite() && *g != 0.0));
                 }
                 out[0] = sum(first * x[0]) * first;
@@ -367,7 +367,7 @@ mod tests {
         }
         let gradient = |nested: bool| {
             let mut out = [0.0; 3];
-            pull_back(&Around(nested), &[0.3, -0.7, 0.5], &[2.0], &mut out);
+            vjp(&Around(nested), &[0.3, -0.7, 0.5], &[2.0], &mut out);
             out.map(f64::to_bits)
         };
         assert_eq!(gradient(true), gradient(false));
@@ -384,7 +384,7 @@ mod tests {
             }
         }
         let mut gradient = [f64::NAN; 3];
-        pull_back(&Edge, &[0.0, 0.0, 1.0], &[1.0, 0.5], &mut gradient);
+        vjp(&Edge, &[0.0, 0.0, 1.0], &[1.0, 0.5], &mut gradient);
         assert_eq!(gradient, [0.0, 0.0, 2.5]);
     }
 
@@ -404,7 +404,7 @@ mod tests {
             }
         }
         let mut gradient = [0.0; 3];
-        pull_back(&Lifted, &[1.0, 2.0, 3.0], &[1.0, 10.0], &mut gradient);
+        vjp(&Lifted, &[1.0, 2.0, 3.0], &[1.0, 10.0], &mut gradient);
         assert_eq!(gradient, [8.0, 4.0, 242.0]);
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use nalgebra::{Const, DMatrix, DVector, Dyn};
-use optfilter::filter::{GaussianBelief, Kalman};
+use optfilter::filter::{GaussianBelief, KalmanFilter};
 use optfilter::model::{Dynamics, GaussianNoise, Linear, Observation, Step};
 use optfilter::rng::Stream;
 use optfilter::scalar::Scalar;
@@ -136,8 +136,8 @@ impl System {
         GaussianNoise::new(self.q.clone(), self.r.clone()).unwrap()
     }
 
-    pub fn kalman(&self) -> Kalman<Dyn, Dyn, GaussianNoise<Dyn, Dyn>> {
-        Kalman::new(self.model(), self.noise())
+    pub fn kalman(&self) -> KalmanFilter<Dyn, Dyn, GaussianNoise<Dyn, Dyn>> {
+        KalmanFilter::new(self.model(), self.noise())
     }
 
     pub fn dims(&self) -> (usize, usize) {

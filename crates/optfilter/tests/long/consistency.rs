@@ -17,8 +17,8 @@ use crate::common::{System, close};
 use nalgebra::{Const, DefaultAllocator, Dim, SMatrix, matrix, vector};
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Kalman, Particle,
-    ParticleBelief, Resampling, Scheme, SigmaPoints, Unscented,
+    Belief, ErrorBars, ExtendedKalmanFilter, Filter, GaussianBelief, ImplicitMap, KalmanFilter,
+    ParticleBelief, ParticleFilter, Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter,
 };
 use optfilter::metrics::{chi_square_band, nees};
 use optfilter::model::likelihood::{Gaussian, SquaredError};
@@ -100,13 +100,14 @@ fn tracking()
 fn gaussian_filters_are_honest_on_linear_systems() {
     let (model, noise, start) = tracking();
     let size = (400, 50, 1.0);
-    let kalman = Kalman::new(model.clone(), noise.clone());
+    let kalman = KalmanFilter::new(model.clone(), noise.clone());
     honest(&model, &noise, &start, &kalman, size, "Kalman");
-    let extended = Extended::new(model.clone(), noise.clone());
+    let extended = ExtendedKalmanFilter::new(model.clone(), noise.clone());
     honest(&model, &noise, &start, &extended, size, "extended");
     // A filter told half the measurement noise is not honest, and the test says so.
     let sure = GaussianNoise::new(matrix![0.05, 0.02; 0.02, 0.1], matrix![0.3]).unwrap();
-    let (means, _) = mean_nees(&model, &noise, &start, &Kalman::new(model.clone(), sure), size);
+    let (means, _) =
+        mean_nees(&model, &noise, &start, &KalmanFilter::new(model.clone(), sure), size);
     assert!(!within(&means, 2, size.0), "{means:?}");
 }
 
@@ -135,7 +136,7 @@ fn error_bars_are_honest_on_linear_systems() {
     let ys = vec![0.0; 200];
     let series = Series::new(&ys, 1).unwrap().predict_first();
     let wide = bars.run(&mut start.clone(), &series).unwrap();
-    let best = Kalman::new(model, noise).run(&mut start.clone(), &series).unwrap();
+    let best = KalmanFilter::new(model, noise).run(&mut start.clone(), &series).unwrap();
     assert!(wide.cov(199).unwrap()[0] > 1.5 * best.cov(199).unwrap()[0]);
 }
 
@@ -147,10 +148,11 @@ fn error_bars_are_honest_on_lorenz_63() {
     // A point of the attractor.
     let start = GaussianBelief::new(vector![-5.0, -8.0, 20.0], unit).unwrap();
     let size = (300, 200, 0.02);
-    let extended = Extended::new(model, noise.clone());
+    let extended = ExtendedKalmanFilter::new(model, noise.clone());
     honest(&model, &noise, &start, &extended, size, "extended, Lorenz");
     let unscented =
-        Unscented::new(model, noise.clone(), SigmaPoints::merwe(1.0, 2.0, 0.0)).unwrap();
+        UnscentedKalmanFilter::new(model, noise.clone(), SigmaPoints::merwe(1.0, 2.0, 0.0))
+            .unwrap();
     honest(&model, &noise, &start, &unscented, size, "unscented, Lorenz");
     for (lr, steps) in [(0.4, 1), (0.15, 3), (0.1, 10)] {
         let gd = GradientDescent::new(lr).unwrap();
@@ -228,7 +230,7 @@ fn particle_log_likelihoods_are_the_exact_ones() {
     let repeats = 60;
     for scheme in [Scheme::Multinomial, Scheme::Residual, Scheme::Stratified, Scheme::Systematic] {
         for resampling in [Resampling::Always(scheme), Resampling::Below(scheme, 0.5)] {
-            let filter = Particle::new(
+            let filter = ParticleFilter::new(
                 system.model(),
                 Gaussian::new(system.r.clone()).unwrap(),
                 system.noise(),
@@ -273,7 +275,7 @@ fn innovations_of_a_particle_filter_are_those_of_kalman() {
     // One update from an exact start: S and the innovation are moments of 20000 particles.
     let mut stream = Stream::new(43, 0, "innovation");
     let system = System::random(2, 2, 2, &mut stream);
-    let filter = Particle::new(
+    let filter = ParticleFilter::new(
         system.model(),
         Gaussian::new(system.r.clone()).unwrap(),
         system.noise(),

@@ -2,7 +2,8 @@
 
 use nalgebra::{Cholesky, Const, SMatrix, matrix, vector};
 use optfilter::filter::{
-    Extended, Filter, GaussianBelief, Iterated, Kalman, SigmaPoints, Unscented,
+    ExtendedKalmanFilter, Filter, GaussianBelief, IteratedKalmanFilter, KalmanFilter, SigmaPoints,
+    UnscentedKalmanFilter,
 };
 use optfilter::model::{GaussianNoise, Linear, Step};
 use optfilter::rng::Stream;
@@ -33,11 +34,15 @@ fn long_runs<const M: usize>(h: SMatrix<f64, M, 3>, q: SMatrix<f64, 3, 3>, r: f6
     let model = Linear::new(f, h).unwrap();
     let noise = GaussianNoise::new(q, SMatrix::identity() * r).unwrap();
     let what = format!("{what}, {M} of 3 seen, R = {r:e}");
-    stays_positive(&Kalman::new(model.clone(), noise.clone()), &format!("Kalman, {what}"));
-    stays_positive(&Extended::new(model.clone(), noise.clone()), &format!("extended, {what}"));
-    let iterated = Iterated::new(model.clone(), noise.clone(), 2).unwrap();
+    stays_positive(&KalmanFilter::new(model.clone(), noise.clone()), &format!("Kalman, {what}"));
+    stays_positive(
+        &ExtendedKalmanFilter::new(model.clone(), noise.clone()),
+        &format!("extended, {what}"),
+    );
+    let iterated = IteratedKalmanFilter::new(model.clone(), noise.clone(), 2).unwrap();
     stays_positive(&iterated, &format!("iterated, {what}"));
-    let unscented = Unscented::new(model, noise, SigmaPoints::merwe(1.0, 2.0, 0.0)).unwrap();
+    let unscented =
+        UnscentedKalmanFilter::new(model, noise, SigmaPoints::merwe(1.0, 2.0, 0.0)).unwrap();
     stays_positive(&unscented, &format!("unscented, {what}"));
 }
 

@@ -6,8 +6,8 @@ use optfilter::Series;
 use optfilter::batch::Batch;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Extended, GaussianBelief, ImplicitMap, PointBelief, SideBySide, SigmaPoints, Together,
-    Unscented, side_by_side,
+    ExtendedKalmanFilter, GaussianBelief, ImplicitMap, PointBelief, SideBySide, SigmaPoints,
+    Together, UnscentedKalmanFilter, side_by_side,
 };
 use optfilter::model::likelihood::SquaredError;
 use optfilter::model::{GaussianNoise, Lorenz63};
@@ -74,7 +74,7 @@ where
 fn gaussian_filters_side_by_side() {
     let model = Lorenz63::default().rk4();
     let noise = GaussianNoise::new(SMatrix::identity() * 0.1, SMatrix::identity() * 2.0).unwrap();
-    gaussian(&Extended::new(model, noise.clone()), "ekf");
+    gaussian(&ExtendedKalmanFilter::new(model, noise.clone()), "ekf");
     let points = SigmaPoints::merwe(1.0, 1.0, -1.0);
-    gaussian(&Unscented::new(model, noise, points).unwrap(), "ukf");
+    gaussian(&UnscentedKalmanFilter::new(model, noise, points).unwrap(), "ukf");
 }

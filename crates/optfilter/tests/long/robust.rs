@@ -2,7 +2,7 @@
 
 use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::drive::Run;
-use optfilter::filter::{Belief, Extended, GaussianBelief, MixtureBelief, Robust};
+use optfilter::filter::{Belief, ExtendedKalmanFilter, GaussianBelief, MixtureBelief, Robust};
 use optfilter::model::likelihood::{
     Bernoulli, Component, Huber, Independent, Link, Poisson, StudentT,
 };
@@ -68,7 +68,7 @@ fn error(means: &[f64], width: usize, truth: &[f64]) -> f64 {
 }
 
 fn filtered(laws: Vec<Component>, seen: &[f64]) -> Vec<f64> {
-    let filter = Robust::new(Extended::new(car().0, noise(1.0)), laws).unwrap();
+    let filter = Robust::new(ExtendedKalmanFilter::new(car().0, noise(1.0)), laws).unwrap();
     let mut belief = MixtureBelief::from(start());
     let mut means = Vec::new();
     drive::drive(&filter, &mut belief, &Series::new(seen, 2).unwrap(), &mut |_, _, belief, _| {
@@ -85,7 +85,7 @@ fn filtered(laws: Vec<Component>, seen: &[f64]) -> Vec<f64> {
 fn outliers_are_forgiven_and_the_track_is_kept() {
     for seed in 20..26 {
         let (truth, seen) = drive_of(seed, 0.05);
-        let gaussian = Extended::new(car().0, noise(3.0));
+        let gaussian = ExtendedKalmanFilter::new(car().0, noise(3.0));
         let trace = gaussian.run(&mut start(), &Series::new(&seen, 2).unwrap()).unwrap();
         let plain = error(&trace.means, 4, &truth);
         let (heavy, linear) = (
@@ -110,7 +110,7 @@ fn outliers_are_forgiven_and_the_track_is_kept() {
 #[test]
 fn without_outliers_next_to_nothing_is_lost() {
     let (truth, seen) = drive_of(40, 0.0);
-    let trace = Extended::new(car().0, noise(1.0))
+    let trace = ExtendedKalmanFilter::new(car().0, noise(1.0))
         .run(&mut start(), &Series::new(&seen, 2).unwrap())
         .unwrap();
     let plain = error(&trace.means, 4, &truth);
@@ -124,7 +124,7 @@ fn without_outliers_next_to_nothing_is_lost() {
 #[test]
 fn laws_without_outliers_are_gaussians() {
     let (_, seen) = drive_of(41, 0.0);
-    let trace = Extended::new(car().0, noise(1.0))
+    let trace = ExtendedKalmanFilter::new(car().0, noise(1.0))
         .run(&mut start(), &Series::new(&seen, 2).unwrap())
         .unwrap();
     let wide = vec![Component::Huber(Huber::new(60.0, STD).unwrap()); 2];

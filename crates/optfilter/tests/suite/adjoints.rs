@@ -4,7 +4,7 @@ use nalgebra::{Const, DefaultAllocator, Dim, Dyn, matrix};
 use optfilter::Shapes;
 use optfilter::model::{
     Growth, Integrated, Integrator, Linear, Lorenz63, Lorenz96, Model, RandomWalk, Step,
-    linearize_observation, linearize_transition, pull_back_observation, pull_back_transition,
+    linearize_observation, linearize_transition, observation_vjp_of, transition_vjp_of,
 };
 use optfilter::rng::Stream;
 
@@ -31,12 +31,12 @@ where
         let (_, jacobian) = linearize_transition(model, &x, &[], &step);
         let forward: Vec<f64> =
             (0..n).map(|i| (0..n).map(|j| jacobian[(i, j)] * v[j]).sum()).collect();
-        pull_back_transition(model, &x, &[], &step, &r, &mut back);
+        transition_vjp_of(model, &x, &[], &step, &r, &mut back);
         hold(&forward, &r, &back, &v, what);
         let (_, jacobian) = linearize_observation(model, dim, &x, &[], &step);
         let forward: Vec<f64> =
             (0..m).map(|i| (0..n).map(|j| jacobian[(i, j)] * v[j]).sum()).collect();
-        pull_back_observation(model, &x, &[], &step, &s, &mut back);
+        observation_vjp_of(model, &x, &[], &step, &s, &mut back);
         hold(&forward, &s, &back, &v, what);
     }
 }

@@ -14,9 +14,9 @@ use optfilter::equivalence::{
     learning_rate_matrix,
 };
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated,
-    Kalman, Memory, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints,
-    Unscented, Variational,
+    Belief, ErrorBars, ExtendedKalmanFilter, Filter, FilterError, GaussianBelief, ImplicitMap,
+    IteratedKalmanFilter, KalmanFilter, Memory, ParticleBelief, ParticleFilter, PointBelief,
+    Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::metrics::{nees, rmse};
 use optfilter::model::likelihood::{
@@ -96,7 +96,7 @@ fn noise() {
     assert_eq!(message(GaussianNoise::new(good, -good)), r);
     assert_eq!(message(GaussianNoise::new(DMatrix::zeros(2, 3), DMatrix::identity(1, 1))), q);
     assert_eq!(message(Gaussian::diagonal(vector![1.0, 0.0])), r);
-    let bad = Variational::new(
+    let bad = VariationalKalmanFilter::new(
         RandomWalk::new(Const::<2>),
         SquaredError,
         indefinite,
@@ -155,9 +155,12 @@ fn settings() {
     let gd = GradientDescent::new(0.1).unwrap();
     let implicit = |steps| ImplicitMap::new(Growth, SquaredError, gd, steps);
     assert_eq!(message(implicit(0)), "steps must be at least 1");
-    let variational = Variational::new(Growth, SquaredError, matrix![1.0], gd, 0);
+    let variational = VariationalKalmanFilter::new(Growth, SquaredError, matrix![1.0], gd, 0);
     assert_eq!(message(variational), "steps must be at least 1");
-    assert_eq!(message(Iterated::new(Growth, noise.clone(), 0)), "iterations must be at least 1");
+    assert_eq!(
+        message(IteratedKalmanFilter::new(Growth, noise.clone(), 0)),
+        "iterations must be at least 1"
+    );
     let text =
         message(implicit(1).unwrap().with_bounds(Bounds::new(vec![0.0; 2], vec![1.0; 2]).unwrap()));
     assert_eq!(text, "bounds has 2 numbers where 1 are needed");
@@ -169,16 +172,20 @@ fn settings() {
         (SigmaPoints::merwe(1.0, 2.0, INF), "inf"),
     ] {
         assert_eq!(
-            message(Unscented::new(Growth, noise.clone(), points)),
+            message(UnscentedKalmanFilter::new(Growth, noise.clone(), points)),
             format!("alpha^2 (n + kappa) = {value} is not allowed; it must be positive and finite")
         );
     }
-    let text = message(Unscented::new(Growth, noise.clone(), SigmaPoints::merwe(1.0, NAN, 0.0)));
+    let text = message(UnscentedKalmanFilter::new(
+        Growth,
+        noise.clone(),
+        SigmaPoints::merwe(1.0, NAN, 0.0),
+    ));
     assert_eq!(text, "beta = NaN is not allowed; it must be finite");
     for threshold in [-0.1, 1.5, NAN] {
         let resampling = Resampling::Below(Scheme::Systematic, threshold);
         assert_eq!(
-            message(Particle::new(Growth, SquaredError, noise.clone(), resampling)),
+            message(ParticleFilter::new(Growth, SquaredError, noise.clone(), resampling)),
             format!(
                 "resampling threshold = {threshold} is not allowed; it must be between 0 and 1"
             )
@@ -202,13 +209,14 @@ fn settings() {
     let one = Independent::new(vec![Component::normal(1.0).unwrap()]);
     let text = message(ImplicitMap::new(walk, one.clone(), gd, 1));
     assert_eq!(text, "likelihood has 1 numbers where 2 are needed");
-    let text = message(Variational::new(walk, one, DMatrix::identity(2, 2), gd, 1));
+    let text = message(VariationalKalmanFilter::new(walk, one, DMatrix::identity(2, 2), gd, 1));
     assert_eq!(text, "likelihood has 1 numbers where 2 are needed");
-    let text = message(Variational::new(walk, SquaredError, DMatrix::identity(3, 3), gd, 1));
+    let text =
+        message(VariationalKalmanFilter::new(walk, SquaredError, DMatrix::identity(3, 3), gd, 1));
     assert!(text.starts_with("prior_cov has"), "{text}");
     let pair = GaussianNoise::new(DMatrix::identity(2, 2), DMatrix::identity(2, 2)).unwrap();
     let resampling = Resampling::Always(Scheme::Systematic);
-    let text = message(Particle::new(walk, three, pair, resampling));
+    let text = message(ParticleFilter::new(walk, three, pair, resampling));
     assert_eq!(text, "likelihood has 3 numbers where 2 are needed");
     let big = Preconditioned::new(DMatrix::identity(3, 3)).unwrap();
     let text = message(ImplicitMap::new(walk, SquaredError, big.clone(), 1));
@@ -312,20 +320,26 @@ fn steps() {
     let noise = GaussianNoise::new(unit, unit).unwrap();
     let start = GaussianBelief::new(vector![0.0, 0.0], unit).unwrap();
     let point = PointBelief::new(vector![0.0, 0.0]).unwrap();
-    refuses_bad_steps(&Kalman::new(model.clone(), noise.clone()), &start, "Kalman");
-    refuses_bad_steps(&Extended::new(model.clone(), noise.clone()), &start, "extended");
-    refuses_bad_steps(&Iterated::new(model.clone(), noise.clone(), 2).unwrap(), &start, "iterated");
-    let unscented = Unscented::new(model.clone(), noise.clone(), SigmaPoints::julier(1.0)).unwrap();
+    refuses_bad_steps(&KalmanFilter::new(model.clone(), noise.clone()), &start, "Kalman");
+    refuses_bad_steps(&ExtendedKalmanFilter::new(model.clone(), noise.clone()), &start, "extended");
+    refuses_bad_steps(
+        &IteratedKalmanFilter::new(model.clone(), noise.clone(), 2).unwrap(),
+        &start,
+        "iterated",
+    );
+    let unscented =
+        UnscentedKalmanFilter::new(model.clone(), noise.clone(), SigmaPoints::julier(1.0)).unwrap();
     refuses_bad_steps(&unscented, &start, "unscented");
     let gd = GradientDescent::new(0.1).unwrap();
     let implicit = ImplicitMap::new(model.clone(), SquaredError, gd, 2).unwrap();
     refuses_bad_steps(&implicit, &point, "implicit");
     let bars = ErrorBars::new(implicit.clone(), noise.clone()).unwrap();
     refuses_bad_steps(&bars, &start, "error bars");
-    let variational = Variational::new(model.clone(), SquaredError, unit, gd, 2).unwrap();
+    let variational =
+        VariationalKalmanFilter::new(model.clone(), SquaredError, unit, gd, 2).unwrap();
     refuses_bad_steps(&variational, &PointBelief::new(vector![0.0, 0.0]).unwrap(), "variational");
     let resampling = Resampling::Always(Scheme::Residual);
-    let particle = Particle::new(model, SquaredError, noise, resampling).unwrap();
+    let particle = ParticleFilter::new(model, SquaredError, noise, resampling).unwrap();
     let particles = ParticleBelief::new(&start, 9, Stream::new(0, 0, "p")).unwrap();
     refuses_bad_steps(&particle, &particles, "particle");
 
@@ -358,10 +372,11 @@ fn sizes_known_at_run_time() {
     let noise = GaussianNoise::new(unit.clone(), unit.clone()).unwrap();
     let other = GaussianBelief::new(DVector::zeros(3), DMatrix::identity(3, 3)).unwrap();
     let odd = GaussianBelief { mean: DVector::zeros(2), cov: DMatrix::identity(3, 3) };
-    let kalman = Kalman::new(model.clone(), noise.clone());
-    let extended = Extended::new(model.clone(), noise.clone());
-    let iterated = Iterated::new(model.clone(), noise.clone(), 2).unwrap();
-    let unscented = Unscented::new(model.clone(), noise.clone(), SigmaPoints::julier(1.0)).unwrap();
+    let kalman = KalmanFilter::new(model.clone(), noise.clone());
+    let extended = ExtendedKalmanFilter::new(model.clone(), noise.clone());
+    let iterated = IteratedKalmanFilter::new(model.clone(), noise.clone(), 2).unwrap();
+    let unscented =
+        UnscentedKalmanFilter::new(model.clone(), noise.clone(), SigmaPoints::julier(1.0)).unwrap();
     let gd = GradientDescent::new(0.1).unwrap();
     let implicit = ImplicitMap::new(model.clone(), SquaredError, gd, 2).unwrap();
     let bars = ErrorBars::new(implicit.clone(), noise.clone()).unwrap();
@@ -378,11 +393,12 @@ fn sizes_known_at_run_time() {
     let text = "belief has 3 numbers where 2 are needed at time index 4";
     let point = PointBelief::new(DVector::zeros(3)).unwrap();
     refuses_other_beliefs(&implicit, point, text, "implicit");
-    let variational = Variational::new(model.clone(), SquaredError, unit.clone(), gd, 2).unwrap();
+    let variational =
+        VariationalKalmanFilter::new(model.clone(), SquaredError, unit.clone(), gd, 2).unwrap();
     let point = PointBelief::new(DVector::zeros(3)).unwrap();
     refuses_other_beliefs(&variational, point, text, "variational");
     let resampling = Resampling::Always(Scheme::Stratified);
-    let particle = Particle::new(model.clone(), SquaredError, noise, resampling).unwrap();
+    let particle = ParticleFilter::new(model.clone(), SquaredError, noise, resampling).unwrap();
     let particles = ParticleBelief::new(&other, 9, Stream::new(0, 0, "p")).unwrap();
     let text = "particles' state has 3 numbers where 2 are needed at time index 4";
     refuses_other_beliefs(&particle, particles, text, "particle");
@@ -404,13 +420,16 @@ fn sizes_known_at_run_time() {
             assert_eq!(message(filter.update(&mut $belief.clone(), &y, &[], &step)), r_text);
         };
     }
-    refuses_noise!(|q| Kalman::new(model.clone(), q), start);
-    refuses_noise!(|q| Extended::new(model.clone(), q), start);
-    refuses_noise!(|q| Iterated::new(model.clone(), q, 2).unwrap(), start);
-    refuses_noise!(|q| Unscented::new(model.clone(), q, SigmaPoints::julier(1.0)).unwrap(), start);
+    refuses_noise!(|q| KalmanFilter::new(model.clone(), q), start);
+    refuses_noise!(|q| ExtendedKalmanFilter::new(model.clone(), q), start);
+    refuses_noise!(|q| IteratedKalmanFilter::new(model.clone(), q, 2).unwrap(), start);
+    refuses_noise!(
+        |q| UnscentedKalmanFilter::new(model.clone(), q, SigmaPoints::julier(1.0)).unwrap(),
+        start
+    );
     refuses_noise!(|q| ErrorBars::new(implicit.clone(), q).unwrap(), start);
     refuses_noise!(
-        |q| Particle::new(model.clone(), SquaredError, q, resampling).unwrap(),
+        |q| ParticleFilter::new(model.clone(), SquaredError, q, resampling).unwrap(),
         particles
     );
     let mut stream = Stream::new(0, 0, "s");
@@ -448,10 +467,10 @@ fn impossible_measurements() {
         let filter = ImplicitMap::new(walk, counts, gd, 2).unwrap();
         assert_eq!(message(filter.update(&mut point, &y, &[], &step)), text);
         let mut point = PointBelief::new(vector![0.5, 0.5]).unwrap();
-        let filter = Variational::new(walk, counts, unit, gd, 2).unwrap();
+        let filter = VariationalKalmanFilter::new(walk, counts, unit, gd, 2).unwrap();
         assert_eq!(message(filter.update(&mut point, &y, &[], &step)), text);
         let always = Resampling::Always(Scheme::Systematic);
-        let filter = Particle::new(walk, counts, noise.clone(), always).unwrap();
+        let filter = ParticleFilter::new(walk, counts, noise.clone(), always).unwrap();
         let mut particles = ParticleBelief::new(&start, 9, Stream::new(0, 0, "p")).unwrap();
         assert_eq!(message(filter.update(&mut particles, &y, &[], &step)), text);
         let filter = ImplicitMap::new(walk, counts, gd, 2).unwrap();
@@ -572,13 +591,13 @@ fn what_goes_bad_on_the_way_is_reported_with_its_time() {
     let series = Series::new(&y, 1).unwrap().predict_first();
     let start = GaussianBelief::new(vector![1.0], matrix![1.0]).unwrap();
     let walk = RandomWalk::new(Const::<1>);
-    let text = message(Extended::new(walk, Spoilt).run(&mut start.clone(), &series));
+    let text = message(ExtendedKalmanFilter::new(walk, Spoilt).run(&mut start.clone(), &series));
     assert_eq!(text, "process_cov (Q) is not symmetric positive definite at time index 3");
-    let unscented = Unscented::new(walk, Spoilt, SigmaPoints::julier(1.0)).unwrap();
+    let unscented = UnscentedKalmanFilter::new(walk, Spoilt, SigmaPoints::julier(1.0)).unwrap();
     let text = message(unscented.run(&mut start.clone(), &series));
     assert_eq!(text, "process_cov (Q) is not symmetric positive definite at time index 3");
     let always = Resampling::Always(Scheme::Systematic);
-    let particle = Particle::new(walk, SquaredError, Spoilt, always).unwrap();
+    let particle = ParticleFilter::new(walk, SquaredError, Spoilt, always).unwrap();
     let mut particles = ParticleBelief::new(&start, 9, Stream::new(0, 0, "p")).unwrap();
     let text = message(particle.run(&mut particles, &series));
     assert_eq!(text, "process_cov (Q) is not symmetric positive definite at time index 3");
@@ -596,7 +615,10 @@ fn what_goes_bad_on_the_way_is_reported_with_its_time() {
     assert!(error.to_string().starts_with("the filter diverged at time index 2: estimate is not"));
 
     // A model that leaves the numbers by itself.
-    let filter = Extended::new(Explodes, GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap());
+    let filter = ExtendedKalmanFilter::new(
+        Explodes,
+        GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap(),
+    );
     let text = message(filter.run(&mut start.clone(), &series));
     assert!(text.starts_with("the filter diverged at time index 2: mean is not finite"), "{text}");
     let filter = ImplicitMap::new(Explodes, SquaredError, GradientDescent::new(0.1).unwrap(), 1);
@@ -741,13 +763,13 @@ proptest! {
                     let _ = simulate(model, noise, belief, 2, dt, &mut stream);
                     let fresh = || belief.clone();
                     let (model, noise) = (|| model.clone(), || noise.clone());
-                    throw(&Kalman::new(model(), noise()), &mut fresh(), &y, &u, dt);
-                    throw(&Extended::new(model(), noise()), &mut fresh(), &y, &u, dt);
-                    if let Ok(filter) = Iterated::new(model(), noise(), steps) {
+                    throw(&KalmanFilter::new(model(), noise()), &mut fresh(), &y, &u, dt);
+                    throw(&ExtendedKalmanFilter::new(model(), noise()), &mut fresh(), &y, &u, dt);
+                    if let Ok(filter) = IteratedKalmanFilter::new(model(), noise(), steps) {
                         throw(&filter, &mut fresh(), &y, &u, dt);
                     }
                     for points in [points, SigmaPoints::julier(1.0)] {
-                        if let Ok(filter) = Unscented::new(model(), noise(), points) {
+                        if let Ok(filter) = UnscentedKalmanFilter::new(model(), noise(), points) {
                             throw(&filter, &mut fresh(), &y, &u, dt);
                         }
                     }
@@ -757,7 +779,7 @@ proptest! {
                     for likelihood in likelihoods {
                         let resampling = Resampling::Below(Scheme::Residual, b);
                         if let (Ok(filter), Ok(mut particles)) = (
-                            Particle::new(model(), likelihood.clone(), noise(), resampling),
+                            ParticleFilter::new(model(), likelihood.clone(), noise(), resampling),
                             ParticleBelief::new(belief, count, stream.clone()),
                         ) {
                             throw(&filter, &mut particles, &y, &u, dt);
@@ -782,7 +804,7 @@ proptest! {
                             throw(&filter, &mut point, &y, &u, dt);
                         }
                         let filter =
-                            Variational::new(model(), likelihood, p.clone(), optimizer, steps);
+                            VariationalKalmanFilter::new(model(), likelihood, p.clone(), optimizer, steps);
                         if let (Ok(filter), Ok(mut point)) =
                             (filter, PointBelief::new(belief.mean.clone()))
                         {

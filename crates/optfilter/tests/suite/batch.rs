@@ -10,8 +10,8 @@ use optfilter::Series;
 use optfilter::batch::{Batch, Estimates, run_many, sweep};
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, Extended, FilterError, GaussianBelief, ImplicitMap, Memory, Particle, ParticleBelief,
-    PointBelief, Resampling, Scheme,
+    Belief, ExtendedKalmanFilter, FilterError, GaussianBelief, ImplicitMap, Memory, ParticleBelief,
+    ParticleFilter, PointBelief, Resampling, Scheme,
 };
 use optfilter::model::likelihood::{
     Component, Gaussian, Huber, Independent, Likelihood, Link, Poisson, SquaredError, StudentT,
@@ -343,7 +343,7 @@ fn one_thread_equals_two() {
     let filter = ImplicitMap::new(Lorenz63::default().rk4(), SquaredError, adam, 5).unwrap();
     let unit = matrix![1.0, 0.0, 0.0; 0.0, 1.0, 0.0; 0.0, 0.0, 1.0];
     let noise = GaussianNoise::new(unit * 0.1, unit).unwrap();
-    let particles = Particle::new(
+    let particles = ParticleFilter::new(
         Lorenz63::default().rk4(),
         Gaussian::new(unit).unwrap(),
         noise,
@@ -405,7 +405,7 @@ fn a_series_without_a_belief_is_an_error_and_is_not_left_out() {
     let ys = noisy(3, 4, 1, 0.0, 24);
     let series: Vec<_> = ys.iter().map(|y| Series::new(y, 1).unwrap()).collect();
     let noise = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
-    let filter = Extended::new(Growth, noise);
+    let filter = ExtendedKalmanFilter::new(Growth, noise);
     let belief = GaussianBelief::new(vector![0.1], matrix![1.0]).unwrap();
     let error = run_many(&filter, &mut vec![belief.clone(); 2], &series).unwrap_err();
     assert_eq!(error.to_string(), "beliefs has 2 numbers where 3 are needed");

@@ -9,9 +9,10 @@ use nalgebra::{Const, DVector, Dyn, SMatrix, matrix, vector};
 use optfilter::Shapes;
 use optfilter::checkpoint::{CheckpointError, VERSION, load, save};
 use optfilter::filter::{
-    Belief, Ensemble, EnsembleBelief, ErrorBars, Extended, Filter, FilterError, GaussianBelief,
-    ImplicitMap, Iterated, Localization, Memory, Particle, ParticleBelief, PointBelief, Resampling,
-    Scheme, SigmaPoints, Unscented, Variational,
+    Belief, EnsembleBelief, EnsembleKalmanFilter, ErrorBars, ExtendedKalmanFilter, Filter,
+    FilterError, GaussianBelief, ImplicitMap, IteratedKalmanFilter, Localization, Memory,
+    ParticleBelief, ParticleFilter, PointBelief, Resampling, Scheme, SigmaPoints,
+    UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{GaussianNoise, Growth, Lorenz63, Lorenz96, Step};
@@ -79,11 +80,12 @@ fn every_filter_resumes_where_it_stopped() {
     let noise = GaussianNoise::per_time(unit * 2.0, unit).unwrap();
     let start = GaussianBelief::new(vector![1.0, -0.0, 1e-300], unit * 3.0).unwrap();
     let ys = series(20, 3, 1);
-    resumes(&Extended::new(lorenz, noise.clone()), &start, &ys, 3, "extended");
-    let iterated = Iterated::new(lorenz, noise.clone(), 3).unwrap();
+    resumes(&ExtendedKalmanFilter::new(lorenz, noise.clone()), &start, &ys, 3, "extended");
+    let iterated = IteratedKalmanFilter::new(lorenz, noise.clone(), 3).unwrap();
     resumes(&iterated, &start, &ys, 3, "iterated");
     let unscented =
-        Unscented::new(lorenz, noise.clone(), SigmaPoints::merwe(0.5, 2.0, 0.0)).unwrap();
+        UnscentedKalmanFilter::new(lorenz, noise.clone(), SigmaPoints::merwe(0.5, 2.0, 0.0))
+            .unwrap();
     resumes(&unscented, &start, &ys, 3, "unscented");
 
     let mut stream = Stream::new(2, 0, "system");
@@ -113,13 +115,18 @@ fn every_filter_resumes_where_it_stopped() {
     let carried = ImplicitMap::new(wide, SquaredError, rms, 5).unwrap().with_memory(Memory::Carry);
     let point = PointBelief::new(DVector::from_element(7, 1.0)).unwrap();
     resumes(&carried, &point, &series(20, 7, 5), 7, "Lorenz 96, RMSprop");
-    let variational =
-        Variational::new(lorenz, SquaredError, unit, GradientDescent::new(0.1).unwrap(), 9)
-            .unwrap();
+    let variational = VariationalKalmanFilter::new(
+        lorenz,
+        SquaredError,
+        unit,
+        GradientDescent::new(0.1).unwrap(),
+        9,
+    )
+    .unwrap();
     resumes(&variational, &PointBelief::new(start.mean).unwrap(), &ys, 3, "variational");
 
     let members = EnsembleBelief::new(&start, 7, Stream::new(6, 1, "members")).unwrap();
-    let ensemble = Ensemble::new(lorenz, noise.clone(), 1.1).unwrap().rotated();
+    let ensemble = EnsembleKalmanFilter::new(lorenz, noise.clone(), 1.1).unwrap().rotated();
     resumes(&ensemble, &members, &ys, 3, "ensemble");
     let near = Localization::index(1.0, true).unwrap();
     resumes(&ensemble.local(near).unwrap(), &members, &ys, 3, "local ensemble");
@@ -127,7 +134,8 @@ fn every_filter_resumes_where_it_stopped() {
     for scheme in [Scheme::Multinomial, Scheme::Residual, Scheme::Stratified, Scheme::Systematic] {
         for resampling in [Resampling::Always(scheme), Resampling::Below(scheme, 0.5)] {
             let likelihood = Gaussian::new(unit * 4.0).unwrap();
-            let filter = Particle::new(lorenz, likelihood, noise.clone(), resampling).unwrap();
+            let filter =
+                ParticleFilter::new(lorenz, likelihood, noise.clone(), resampling).unwrap();
             // 53 particles: the last group of lanes is not full.
             let belief = ParticleBelief::new(&start, 53, Stream::new(6, 1, "particles")).unwrap();
             resumes(&filter, &belief, &ys, 3, &format!("{resampling:?}"));
@@ -224,7 +232,7 @@ fn particles_of_another_size_are_an_error_of_the_filter() {
     let bytes = sample();
     let mut belief: ParticleBelief<Const<3>> = load("particles", &bytes).unwrap();
     let unit = SMatrix::<f64, 3, 3>::identity();
-    let filter = Particle::new(
+    let filter = ParticleFilter::new(
         Lorenz63::default().rk4(),
         SquaredError,
         GaussianNoise::new(unit, unit).unwrap(),

@@ -5,9 +5,9 @@ use optfilter::Series;
 use optfilter::batch::Batch;
 use optfilter::drive::{Run, Trace};
 use optfilter::filter::{
-    Belief, Bounded, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap,
-    Iterated, Kalman, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints,
-    Unscented, Variational,
+    Belief, Bounded, ErrorBars, ExtendedKalmanFilter, Filter, FilterError, GaussianBelief,
+    ImplicitMap, IteratedKalmanFilter, KalmanFilter, ParticleBelief, ParticleFilter, PointBelief,
+    Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::Gaussian;
 use optfilter::model::{GaussianNoise, Linear, Noise, RandomWalk, Step};
@@ -42,14 +42,14 @@ fn particles(start: &GaussianBelief<One>) -> ParticleBelief<One> {
     ParticleBelief::new(start, 500, Stream::new(3, 0, "particles")).unwrap()
 }
 
-fn particle() -> Particle<Linear<One, One>, Gaussian<One>, GaussianNoise<One, One>> {
+fn particle() -> ParticleFilter<Linear<One, One>, Gaussian<One>, GaussianNoise<One, One>> {
     let resampling = Resampling::Below(Scheme::Systematic, 0.5);
-    Particle::new(sinking(), likelihood(), noise(), resampling).unwrap()
+    ParticleFilter::new(sinking(), likelihood(), noise(), resampling).unwrap()
 }
 
-fn variational() -> Variational<Linear<One, One>, Gaussian<One>, Adam> {
+fn variational() -> VariationalKalmanFilter<Linear<One, One>, Gaussian<One>, Adam> {
     let adam = Adam::new(0.1).unwrap();
-    Variational::new(sinking(), likelihood(), matrix![0.5], adam, 50).unwrap()
+    VariationalKalmanFilter::new(sinking(), likelihood(), matrix![0.5], adam, 50).unwrap()
 }
 
 /// Calls `$check(name, filter, belief)` for every filter, kept inside `$bounds` or not.
@@ -59,14 +59,15 @@ macro_rules! every_filter {
         let gaussian = GaussianBelief::new(vector![$start], matrix![0.3]).unwrap();
         let point = PointBelief::new(vector![$start]).unwrap();
         let boxed = bounds.clone();
-        let kalman = Bounded::new(Kalman::new(sinking(), noise()), boxed.clone()).unwrap();
+        let kalman = Bounded::new(KalmanFilter::new(sinking(), noise()), boxed.clone()).unwrap();
         $check("kf", &kalman, gaussian.clone());
-        let extended = Bounded::new(Extended::new(sinking(), noise()), boxed.clone()).unwrap();
+        let extended =
+            Bounded::new(ExtendedKalmanFilter::new(sinking(), noise()), boxed.clone()).unwrap();
         $check("ekf", &extended, gaussian.clone());
-        let iterated = Iterated::new(sinking(), noise(), 3).unwrap();
+        let iterated = IteratedKalmanFilter::new(sinking(), noise(), 3).unwrap();
         $check("iekf", &Bounded::new(iterated, boxed.clone()).unwrap(), gaussian.clone());
         let points = SigmaPoints { alpha: 1.0, beta: 1.0, kappa: 1.0 };
-        let unscented = Unscented::new(sinking(), noise(), points).unwrap();
+        let unscented = UnscentedKalmanFilter::new(sinking(), noise(), points).unwrap();
         $check("ukf", &Bounded::new(unscented, boxed.clone()).unwrap(), gaussian.clone());
         $check("pf", &Bounded::new(particle(), boxed).unwrap(), particles(&gaussian));
         let (mut implicit, mut variational) = (implicit(), variational());
@@ -164,7 +165,7 @@ fn states_that_hang_together_are_truncated_together() {
     let noise =
         GaussianNoise::new(matrix![1.0, 0.8; 0.8, 1.0], matrix![1.0, 0.0; 0.0, 1.0]).unwrap();
     let bounds = Bounds::new(vec![0.0, -50.0], vec![f64::INFINITY, 50.0]).unwrap();
-    let walk = Extended::new(RandomWalk::new(Const::<2>), noise);
+    let walk = ExtendedKalmanFilter::new(RandomWalk::new(Const::<2>), noise);
     let filter = Bounded::new(walk, bounds).unwrap();
     let mut belief = GaussianBelief::new(vector![0.0, 0.0], matrix![0.0, 0.0; 0.0, 0.0]).unwrap();
     filter.predict(&mut belief, &[], &Step::even(1, 1.0)).unwrap();
@@ -216,7 +217,7 @@ fn continuous_time_does_not_care_how_a_step_is_cut() {
     let noise = GaussianNoise::continuous(a, d, matrix![0.04], 0.05).unwrap();
     let start = GaussianBelief::new(vector![1.0, 0.5], matrix![0.5, 0.1; 0.1, 0.4]).unwrap();
     let (kalman, extended) =
-        (Kalman::new(model.clone(), noise.clone()), Extended::new(model, noise));
+        (KalmanFilter::new(model.clone(), noise.clone()), ExtendedKalmanFilter::new(model, noise));
     let (mut pieces, mut whole, mut linearized) = (start.clone(), start.clone(), start);
     for k in 1..=40 {
         kalman.predict(&mut pieces, &[0.7], &Step::even(k, 0.05)).unwrap();
@@ -256,7 +257,7 @@ fn an_implicit_filter_that_widens_crosses_gaps_as_the_kalman_filter_does() {
     let walk = || RandomWalk::new(Const::<1>);
     let noise = GaussianNoise::new(matrix![0.25], matrix![1.0]).unwrap();
     let start = GaussianBelief::new(vector![0.0], matrix![1.0]).unwrap();
-    let best = error_after_gap(&Extended::new(walk(), noise.clone()), &start);
+    let best = error_after_gap(&ExtendedKalmanFilter::new(walk(), noise.clone()), &start);
     assert!((best - 1.0).abs() < 0.15, "{best}");
     // The steady gain is that of P = P - P^2 / (P + 1) + 0.25: 0.390388, left after one step, or after three, or five.
     fn filter<O: Optimizer<f64>>(
@@ -352,16 +353,17 @@ fn unscented_updates_by_very_precise_measurements_are_those_of_kalman() {
     let track = Linear::new(matrix![1.0, 1.0; 0.0, 1.0], matrix![1.0, 0.0]).unwrap();
     for r in [1e-13, 1e-16, 1e-20, 1e-36, 1e-100] {
         let level = GaussianNoise::new(matrix![0.01], matrix![r]).unwrap();
-        let unscented = Unscented::new(RandomWalk::new(Const::<1>), level.clone(), points).unwrap();
-        let kalman = Kalman::new(Linear::new(matrix![1.0], matrix![1.0]).unwrap(), level);
+        let unscented =
+            UnscentedKalmanFilter::new(RandomWalk::new(Const::<1>), level.clone(), points).unwrap();
+        let kalman = KalmanFilter::new(Linear::new(matrix![1.0], matrix![1.0]).unwrap(), level);
         let start = GaussianBelief::new(vector![-6.8], matrix![1.0]).unwrap();
         agree(&unscented, &kalman, start, r);
 
         let q = matrix![0.25, 0.5; 0.5, 1.0];
         let noise = GaussianNoise::new(q + matrix![0.1, 0.0; 0.0, 0.0], matrix![r]).unwrap();
-        let unscented = Unscented::new(track.clone(), noise.clone(), points).unwrap();
+        let unscented = UnscentedKalmanFilter::new(track.clone(), noise.clone(), points).unwrap();
         let start = GaussianBelief::new(vector![0.3, -1.7], matrix![9.0, 2.0; 2.0, 4.0]).unwrap();
-        agree(&unscented, &Kalman::new(track.clone(), noise), start, r);
+        agree(&unscented, &KalmanFilter::new(track.clone(), noise), start, r);
     }
 }
 

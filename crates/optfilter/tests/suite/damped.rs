@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector, matrix, vector};
 use optfilter::filter::evidence::{Approximation, Family, Row, Setting, log_likelihood};
-use optfilter::filter::{Extended, Filter, GaussianBelief, Iterated};
+use optfilter::filter::{ExtendedKalmanFilter, Filter, GaussianBelief, IteratedKalmanFilter};
 use optfilter::model::{Dynamics, GaussianNoise, Observation, Step};
 use optfilter::scalar::Scalar;
 
@@ -52,13 +52,13 @@ fn steps_that_lead_away_are_shortened() {
     let step = Step::even(1, 1.0);
     let update = |iterations| {
         let mut belief = start();
-        let filter = Iterated::new(Bent, noise(), iterations).unwrap().damped();
+        let filter = IteratedKalmanFilter::new(Bent, noise(), iterations).unwrap().damped();
         let update = filter.update(&mut belief, &[0.0], &[], &step).unwrap();
         (belief, update)
     };
     // One linearisation is the extended filter, which goes too far and is not held back.
     let mut extended = start();
-    Extended::new(Bent, noise()).update(&mut extended, &[0.0], &[], &step).unwrap();
+    ExtendedKalmanFilter::new(Bent, noise()).update(&mut extended, &[0.0], &[], &step).unwrap();
     assert_eq!(update(1).0, extended);
     assert!(extended.mean[0] < -9.0, "{extended:?}");
     let (belief, found) = update(20);

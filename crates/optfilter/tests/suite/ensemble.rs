@@ -3,7 +3,8 @@
 use crate::common::{all_close, close, golden, matrix, numbers, same_bits};
 use nalgebra::{Const, DMatrix, DVector, Dyn, matrix, vector};
 use optfilter::filter::{
-    Belief, Ensemble, EnsembleBelief, Filter, FilterError, GaussianBelief, Kalman, Localization,
+    Belief, EnsembleBelief, EnsembleKalmanFilter, Filter, FilterError, GaussianBelief,
+    KalmanFilter, Localization,
 };
 use optfilter::model::{DiagonalNoise, GaussianNoise, Linear, Lorenz96, Noise, RandomWalk, Step};
 use optfilter::rng::Stream;
@@ -36,16 +37,17 @@ fn one_update_equals_numpy_and_dapper() {
         .unwrap();
         let local = |filter| match case["radius"].as_f64() {
             Some(radius) if radius > 0.0 => Localization::index(radius, case["periodic"] == true)
-                .and_then(|local| Ensemble::local(filter, local)),
+                .and_then(|local| EnsembleKalmanFilter::local(filter, local)),
             _ => Ok(filter),
         };
         let dense = GaussianNoise::new(DMatrix::zeros(n, n), r.clone()).unwrap();
         let filter =
-            local(Ensemble::new(model.clone(), dense, number("inflation")).unwrap()).unwrap();
+            local(EnsembleKalmanFilter::new(model.clone(), dense, number("inflation")).unwrap())
+                .unwrap();
         runs.push(updated(&filter, &start, &numbers(&case["y"])));
         if diagonal {
             let noise = DiagonalNoise::new(DVector::zeros(n), r.diagonal()).unwrap();
-            let filter = Ensemble::new(model, noise, number("inflation")).unwrap();
+            let filter = EnsembleKalmanFilter::new(model, noise, number("inflation")).unwrap();
             let filter = match case["radius"].as_f64() {
                 Some(radius) if radius > 0.0 => {
                     let near = Localization::index(radius, case["periodic"] == true).unwrap();
@@ -67,7 +69,7 @@ fn one_update_equals_numpy_and_dapper() {
 
 /// The members after an update by `y`, its NIS and log-likelihood, and the size of S.
 fn updated<Q: Noise<Dyn, Dyn>>(
-    filter: &Ensemble<Linear<Dyn, Dyn>, Q>,
+    filter: &EnsembleKalmanFilter<Linear<Dyn, Dyn>, Q>,
     start: &EnsembleBelief<Dyn>,
     y: &[f64],
 ) -> (Vec<f64>, f64, f64, usize) {
@@ -100,9 +102,9 @@ fn a_linear_update_is_the_kalman_filters() {
         let model = Linear::new(DMatrix::identity(n, n), h).unwrap();
         let noise = GaussianNoise::new(DMatrix::zeros(n, n), r).unwrap();
         let (mut ours, mut exact) = ensemble(n, count, 3);
-        let kalman = Kalman::new(model.clone(), noise.clone());
+        let kalman = KalmanFilter::new(model.clone(), noise.clone());
         let theirs = kalman.update(&mut exact, &y, &[], &STEP).unwrap();
-        let filter = Ensemble::new(model, noise, 1.0).unwrap().rotated();
+        let filter = EnsembleKalmanFilter::new(model, noise, 1.0).unwrap().rotated();
         let update = filter.update(&mut ours, &y, &[], &STEP).unwrap();
         let what = format!("{n} {m} {count}");
         all_close(ours.mean().as_slice(), exact.mean.as_slice(), 1e-11, &what);
@@ -126,7 +128,7 @@ fn an_endless_radius_is_no_localisation() {
     for count in [4, 12] {
         let (mut whole, _) = ensemble(7, count, 4);
         let mut local = whole.clone();
-        let filter = Ensemble::new(model, noise.clone(), 1.1).unwrap();
+        let filter = EnsembleKalmanFilter::new(model, noise.clone(), 1.1).unwrap();
         filter.update(&mut whole, &y, &[], &STEP).unwrap();
         let near = Localization::index(f64::INFINITY, false).unwrap();
         filter.local(near).unwrap().update(&mut local, &y, &[], &STEP).unwrap();
@@ -140,7 +142,7 @@ fn a_rotation_keeps_mean_and_covariance_and_moves_members() {
     for count in [2, 3, 5, 16, 17, 40] {
         let (mut plain, _) = ensemble(3, count, 5);
         let mut turned = plain.clone();
-        let filter = Ensemble::new(model, noise.clone(), 1.3).unwrap();
+        let filter = EnsembleKalmanFilter::new(model, noise.clone(), 1.3).unwrap();
         filter.update(&mut plain, &[0.0, 1.0, 1.5], &[], &STEP).unwrap();
         filter.rotated().update(&mut turned, &[0.0, 1.0, 1.5], &[], &STEP).unwrap();
         all_close(turned.mean().as_slice(), plain.mean().as_slice(), 1e-13, "mean");
@@ -157,7 +159,7 @@ fn rotations_are_uniform() {
     // as there, with mean square 1 / (N - 1) along each.
     let (model, noise) =
         (RandomWalk::new(Const::<1>), GaussianNoise::new(matrix![0.0], matrix![1.0]));
-    let filter = Ensemble::new(model, noise.unwrap(), 1.0).unwrap().rotated();
+    let filter = EnsembleKalmanFilter::new(model, noise.unwrap(), 1.0).unwrap().rotated();
     let mut belief =
         EnsembleBelief::from_members(1, &[3.0, -1.0, -1.0, -1.0], Stream::new(1, 0, "turn"))
             .unwrap();
@@ -199,19 +201,19 @@ fn process_noise_spreads_members_and_none_draws_nothing() {
         filter(&mut belief);
         belief.cov().unwrap()
     };
-    let dense = Ensemble::new(model, GaussianNoise::new(q, r).unwrap(), 1.0).unwrap();
+    let dense = EnsembleKalmanFilter::new(model, GaussianNoise::new(q, r).unwrap(), 1.0).unwrap();
     let found = after(&|b| dense.predict(b, &[], &step).unwrap());
     // Five standard errors of a variance of 2 from 20,000 draws: 0.1.
     all_close(found.as_slice(), q.as_slice(), 0.1 / 2.0, "dense");
     let noise = DiagonalNoise::new(vector![2.0, 0.0], vector![1.0, 1.0]).unwrap().per_time();
-    let diagonal = Ensemble::new(model, noise, 1.0).unwrap();
+    let diagonal = EnsembleKalmanFilter::new(model, noise, 1.0).unwrap();
     let found = after(&|b| diagonal.predict(b, &[], &step).unwrap());
     close(found[(0, 0)], 1.0, 0.05 / 2.0, "half the time, half the variance");
     assert!(found[(1, 1)] < 1e-11);
     // Without noise members move by the model alone, and no random number is used.
     let none = GaussianNoise::new(q * 0.0, r).unwrap();
     let mut belief = begin();
-    Ensemble::new(model, none, 1.0).unwrap().predict(&mut belief, &[], &step).unwrap();
+    EnsembleKalmanFilter::new(model, none, 1.0).unwrap().predict(&mut belief, &[], &step).unwrap();
     assert_eq!(belief, begin());
 }
 
@@ -221,7 +223,7 @@ fn nothing_is_as_large_as_a_square() {
     let n = 100_000;
     let model = Lorenz96::new(Dyn(n), 8.0).rk4();
     let noise = DiagonalNoise::new(DVector::repeat(n, 0.01), DVector::repeat(n, 1.0)).unwrap();
-    let filter = Ensemble::new(model, noise, 1.02).unwrap().rotated();
+    let filter = EnsembleKalmanFilter::new(model, noise, 1.02).unwrap().rotated();
     let start = DVector::from_fn(n, |i, _| 8.0 * (i as f64).sin());
     let variances = vec![1.0; n];
     let mut belief =
@@ -241,7 +243,7 @@ fn threads_change_no_bit() {
     let n = 200;
     let (model, noise) = walk(n);
     let near = Localization::index(2.0, true).unwrap();
-    let filter = Ensemble::new(model, noise, 1.0).unwrap().local(near).unwrap();
+    let filter = EnsembleKalmanFilter::new(model, noise, 1.0).unwrap().local(near).unwrap();
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let (mut belief, _) = ensemble(n, 6, 8);
@@ -256,7 +258,7 @@ fn threads_change_no_bit() {
 fn bad_input_is_refused_and_a_lost_member_rolls_back() {
     let (model, noise) = walk(3);
     for inflation in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(Ensemble::new(model, noise.clone(), inflation).is_err());
+        assert!(EnsembleKalmanFilter::new(model, noise.clone(), inflation).is_err());
     }
     let stream = || Stream::new(1, 0, "");
     for members in [&[][..], &[1.0, 2.0, 3.0], &[1.0; 7], &[f64::NAN; 6]] {
@@ -268,7 +270,8 @@ fn bad_input_is_refused_and_a_lost_member_rolls_back() {
     }
     assert!(DiagonalNoise::new(vector![-1.0], vector![1.0]).is_err());
     assert!(DiagonalNoise::new(vector![0.0], vector![0.0]).is_err());
-    let filter = Ensemble::new(Lorenz96::new(Dyn(4), 8.0).rk4(), walk(4).1, 1.0).unwrap();
+    let filter =
+        EnsembleKalmanFilter::new(Lorenz96::new(Dyn(4), 8.0).rk4(), walk(4).1, 1.0).unwrap();
     let far = [1.0, 1.0, 1.0, 1.0, 1e80, -1e80, 1e80, 0.0];
     let mut belief = EnsembleBelief::from_members(4, &far, stream()).unwrap();
     let before = belief.clone();

@@ -4,8 +4,7 @@ use nalgebra::{Const, DefaultAllocator, Dim, Dyn};
 use optfilter::Shapes;
 use optfilter::model::{
     Dynamics, Erased, Growth, Integrated, Integrator, Lorenz63, Lorenz96, Model, Observation, Step,
-    Stretch, linearize_observation, linearize_transition, pull_back_observation,
-    pull_back_transition,
+    Stretch, linearize_observation, linearize_transition, observation_vjp_of, transition_vjp_of,
 };
 use optfilter::scalar::{Dual, Lanes, Scalar};
 
@@ -84,12 +83,12 @@ where
     let x: Vec<S> = numbers(n, 0.0).into_iter().map(&lift).collect();
     let r: Vec<S> = numbers(n.max(m), 1.0).into_iter().map(&lift).collect();
     let (mut a, mut b) = (vec![S::ZERO; n], vec![S::ONE; n]);
-    pull_back_transition(model, &x, &u, &step, &r[..n], &mut a);
-    pull_back_transition(erased, &x, &u, &step, &r[..n], &mut b);
+    transition_vjp_of(model, &x, &u, &step, &r[..n], &mut a);
+    transition_vjp_of(erased, &x, &u, &step, &r[..n], &mut b);
     assert_eq!(a, b);
     let (mut a, mut b) = (vec![S::ZERO; n], vec![S::ONE; n]);
-    pull_back_observation(model, &x, &u, &step, &r[..m], &mut a);
-    pull_back_observation(erased, &x, &u, &step, &r[..m], &mut b);
+    observation_vjp_of(model, &x, &u, &step, &r[..m], &mut a);
+    observation_vjp_of(erased, &x, &u, &step, &r[..m], &mut b);
     assert_eq!(a, b);
 }
 
@@ -135,19 +134,19 @@ where
     assert_eq!((a.0.as_slice(), a.1.as_slice()), (b.0.as_slice(), b.1.as_slice()));
 
     // What a transition leaves behind for its derivatives.
-    let len = model.trail_len();
-    assert_eq!(erased.trail_len(), len);
+    let len = model.stage_cache_len();
+    assert_eq!(erased.stage_cache_len(), len);
     if len > 0 {
         let mut ends = [vec![0.0; n], vec![1.0; n]];
         let mut trails = [vec![0.0; len], vec![1.0; len]];
-        model.transition_trailed(&x, &u, &step, &mut ends[0], &mut trails[0]);
-        erased.transition_trailed(&x, &u, &step, &mut ends[1], &mut trails[1]);
+        model.transition_with_cache(&x, &u, &step, &mut ends[0], &mut trails[0]);
+        erased.transition_with_cache(&x, &u, &step, &mut ends[1], &mut trails[1]);
         assert_eq!((&ends[0], &trails[0]), (&ends[1], &trails[1]));
-        model.pull_back_along(&x, &u, &step, &trails[0], &v, &mut ends[0]);
-        erased.pull_back_along(&x, &u, &step, &trails[0], &v, &mut ends[1]);
+        model.vjp_cached(&x, &u, &step, &trails[0], &v, &mut ends[0]);
+        erased.vjp_cached(&x, &u, &step, &trails[0], &v, &mut ends[1]);
         assert_eq!(ends[0], ends[1]);
-        model.push_forward_along(&x, &u, &step, &trails[0], &v, &mut ends[0]);
-        erased.push_forward_along(&x, &u, &step, &trails[0], &v, &mut ends[1]);
+        model.jvp_cached(&x, &u, &step, &trails[0], &v, &mut ends[0]);
+        erased.jvp_cached(&x, &u, &step, &trails[0], &v, &mut ends[1]);
         assert_eq!(ends[0], ends[1]);
     }
     assert_eq!(erased.process_stretch().is_some(), model.process_stretch().is_some());

@@ -4,7 +4,9 @@ use nalgebra::{DMatrix, DVector, matrix, vector};
 use optfilter::Series;
 use optfilter::drive::Run;
 use optfilter::filter::evidence::{Approximation, Family, Row, Setting, log_likelihood};
-use optfilter::filter::{Extended, GaussianBelief, Iterated, SigmaPoints, Unscented};
+use optfilter::filter::{
+    ExtendedKalmanFilter, GaussianBelief, IteratedKalmanFilter, SigmaPoints, UnscentedKalmanFilter,
+};
 use optfilter::model::{Dynamics, GaussianNoise, Growth, Observation, Step};
 use optfilter::scalar::{Dual, Scalar};
 
@@ -58,9 +60,11 @@ fn the_value_is_what_the_filter_sums() {
     let start = GaussianBelief::new(vector![AT[3]], matrix![1.0]).unwrap();
     let points = SigmaPoints::merwe(1.0, 2.0, 2.0);
     let sums = [
-        Extended::new(Growth, noise.clone()).run(&mut start.clone(), &series),
-        Iterated::new(Growth, noise.clone(), 4).unwrap().run(&mut start.clone(), &series),
-        Unscented::new(Growth, noise, points).unwrap().run(&mut start.clone(), &series),
+        ExtendedKalmanFilter::new(Growth, noise.clone()).run(&mut start.clone(), &series),
+        IteratedKalmanFilter::new(Growth, noise.clone(), 4)
+            .unwrap()
+            .run(&mut start.clone(), &series),
+        UnscentedKalmanFilter::new(Growth, noise, points).unwrap().run(&mut start.clone(), &series),
     ]
     .map(|trace| trace.unwrap().log_likelihood().unwrap());
     let ours = [

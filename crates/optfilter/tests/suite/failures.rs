@@ -10,9 +10,9 @@ use optfilter::batch::Batch;
 use optfilter::checkpoint::save;
 use optfilter::drive::{Run, advance};
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, FilterError, GaussianBelief, ImplicitMap, Iterated,
-    Kalman, Memory, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints,
-    Unscented, Variational,
+    Belief, ErrorBars, ExtendedKalmanFilter, Filter, FilterError, GaussianBelief, ImplicitMap,
+    IteratedKalmanFilter, KalmanFilter, Memory, ParticleBelief, ParticleFilter, PointBelief,
+    Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::{
     AnyLikelihood, Component, Huber, Independent, Likelihood, Link, Observed, Poisson,
@@ -172,9 +172,9 @@ where
 fn a_step_that_fails_leaves_the_belief_as_it_was() {
     let start = GaussianBelief::new(vector![0.5, 0.5], Square::identity()).unwrap();
     let sound = ["nothing", "half a count"];
-    let extended = Extended::new(Trap, TrapNoise);
+    let extended = ExtendedKalmanFilter::new(Trap, TrapNoise);
     assert_eq!(survived(&extended, &start), sound, "extended");
-    let iterated = Iterated::new(Trap, TrapNoise, 3).unwrap();
+    let iterated = IteratedKalmanFilter::new(Trap, TrapNoise, 3).unwrap();
     assert_eq!(survived(&iterated, &start), sound, "iterated");
     for points in [
         SigmaPoints::merwe(1.0, 2.0, 0.0),
@@ -182,12 +182,12 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
         SigmaPoints::julier(1.0),
         SigmaPoints::julier(-0.5),
     ] {
-        let unscented = Unscented::new(Trap, TrapNoise, points).unwrap();
+        let unscented = UnscentedKalmanFilter::new(Trap, TrapNoise, points).unwrap();
         assert_eq!(survived(&unscented, &start), sound, "unscented, {points:?}");
     }
     // A linear model sets no traps in f and h.
     let model = Linear::new(Square::identity(), Square::identity()).unwrap();
-    let kalman = Kalman::new(model, TrapNoise);
+    let kalman = KalmanFilter::new(model, TrapNoise);
     let linear = [
         "nothing",
         "f is NaN",
@@ -204,10 +204,10 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
     for resampling in
         [Resampling::Always(Scheme::Systematic), Resampling::Below(Scheme::Residual, 0.5)]
     {
-        let filter = Particle::new(Trap, SquaredError, TrapNoise, resampling).unwrap();
+        let filter = ParticleFilter::new(Trap, SquaredError, TrapNoise, resampling).unwrap();
         assert_eq!(survived(&filter, &particles), sound, "particle");
         let counts = Poisson { link: Link::Canonical };
-        let filter = Particle::new(Trap, counts, TrapNoise, resampling).unwrap();
+        let filter = ParticleFilter::new(Trap, counts, TrapNoise, resampling).unwrap();
         // Counts have a variance of their own, so R is not read.
         assert_eq!(survived(&filter, &particles), ["nothing", "R"], "particle, counts");
     }
@@ -241,7 +241,7 @@ fn a_step_that_fails_leaves_the_belief_as_it_was() {
     }
     let unit = Square::identity();
     let point = PointBelief::new(start.mean).unwrap();
-    let filter = Variational::new(Trap, SquaredError, unit, adam, 5).unwrap();
+    let filter = VariationalKalmanFilter::new(Trap, SquaredError, unit, adam, 5).unwrap();
     assert_eq!(survived(&filter, &point), ["nothing", "Q", "R", "half a count"], "variational");
 
     // Error bars give a covariance up that is lost, unless they are strict.
@@ -385,7 +385,8 @@ fn an_unscented_covariance_without_a_factor_is_refused_by_the_step_that_made_it(
         FilterError::NotPositiveDefinite { quantity: "belief covariance", index: Some(4) };
     // kappa = -1 gives the centre a negative weight; the images bend away from it.
     let points = SigmaPoints::julier(-1.0);
-    let unscented = |model, points| Unscented::new(model, noise.clone(), points).unwrap();
+    let unscented =
+        |model, points| UnscentedKalmanFilter::new(model, noise.clone(), points).unwrap();
     let filter = unscented(Bend { in_f: true, in_h: false }, points);
     let mut belief = start.clone();
     assert_eq!(filter.predict(&mut belief, &[], &step), Err(refused.clone()));
@@ -479,7 +480,7 @@ fn a_lost_particle_weighs_nothing() {
         let filter = |edge| {
             let lossy = Lossy { edge, loss };
             let always = Resampling::Always(Scheme::Systematic);
-            Particle::new(lossy, lossy, noise.clone(), always).unwrap()
+            ParticleFilter::new(lossy, lossy, noise.clone(), always).unwrap()
         };
         let x: Vec<f64> = (0..50).map(|k| particles.value(k, 0)).collect();
         let kept: Vec<usize> = (0..50).filter(|&k| x[k] >= -0.3).collect();

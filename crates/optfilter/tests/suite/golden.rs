@@ -17,7 +17,8 @@ use nalgebra::{Const, DMatrix, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1}
 use optfilter::drive::Run;
 use optfilter::equivalence::{implied_prior, implied_prior_of_rate, learning_rate_matrix};
 use optfilter::filter::{
-    Extended, Filter, GaussianBelief, ImplicitMap, Kalman, PointBelief, SigmaPoints, Unscented,
+    ExtendedKalmanFilter, Filter, GaussianBelief, ImplicitMap, KalmanFilter, PointBelief,
+    SigmaPoints, UnscentedKalmanFilter,
 };
 use optfilter::metrics::chi_square_band;
 use optfilter::model::likelihood::Gaussian;
@@ -157,9 +158,9 @@ fn kalman_equals_statsmodels_with_missing_values() {
         let (noise, start) = given(system, Dyn(n), Dyn(m));
         let missing = numbers(&system["ys"]).iter().filter(|v| v.is_nan()).count();
         assert!(missing > 0, "the file should test gaps");
-        follow(&Kalman::new(model.clone(), noise.clone()), &start, system, system, 1e-11);
+        follow(&KalmanFilter::new(model.clone(), noise.clone()), &start, system, system, 1e-11);
         // The extended filter is the same on a linear model.
-        follow(&Extended::new(model, noise), &start, system, system, 1e-11);
+        follow(&ExtendedKalmanFilter::new(model, noise), &start, system, system, 1e-11);
         close(
             system["loglik"].as_f64().unwrap(),
             system["joint_loglik"].as_f64().unwrap(),
@@ -176,17 +177,23 @@ fn extended_equals_filterpy() {
         match system["name"].as_str().unwrap() {
             "growth" => {
                 let (noise, start) = given(system, Const::<1>, Const::<1>);
-                follow(&Extended::new(Growth, noise), &start, system, system, tolerance);
+                follow(
+                    &ExtendedKalmanFilter::new(Growth, noise),
+                    &start,
+                    system,
+                    system,
+                    tolerance,
+                );
             }
             "lorenz" => {
                 let (noise, start) = given(system, Const::<3>, Const::<3>);
-                let filter = Extended::new(lorenz(system).rk4(), noise);
+                let filter = ExtendedKalmanFilter::new(lorenz(system).rk4(), noise);
                 follow(&filter, &start, system, system, tolerance);
             }
             "range_bearing" => {
                 let (noise, start) = given(system, Const::<4>, Const::<2>);
                 let model = RangeBearing { f: matrix(&system["F"]), wraps: true };
-                follow(&Extended::new(model, noise), &start, system, system, tolerance);
+                follow(&ExtendedKalmanFilter::new(model, noise), &start, system, system, tolerance);
             }
             other => panic!("no model for {other}"),
         }
@@ -220,18 +227,19 @@ fn unscented_equals_filterpy() {
             match name {
                 "growth" => {
                     let (noise, start) = given(system, Const::<1>, Const::<1>);
-                    let filter = Unscented::new(Growth, noise, points).unwrap();
+                    let filter = UnscentedKalmanFilter::new(Growth, noise, points).unwrap();
                     follow(&filter, &start, system, case, tolerance);
                 }
                 "lorenz" => {
                     let (noise, start) = given(system, Const::<3>, Const::<3>);
-                    let filter = Unscented::new(lorenz(system).rk4(), noise, points).unwrap();
+                    let filter =
+                        UnscentedKalmanFilter::new(lorenz(system).rk4(), noise, points).unwrap();
                     follow(&filter, &start, system, case, tolerance);
                 }
                 "range_bearing" => {
                     let (noise, start) = given(system, Const::<4>, Const::<2>);
                     let model = RangeBearing { f: matrix(&system["F"]), wraps: true };
-                    let filter = Unscented::new(model, noise, points).unwrap();
+                    let filter = UnscentedKalmanFilter::new(model, noise, points).unwrap();
                     follow(&filter, &start, system, case, tolerance);
                 }
                 other => panic!("no model for {other}"),

@@ -7,7 +7,7 @@ use crate::common::{golden, matrix, numbers, vector};
 use nalgebra::{DMatrix, Dyn};
 use optfilter::Series;
 use optfilter::drive::Run;
-use optfilter::filter::{Extended, GaussianBelief, Kalman};
+use optfilter::filter::{ExtendedKalmanFilter, GaussianBelief, KalmanFilter};
 use optfilter::model::{GaussianNoise, Linear};
 use optfilter::smoother::Smooth;
 
@@ -32,9 +32,10 @@ fn what_loses_most_digits_loses_what_rounding_costs() {
         let model = Linear::<Dyn, Dyn>::new(f, h).unwrap();
         let rounding = |what: &str| case[what].as_f64().unwrap();
         let expected = |what: &str| numbers(&case[what]);
-        let filter = Kalman::new(model.clone(), noise.clone());
+        let filter = KalmanFilter::new(model.clone(), noise.clone());
         let trace = filter.run(&mut start.clone(), &series).unwrap();
-        let extended = Extended::new(model, noise).run(&mut start.clone(), &series).unwrap();
+        let extended =
+            ExtendedKalmanFilter::new(model, noise).run(&mut start.clone(), &series).unwrap();
         assert_eq!((&trace.means, &trace.covs), (&extended.means, &extended.covs));
         let diagonal = |p: &[f64]| -> Vec<f64> { p.iter().step_by(n + 1).copied().collect() };
         let variances = trace.covs.chunks(n * n).flat_map(diagonal);

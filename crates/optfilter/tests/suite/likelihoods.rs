@@ -9,8 +9,9 @@ use nalgebra::{Const, SMatrix, SVector, matrix, vector};
 use optfilter::Series;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap, Iterated, Kalman, Particle,
-    ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented, Variational,
+    Belief, ErrorBars, ExtendedKalmanFilter, Filter, GaussianBelief, ImplicitMap,
+    IteratedKalmanFilter, KalmanFilter, ParticleBelief, ParticleFilter, PointBelief, Resampling,
+    Scheme, SigmaPoints, UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::{
     Bernoulli, Component, Gaussian, Huber, Independent, Likelihood, Link, Observed, Poisson,
@@ -208,7 +209,7 @@ fn particle_likelihoods_are_densities() {
     let density = |component: Component, y: f64| {
         let resampling = Resampling::Always(Scheme::Systematic);
         let likelihood = Independent::new(vec![component]);
-        let filter = Particle::new(WALK(), likelihood, noise.clone(), resampling).unwrap();
+        let filter = ParticleFilter::new(WALK(), likelihood, noise.clone(), resampling).unwrap();
         let mut belief = ParticleBelief::new(&start, 10, Stream::new(6, 0, "p")).unwrap();
         filter.update(&mut belief, &[y], &[], &Step::even(1, 1.0)).unwrap().log_likelihood.unwrap()
     };
@@ -269,10 +270,14 @@ fn bearings_wrap_in_every_filter() {
     let model = RangeBearing::constant_velocity(0.5);
     let noise = bearing_noise();
     let gaussian = |x| GaussianBelief::new(x, SMatrix::identity() * 0.1).unwrap();
-    wraps(&Extended::new(model.clone(), noise.clone()), gaussian, "extended");
-    wraps(&Iterated::new(model.clone(), noise.clone(), 4).unwrap(), gaussian, "iterated");
+    wraps(&ExtendedKalmanFilter::new(model.clone(), noise.clone()), gaussian, "extended");
+    wraps(
+        &IteratedKalmanFilter::new(model.clone(), noise.clone(), 4).unwrap(),
+        gaussian,
+        "iterated",
+    );
     let points = SigmaPoints::merwe(1.0, 2.0, -1.0);
-    let unscented = Unscented::new(model.clone(), noise.clone(), points).unwrap();
+    let unscented = UnscentedKalmanFilter::new(model.clone(), noise.clone(), points).unwrap();
     wraps(&unscented, gaussian, "unscented");
     let likelihood = Gaussian::new(matrix![0.04, 0.0; 0.0, 0.0004]).unwrap();
     for name in AnyOptimizer::NAMES {
@@ -284,18 +289,22 @@ fn bearings_wrap_in_every_filter() {
     }
     let gd = GradientDescent::new(1e-4).unwrap();
     let prior = SMatrix::identity() * 0.1;
-    let variational = Variational::new(model.clone(), likelihood.clone(), prior, gd, 9).unwrap();
+    let variational =
+        VariationalKalmanFilter::new(model.clone(), likelihood.clone(), prior, gd, 9).unwrap();
     wraps(&variational, |x| PointBelief::new(x).unwrap(), "variational");
 
     // Particles draw other numbers half a turn on; here the estimate must stay by the cut.
     let resampling = Resampling::Always(Scheme::Systematic);
-    let particle = Particle::new(model.clone(), likelihood, noise.clone(), resampling).unwrap();
+    let particle =
+        ParticleFilter::new(model.clone(), likelihood, noise.clone(), resampling).unwrap();
     let [(x, ys), _] = turned();
     let mut belief =
         ParticleBelief::new(&gaussian(x), 2000, Stream::new(7, 0, "particles")).unwrap();
     let series = Series::new(&ys, 2).unwrap().with_dt(0.5).unwrap().predict_first();
     let trace = particle.run(&mut belief, &series).unwrap();
-    let exact = Extended::new(model.clone(), noise.clone()).run(&mut gaussian(x), &series).unwrap();
+    let exact = ExtendedKalmanFilter::new(model.clone(), noise.clone())
+        .run(&mut gaussian(x), &series)
+        .unwrap();
     for k in 0..trace.len() {
         // Half a standard deviation of the position: thirty standard errors of 2000 particles, and far
         // less than the metres by which a bearing taken the long way round is off.
@@ -308,7 +317,7 @@ fn bearings_wrap_in_every_filter() {
 
     // Without wrapping the same series throws the filter off: the test can fail.
     let straight = RangeBearing { wraps: false, ..model };
-    let off = Extended::new(straight, noise).run(&mut gaussian(x), &series).unwrap();
+    let off = ExtendedKalmanFilter::new(straight, noise).run(&mut gaussian(x), &series).unwrap();
     assert!(off.innovations[1].abs() > 6.0);
 }
 
@@ -346,10 +355,11 @@ fn sigma_points_of_an_angle_on_the_cut_stay_together() {
     let line =
         Linear::new(matrix![1.0], matrix![1.0]).unwrap().with_inputs(vec![vector![1.0]]).unwrap();
     let noise = GaussianNoise::new(matrix![0.01], matrix![0.04]).unwrap();
-    let kalman = Kalman::new(line, noise.clone());
+    let kalman = KalmanFilter::new(line, noise.clone());
     let unscented =
-        Unscented::new(Heading, noise.clone(), SigmaPoints::merwe(1.0, 2.0, 2.0)).unwrap();
-    let extended = Extended::new(Heading, noise).clone();
+        UnscentedKalmanFilter::new(Heading, noise.clone(), SigmaPoints::merwe(1.0, 2.0, 2.0))
+            .unwrap();
+    let extended = ExtendedKalmanFilter::new(Heading, noise).clone();
     let start = GaussianBelief::new(vector![PI - 0.3], matrix![0.09]).unwrap();
     let (mut exact, mut ukf, mut ekf) = (start.clone(), start.clone(), start);
     let mut stream = Stream::new(8, 0, "heading");

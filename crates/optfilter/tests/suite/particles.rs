@@ -4,7 +4,7 @@ use nalgebra::{Const, DVector, Dyn, OVector, SMatrix, matrix, vector};
 use optfilter::Series;
 use optfilter::drive::Run;
 use optfilter::filter::{
-    Belief, Filter, GaussianBelief, Particle, ParticleBelief, Resampling, Scheme,
+    Belief, Filter, GaussianBelief, ParticleBelief, ParticleFilter, Resampling, Scheme,
 };
 use optfilter::model::likelihood::{Gaussian, SquaredError};
 use optfilter::model::{DiagonalNoise, GaussianNoise, Lorenz63, Noise, RandomWalk, Step};
@@ -17,7 +17,7 @@ const RESAMPLING: Resampling = Resampling::Below(Scheme::Systematic, 0.5);
 fn estimates<Q: Noise<Three, Three>>(noise: Q, start: ParticleBelief<Three>) -> Vec<u64> {
     let likelihood = Gaussian::new(SMatrix::<f64, 3, 3>::identity() * 2.0).unwrap();
     let model = Lorenz63::default().rk4();
-    let filter = Particle::new(model, likelihood, noise, RESAMPLING).unwrap();
+    let filter = ParticleFilter::new(model, likelihood, noise, RESAMPLING).unwrap();
     let mut ys: Vec<f64> = (0..60).map(|k| 10.0 + (k as f64 * 0.7).sin()).collect();
     ys[24..27].fill(f64::NAN);
     let mut belief = start;
@@ -51,7 +51,8 @@ fn particles_of_many_states_need_no_matrix_of_them() {
     let stream = Stream::new(1, 0, "particles");
     let mut belief = ParticleBelief::independent(&mean, &variances, 16, stream).unwrap();
     let noise = DiagonalNoise::new(DVector::repeat(n, 0.75), DVector::repeat(n, 1.0)).unwrap();
-    let filter = Particle::new(RandomWalk::new(Dyn(n)), SquaredError, noise, RESAMPLING).unwrap();
+    let filter =
+        ParticleFilter::new(RandomWalk::new(Dyn(n)), SquaredError, noise, RESAMPLING).unwrap();
     filter.predict(&mut belief, &[], &Step::even(1, 1.0)).unwrap();
     // The mean of 1.6 million draws of variance 1 around 1, within five standard errors.
     let mean = belief.mean().sum() / n as f64;

@@ -20,14 +20,14 @@ use optfilter::equivalence::{
     compensated_cov, implied_prior, implied_prior_of_rate, largest_rate, learning_rate_matrix,
 };
 use optfilter::filter::{
-    Belief, Ensemble, EnsembleBelief, ErrorBars, Extended, Filter, GaussianBelief, ImplicitMap,
-    Iterated, Particle, ParticleBelief, PointBelief, Resampling, Scheme, SigmaPoints, Unscented,
-    Variational,
+    Belief, EnsembleBelief, EnsembleKalmanFilter, ErrorBars, ExtendedKalmanFilter, Filter,
+    GaussianBelief, ImplicitMap, IteratedKalmanFilter, ParticleBelief, ParticleFilter, PointBelief,
+    Resampling, Scheme, SigmaPoints, UnscentedKalmanFilter, VariationalKalmanFilter,
 };
 use optfilter::model::likelihood::{Gaussian, Likelihood, Observed, StudentT};
 use optfilter::model::{
     Dynamics, GaussianNoise, Growth, Integrated, Integrator, JacobianMut, Lorenz63, Lorenz96,
-    Model, Observation, PullBack, RandomWalk, Step, check_derivatives, linearize_observation,
+    Model, Observation, RandomWalk, Step, Vjp, check_derivatives, linearize_observation,
     linearize_transition,
 };
 use optfilter::optim::{AnyOptimizer, GradientDescent, Preconditioned};
@@ -116,10 +116,10 @@ proptest! {
         let ys = with_gaps(system.measurements(8, &mut stream), m, &mut stream);
         let exact = run(&system.kalman(), &system.start, &ys);
 
-        let extended = Extended::new(system.model(), system.noise());
+        let extended = ExtendedKalmanFilter::new(system.model(), system.noise());
         traces_close(&run(&extended, &system.start, &ys), &exact, 1e-12, "extended");
         for iterations in [1, 2, 5, 20] {
-            let iterated = Iterated::new(system.model(), system.noise(), iterations).unwrap();
+            let iterated = IteratedKalmanFilter::new(system.model(), system.noise(), iterations).unwrap();
             let what = format!("{iterations} iterations");
             traces_close(&run(&iterated, &system.start, &ys), &exact, 1e-10, &what);
         }
@@ -132,7 +132,7 @@ proptest! {
         ] {
             // Outer weights grow like 1 / alpha^2 and multiply the rounding of each point.
             let tolerance = 1e-10 / (points.alpha * points.alpha);
-            let unscented = Unscented::new(system.model(), system.noise(), points).unwrap();
+            let unscented = UnscentedKalmanFilter::new(system.model(), system.noise(), points).unwrap();
             let what = format!("{points:?}");
             traces_close(&run(&unscented, &system.start, &ys), &exact, tolerance, &what);
         }
@@ -326,7 +326,7 @@ proptest! {
         let (largest, least) = (hessian.max(), precision.symmetric_eigen().eigenvalues.min());
         // The error shrinks by 1 - least/largest per step; 30 e-foldings reach 1e-13.
         let steps = (30.0 * largest / least).ceil() as u32;
-        let filter = Variational::new(
+        let filter = VariationalKalmanFilter::new(
             system.model(),
             Gaussian::new(system.r.clone()).unwrap(),
             prior.clone(),
@@ -389,11 +389,11 @@ proptest! {
         }
         let gaussian = |s: &System| s.start.clone();
         same!("Kalman", gaussian, |s: &System| s.kalman());
-        same!("extended", gaussian, |s: &System| Extended::new(s.model(), s.noise()));
-        same!("iterated", gaussian, |s: &System| Iterated::new(s.model(), s.noise(), 3).unwrap());
+        same!("extended", gaussian, |s: &System| ExtendedKalmanFilter::new(s.model(), s.noise()));
+        same!("iterated", gaussian, |s: &System| IteratedKalmanFilter::new(s.model(), s.noise(), 3).unwrap());
         for points in [SigmaPoints::merwe(0.5, 2.0, 1.0), SigmaPoints::julier(1.0)] {
             same!("unscented", gaussian, |s: &System| {
-                Unscented::new(s.model(), s.noise(), points).unwrap()
+                UnscentedKalmanFilter::new(s.model(), s.noise(), points).unwrap()
             });
         }
         let likelihood = |s: &System| Gaussian::new(s.r.clone()).unwrap();
@@ -401,13 +401,13 @@ proptest! {
             |s: &System| ParticleBelief::new(&s.start, 40, Stream::new(seed, 1, "particles")).unwrap();
         same!("particle", particles, |s: &System| {
             let resampling = Resampling::Below(Scheme::Systematic, 0.5);
-            Particle::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
+            ParticleFilter::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
         });
         let members = |s: &System| {
             EnsembleBelief::new(&s.start, 11, Stream::new(seed, 1, "members")).unwrap()
         };
         same!("ensemble", members, |s: &System| {
-            Ensemble::new(s.model(), s.noise(), 1.05).unwrap().rotated()
+            EnsembleKalmanFilter::new(s.model(), s.noise(), 1.05).unwrap().rotated()
         });
         // An optimizer has a unit too: that of its learning-rate matrix.
         let descent = |s: &System| Preconditioned::new(&s.q * 0.05).unwrap();
@@ -418,7 +418,7 @@ proptest! {
         same!("error bars", gaussian, |s: &System| ErrorBars::new(implicit(s), s.noise()).unwrap());
         let point = |s: &System| PointBelief::new(s.start.mean.clone()).unwrap();
         same!("variational", point, |s: &System| {
-            Variational::new(s.model(), likelihood(s), s.q.clone(), descent(s), 4).unwrap()
+            VariationalKalmanFilter::new(s.model(), likelihood(s), s.q.clone(), descent(s), 4).unwrap()
         });
     }
 
@@ -455,16 +455,16 @@ proptest! {
         };
         let start = &system.start;
         alike(&run(&system.kalman(), start, &ys), &run(&reduced.kalman(), start, &few), "Kalman");
-        let extended = |s: &System| Extended::new(s.model(), s.noise());
+        let extended = |s: &System| ExtendedKalmanFilter::new(s.model(), s.noise());
         alike(
             &run(&extended(&system), start, &ys), &run(&extended(&reduced), start, &few), "extended",
         );
-        let iterated = |s: &System| Iterated::new(s.model(), s.noise(), 3).unwrap();
+        let iterated = |s: &System| IteratedKalmanFilter::new(s.model(), s.noise(), 3).unwrap();
         alike(
             &run(&iterated(&system), start, &ys), &run(&iterated(&reduced), start, &few), "iterated",
         );
         let unscented = |s: &System| {
-            Unscented::new(s.model(), s.noise(), SigmaPoints::merwe(1.0, 2.0, 0.5)).unwrap()
+            UnscentedKalmanFilter::new(s.model(), s.noise(), SigmaPoints::merwe(1.0, 2.0, 0.5)).unwrap()
         };
         alike(
             &run(&unscented(&system), start, &ys),
@@ -474,10 +474,10 @@ proptest! {
         let likelihood = |s: &System| Gaussian::new(s.r.clone()).unwrap();
         let particle = |s: &System| {
             let resampling = Resampling::Always(Scheme::Systematic);
-            Particle::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
+            ParticleFilter::new(s.model(), likelihood(s), s.noise(), resampling).unwrap()
         };
         let particles = ParticleBelief::new(start, 40, Stream::new(seed, 1, "particles")).unwrap();
-        let ensemble = |s: &System| Ensemble::new(s.model(), s.noise(), 1.0).unwrap().rotated();
+        let ensemble = |s: &System| EnsembleKalmanFilter::new(s.model(), s.noise(), 1.0).unwrap().rotated();
         let members = EnsembleBelief::new(start, 9, Stream::new(seed, 1, "members")).unwrap();
         alike(
             &run(&ensemble(&system), &members, &ys),
@@ -509,7 +509,7 @@ proptest! {
         let point = PointBelief::new(start.mean.clone()).unwrap();
         let variational = |s: &System| {
             let optimizer = GradientDescent::new(0.01).unwrap();
-            Variational::new(s.model(), likelihood(s), s.q.clone(), optimizer, 4).unwrap()
+            VariationalKalmanFilter::new(s.model(), likelihood(s), s.q.clone(), optimizer, 4).unwrap()
         };
         alike(
             &run(&variational(&system), &point, &ys),
@@ -635,7 +635,7 @@ fn derivatives_agree_with_finite_differences() {
 struct Slip {
     transition: bool,
     observation: bool,
-    pull_back: bool,
+    vjp: bool,
 }
 
 impl Dynamics for Slip {
@@ -677,9 +677,9 @@ impl Observation for Slip {
         out[(0, 0)] = if self.observation { x[0] } else { 2.0 * x[0] };
         true
     }
-    fn pull_back<S: Scalar>(&self) -> Option<PullBack<Self, S>> {
+    fn vjp<S: Scalar>(&self) -> Option<Vjp<Self, S>> {
         Some(|model, x, _, _, r, out| {
-            out[0] = x[0].scale(if model.pull_back { 1.0 } else { 2.0 }) * r[0];
+            out[0] = x[0].scale(if model.vjp { 1.0 } else { 2.0 }) * r[0];
             out[1] = S::ZERO;
         })
     }
@@ -687,8 +687,8 @@ impl Observation for Slip {
 
 #[test]
 fn a_slip_in_a_hand_written_derivative_is_named() {
-    let slip = |transition, observation, pull_back| {
-        let model = Slip { transition, observation, pull_back };
+    let slip = |transition, observation, vjp| {
+        let model = Slip { transition, observation, vjp };
         check_derivatives(&model, &[0.7, 0.3], &[], &Step::even(1, 1.0))
     };
     assert_eq!(slip(false, false, false), Ok(()));
@@ -697,7 +697,7 @@ fn a_slip_in_a_hand_written_derivative_is_named() {
     let error = slip(false, true, false).unwrap_err();
     assert_eq!((error.function, error.row, error.column), ("observation", 0, 0));
     let error = slip(false, false, true).unwrap_err();
-    assert_eq!((error.function, error.hand), ("pull_back", 0.7));
+    assert_eq!((error.function, error.hand), ("vjp", 0.7));
 }
 
 /// Iterating the update of a nonlinear measurement ends where the posterior is flat.
@@ -711,7 +711,7 @@ fn the_iterated_filter_ends_at_the_posterior_mode() {
     let y = [4.5, 0.9];
     let step = Step::even(1, 0.5);
     let slope_after = |iterations: u32| {
-        let filter = Iterated::new(model.clone(), noise.clone(), iterations).unwrap();
+        let filter = IteratedKalmanFilter::new(model.clone(), noise.clone(), iterations).unwrap();
         let mut belief = start.clone();
         filter.update(&mut belief, &y, &[], &step).unwrap();
         let (seen, h) =

@@ -3,7 +3,8 @@
 use nalgebra::{Const, DefaultAllocator, Dim, DimName, OMatrix, OVector, U1};
 use optfilter::drive::{Run, Trace};
 use optfilter::filter::{
-    Extended, GaussianBelief, Iterated, SideBySide, SigmaPoints, Together, Unscented, side_by_side,
+    ExtendedKalmanFilter, GaussianBelief, IteratedKalmanFilter, SideBySide, SigmaPoints, Together,
+    UnscentedKalmanFilter, side_by_side,
 };
 use optfilter::model::{Dynamics, GaussianNoise, Growth, Lorenz63, Model, Observation, Step};
 use optfilter::rng::Stream;
@@ -141,13 +142,19 @@ where
     let noise = GaussianNoise::new(q, r).unwrap();
     let times: Vec<f64> = (0..40).map(|k| 0.1 * (f64::from(k) + 0.3 * f64::from(k % 3))).collect();
     for (gap, times) in [(0, None), (7, None), (4, Some(&times[..]))] {
-        compare(&Extended::new(model.clone(), noise.clone()), name, gap, times);
-        compare(&Iterated::new(model.clone(), noise.clone(), 3).unwrap(), name, gap, times);
+        compare(&ExtendedKalmanFilter::new(model.clone(), noise.clone()), name, gap, times);
+        compare(
+            &IteratedKalmanFilter::new(model.clone(), noise.clone(), 3).unwrap(),
+            name,
+            gap,
+            times,
+        );
         for kappa in [0.0, 1.0, -0.5] {
             let points = SigmaPoints::merwe(1.0, if kappa < 0.0 { 0.0 } else { 2.0 }, kappa);
             // Weights below zero leave a system that doubles its state without a covariance.
             if kappa >= 0.0 || N::dim() > 1 {
-                let filter = Unscented::new(model.clone(), noise.clone(), points).unwrap();
+                let filter =
+                    UnscentedKalmanFilter::new(model.clone(), noise.clone(), points).unwrap();
                 compare(&filter, name, gap, times);
             }
         }
@@ -164,7 +171,7 @@ fn every_lane_is_its_series_alone_to_the_bit() {
 #[test]
 fn what_cannot_run_side_by_side_says_so() {
     let noise = GaussianNoise::new(nalgebra::matrix![1.0], nalgebra::matrix![1.0]).unwrap();
-    let filter = Extended::new(Growth, noise);
+    let filter = ExtendedKalmanFilter::new(Growth, noise);
     let start = GaussianBelief::new(nalgebra::vector![0.1], nalgebra::matrix![1.0]).unwrap();
     let run = |starts: &[GaussianBelief<Const<1>>], series: &[Series<'_>]| {
         side_by_side::<_, 8>(&filter, starts, series, &mut |_, _, _| {})
@@ -183,7 +190,7 @@ fn what_cannot_run_side_by_side_says_so() {
 #[test]
 fn exact_measurements_are_run_alone() {
     let noise = GaussianNoise::new(nalgebra::matrix![1.0], nalgebra::matrix![0.0]).unwrap();
-    let filter = Extended::new(Growth, noise);
+    let filter = ExtendedKalmanFilter::new(Growth, noise);
     let start = GaussianBelief::new(nalgebra::vector![0.1], nalgebra::matrix![1.0]).unwrap();
     let series = [Series::new(&[1.0, 2.0], 1).unwrap()];
     assert_eq!(

@@ -7,7 +7,8 @@
 use crate::common::{RangeBearing, all_close, close, golden, matrix, numbers};
 use nalgebra::{Const, DefaultAllocator, Dim, Dyn, OMatrix, OVector, U1, matrix, vector};
 use optfilter::filter::{
-    Bounded, Extended, GaussianBelief, Iterated, Kalman, SigmaPoints, Unscented,
+    Bounded, ExtendedKalmanFilter, GaussianBelief, IteratedKalmanFilter, KalmanFilter, SigmaPoints,
+    UnscentedKalmanFilter,
 };
 use optfilter::linalg::is_symmetric_psd;
 use optfilter::model::{
@@ -64,11 +65,17 @@ fn linear_systems_equal_statsmodels_with_missing_values() {
         let series = Series::new(&ys, h.nrows()).unwrap().predict_first();
         let model = Linear::new(f, h).unwrap();
         let points = SigmaPoints::merwe(1.0, 1.0, 0.0);
-        compare(&Kalman::new(model.clone(), noise.clone()), &start, &series, expected, 1e-9);
-        compare(&Extended::new(model.clone(), noise.clone()), &start, &series, expected, 1e-9);
-        let iterated = Iterated::new(model.clone(), noise.clone(), 3).unwrap();
+        compare(&KalmanFilter::new(model.clone(), noise.clone()), &start, &series, expected, 1e-9);
+        compare(
+            &ExtendedKalmanFilter::new(model.clone(), noise.clone()),
+            &start,
+            &series,
+            expected,
+            1e-9,
+        );
+        let iterated = IteratedKalmanFilter::new(model.clone(), noise.clone(), 3).unwrap();
         compare(&iterated, &start, &series, expected, 1e-9);
-        let unscented = Unscented::new(model, noise, points).unwrap();
+        let unscented = UnscentedKalmanFilter::new(model, noise, points).unwrap();
         compare(&unscented, &start, &series, expected, 1e-9);
     }
 }
@@ -82,7 +89,7 @@ fn the_nile_with_gaps_equals_statsmodels() {
     for case in nile["cases"].as_array().unwrap() {
         let model = Linear::new(matrix(&case["F"]), matrix(&case["H"])).unwrap();
         let (noise, start) = given(case, Dyn(matrix(&case["F"]).nrows()), Dyn(1));
-        compare(&Kalman::new(model, noise), &start, &series, case, 1e-9);
+        compare(&KalmanFilter::new(model, noise), &start, &series, case, 1e-9);
     }
 }
 
@@ -109,7 +116,7 @@ fn unscented_equals_filterpy() {
         match name {
             "growth" => {
                 let (noise, start) = given(system, Const::<1>, Const::<1>);
-                let filter = Unscented::new(Growth, noise, points).unwrap();
+                let filter = UnscentedKalmanFilter::new(Growth, noise, points).unwrap();
                 compare(&filter, &start, &series, expected, tolerance);
             }
             "lorenz" => {
@@ -117,13 +124,13 @@ fn unscented_equals_filterpy() {
                 let (sigma, rho, beta) = (constant("sigma"), constant("rho"), constant("beta"));
                 let (noise, start) = given(system, Const::<3>, Const::<3>);
                 let model = Lorenz63 { sigma, rho, beta }.rk4();
-                let filter = Unscented::new(model, noise, points).unwrap();
+                let filter = UnscentedKalmanFilter::new(model, noise, points).unwrap();
                 compare(&filter, &start, &series, expected, tolerance);
             }
             _ => {
                 let (noise, start) = given(system, Const::<4>, Const::<2>);
                 let model = RangeBearing { f: matrix(&system["F"]), wraps: true };
-                let filter = Unscented::new(model, noise, points).unwrap();
+                let filter = UnscentedKalmanFilter::new(model, noise, points).unwrap();
                 compare(&filter, &start, &series, expected, tolerance);
             }
         }
@@ -142,13 +149,13 @@ fn extended_equals_filterpy() {
     let model = RangeBearing { f: matrix(&system["F"]), wraps: true };
     let ys = numbers(&system["ys"]);
     let series = Series::new(&ys, 2).unwrap().predict_first();
-    compare(&Extended::new(model, noise), &start, &series, expected, 1e-10);
+    compare(&ExtendedKalmanFilter::new(model, noise), &start, &series, expected, 1e-10);
 }
 
-fn level() -> Kalman<Const<1>, Const<1>, GaussianNoise<Const<1>, Const<1>>> {
+fn level() -> KalmanFilter<Const<1>, Const<1>, GaussianNoise<Const<1>, Const<1>>> {
     let model = Linear::new(matrix![1.0], matrix![1.0]).unwrap();
     let noise = GaussianNoise::per_time(matrix![0.5], matrix![2.0]).unwrap();
-    Kalman::new(model, noise)
+    KalmanFilter::new(model, noise)
 }
 
 /// Two measurements at one time are one measurement of half the variance, and both rows know as much.
@@ -181,7 +188,7 @@ fn states_without_noise_are_the_same_at_every_row() {
     let noise = GaussianNoise::new(matrix![0.0, 0.0; 0.0, 0.0], matrix![1.0]).unwrap();
     let start = GaussianBelief::new(vector![3.0, 0.0], matrix![0.0, 0.0; 0.0, 1e6]).unwrap();
     let series = Series::new(&[4.0, 5.0, f64::NAN, 9.0], 1).unwrap();
-    let smoothed = Kalman::new(model, noise).smooth(&start, &series).unwrap();
+    let smoothed = KalmanFilter::new(model, noise).smooth(&start, &series).unwrap();
     for belief in &smoothed {
         assert_eq!((belief.mean[0], belief.cov[(0, 0)]), (3.0, 0.0));
         close(belief.mean[1], 3e6 * 3.0 / (3e6 + 1.0), 1e-9, "mean"); // of 1, 2 and 6
@@ -197,7 +204,7 @@ fn covariances_stay_covariances_where_noise_is_tiny() {
         let start = GaussianBelief::new(vector![0.0, 0.0], matrix![1e8, 0.0; 0.0, 1e8]).unwrap();
         let ys: Vec<f64> = (0..200).map(|k| f64::from(k).sin()).collect();
         let series = Series::new(&ys, 1).unwrap();
-        for belief in Kalman::new(model.clone(), noise).smooth(&start, &series).unwrap() {
+        for belief in KalmanFilter::new(model.clone(), noise).smooth(&start, &series).unwrap() {
             assert!(is_symmetric_psd(&belief.cov), "q = {q}, r = {r}: {}", belief.cov);
         }
     }
@@ -207,7 +214,9 @@ fn covariances_stay_covariances_where_noise_is_tiny() {
 fn the_smoothed_state_stays_in_its_box() {
     let noise = GaussianNoise::new(matrix![1.0], matrix![1.0]).unwrap();
     let bounds = Bounds::new(vec![0.0], vec![f64::INFINITY]).unwrap();
-    let filter = Bounded::new(Extended::new(RandomWalk::new(Const::<1>), noise), bounds).unwrap();
+    let filter =
+        Bounded::new(ExtendedKalmanFilter::new(RandomWalk::new(Const::<1>), noise), bounds)
+            .unwrap();
     let start = GaussianBelief::new(vector![1.0], matrix![1.0]).unwrap();
     let series = Series::new(&[0.5, -3.0, -9.0, -9.0, 2.0], 1).unwrap();
     for belief in filter.smooth(&start, &series).unwrap() {
@@ -248,7 +257,7 @@ impl Observation for Compass {
 #[test]
 fn angles_are_compared_around_the_circle() {
     let noise = GaussianNoise::new(matrix![0.1], matrix![0.1]).unwrap();
-    let filter = Extended::new(Compass, noise);
+    let filter = ExtendedKalmanFilter::new(Compass, noise);
     let filtered = GaussianBelief::new(vector![3.1], matrix![0.1]).unwrap();
     let series = Series::new(&[3.1, -3.1], 1).unwrap();
     for next in [-3.1, std::f64::consts::TAU - 3.1] {

@@ -154,14 +154,14 @@ fn converged_windows_are_least_squares() {
 /// A weak constraint with all rows in the window is the Kalman smoother's end: the filter itself.
 #[test]
 fn a_weak_window_over_everything_is_the_kalman_filter() {
-    use optfilter::filter::{GaussianBelief, Kalman, WindowBars, WindowBarsBelief};
+    use optfilter::filter::{GaussianBelief, KalmanFilter, WindowBars, WindowBarsBelief};
     use optfilter::model::GaussianNoise;
     let (q, r) =
         (matrix![0.2, 0.05, 0.0; 0.05, 0.1, 0.0; 0.0, 0.0, 0.3], matrix![0.5, 0.1; 0.1, 0.8]);
     let y = numbers(30, 2, 4);
     let series = Series::new(&y, 2).unwrap();
     let noise = GaussianNoise::new(q, r).unwrap();
-    let kalman = Kalman::new(linear(), noise.clone());
+    let kalman = KalmanFilter::new(linear(), noise.clone());
     let p0 = nalgebra::Matrix3::from_diagonal(&vector![2.0, 0.0, 0.5]);
     let mean = vector![0.3, -0.2, 1.0];
     let factor = DMatrix::from_fn(3, 3, |i, j| q.cholesky().unwrap().l()[(i, j)]);

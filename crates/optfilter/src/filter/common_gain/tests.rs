@@ -4,7 +4,7 @@ use crate::model::{Dynamics, GaussianNoise, Linear};
 use crate::rng::Stream;
 use nalgebra::{DMatrix, DVector, Dyn, dmatrix, dvector};
 
-type Filter = Extended<Linear<Dyn, Dyn>, GaussianNoise<Dyn, Dyn>>;
+type Filter = ExtendedKalmanFilter<Linear<Dyn, Dyn>, GaussianNoise<Dyn, Dyn>>;
 
 /// Measurements of which every `gap`-th is missing, from a stream of its own.
 fn measured(rows: usize, m: usize, gap: usize, name: u64) -> Vec<f64> {
@@ -26,12 +26,12 @@ fn tracker() -> Filter {
         DMatrix::from_diagonal(&dvector![0.1, 0.2, 0.1, 0.3]),
         dmatrix![1.0, 0.2; 0.2, 2.0],
     );
-    Extended::new(Linear::new(f, h).unwrap(), noise.unwrap())
+    ExtendedKalmanFilter::new(Linear::new(f, h).unwrap(), noise.unwrap())
 }
 
 fn level() -> Filter {
     let noise = GaussianNoise::new(dmatrix![0.4], dmatrix![1.5]);
-    Extended::new(Linear::new(dmatrix![1.0], dmatrix![1.0]).unwrap(), noise.unwrap())
+    ExtendedKalmanFilter::new(Linear::new(dmatrix![1.0], dmatrix![1.0]).unwrap(), noise.unwrap())
 }
 
 /// NaN equals NaN, and nothing else but the same bits.
@@ -113,7 +113,8 @@ fn what_cannot_run_together_says_so() {
 fn gaps_that_have_nothing_in_common_are_too_many() {
     // A level that hardly moves never forgets which rows were missing.
     let noise = GaussianNoise::new(dmatrix![1e-9], dmatrix![1.5]).unwrap();
-    let filter = Extended::new(Linear::new(dmatrix![1.0], dmatrix![1.0]).unwrap(), noise);
+    let filter =
+        ExtendedKalmanFilter::new(Linear::new(dmatrix![1.0], dmatrix![1.0]).unwrap(), noise);
     let ys: Vec<Vec<f64>> = (0..600_usize)
         .map(|b| (0..12).map(|k| if b >> k & 1 == 1 { f64::NAN } else { 1.0 }).collect())
         .collect();

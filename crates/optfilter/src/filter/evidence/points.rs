@@ -1,4 +1,4 @@
-//! The unscented prediction and update, in any scalar: the kernels of [`Unscented`](crate::filter::Unscented).
+//! The unscented prediction and update, in any scalar: the kernels of [`Unscented`](crate::filter::UnscentedKalmanFilter).
 
 use super::family::{Family, residual};
 use super::setting::{Row, Setting};

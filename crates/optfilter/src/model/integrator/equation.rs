@@ -20,13 +20,13 @@ pub trait Drift: Sized {
     /// A hand-written function that writes the transposed Jacobian of [`drift`](Drift::drift) at a state times
     /// a vector, if there is one; every integrator then has its own.
     #[inline(always)]
-    fn drift_pull_back<S: Scalar>(&self) -> Option<DriftPullBack<Self, S>> {
+    fn drift_vjp<S: Scalar>(&self) -> Option<DriftVjp<Self, S>> {
         None
     }
 
     /// A hand-written function that writes the Jacobian of [`drift`](Drift::drift) at a state times a vector, if there is one.
     #[inline(always)]
-    fn drift_push_forward(&self) -> Option<DriftPushForward<Self>> {
+    fn drift_jvp(&self) -> Option<DriftJvp<Self>> {
         None
     }
     /// Whether a component of the state is an angle.
@@ -40,10 +40,10 @@ pub trait Drift: Sized {
 }
 
 /// Writes J' r for the Jacobian J of a drift at `x`: `(drift, x, u, time, r, out)`.
-pub type DriftPullBack<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
+pub type DriftVjp<D, S> = fn(&D, &[S], &[f64], f64, &[S], &mut [S]);
 
 /// Writes J v for the Jacobian J of a drift at `x`: `(drift, x, u, time, v, out)`.
-pub type DriftPushForward<D> = fn(&D, &[f64], &[f64], f64, &[f64], &mut [f64]);
+pub type DriftJvp<D> = fn(&D, &[f64], &[f64], f64, &[f64], &mut [f64]);
 
 /// A way to step a differential equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Derivatives through the steps of an integrator: transposed Jacobians times a vector backwards through its stages, and Jacobians
 //! times a vector along them.
 
-use super::equation::{Drift, DriftPullBack, DriftPushForward, Integrated, Integrator};
+use super::equation::{Drift, DriftJvp, DriftVjp, Integrated, Integrator};
 use super::steps::{SMALL, euler, rk4, with_work};
 use crate::derivative;
 use crate::model::Step;
@@ -26,14 +26,14 @@ impl<D: Drift> VectorFunction for DriftAt<'_, D> {
     }
 }
 
-/// The pull-back of a drift: by hand, or by a tape where that is used at all. A tape of each stage is shorter, and so
+/// The VJP of a drift: by hand, or by a tape where that is used at all. A tape of each stage is shorter, and so
 /// faster, than one of the whole step.
 #[inline(always)]
-pub(super) fn stage_pull_back<D: Drift, S: Scalar>(drift: &D) -> Option<DriftPullBack<D, S>>
+pub(super) fn stage_vjp<D: Drift, S: Scalar>(drift: &D) -> Option<DriftVjp<D, S>>
 where
     DefaultAllocator: Allocator<D::State>,
 {
-    let by_hand = drift.drift_pull_back();
+    let by_hand = drift.drift_vjp();
     if const { derivative::may_be_taped::<S, D::State>() }
         && by_hand.is_none()
         && drift.state_dim().value() > derivative::UNTAPED
@@ -51,7 +51,7 @@ where
 #[inline(always)]
 pub(super) fn pull_back_steps<D: Drift, S: Scalar>(
     model: &Integrated<D>,
-    pull_back: DriftPullBack<D, S>,
+    vjp: DriftVjp<D, S>,
     x: &[S],
     u: &[f64],
     step: &Step,
@@ -81,8 +81,8 @@ pub(super) fn pull_back_steps<D: Drift, S: Scalar>(
         let at = if substeps > 1 { &between[k as usize * x.len()..][..x.len()] } else { x };
         let step = (u, time(k), dt);
         match model.method {
-            Integrator::Euler => pull_back_euler(&model.drift, pull_back, at, step, out),
-            Integrator::Rk4 => pull_back_rk4(&model.drift, pull_back, at, step, out),
+            Integrator::Euler => pull_back_euler(&model.drift, vjp, at, step, out),
+            Integrator::Rk4 => pull_back_rk4(&model.drift, vjp, at, step, out),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn pull_back_steps<D: Drift, S: Scalar>(
 #[inline(always)]
 fn pull_back_euler<D: Drift, S: Scalar>(
     drift: &D,
-    pull_back: DriftPullBack<D, S>,
+    vjp: DriftVjp<D, S>,
     x: &[S],
     (u, time, dt): (&[f64], f64, f64),
     w: &mut [S],
@@ -99,7 +99,7 @@ fn pull_back_euler<D: Drift, S: Scalar>(
     DefaultAllocator: Allocator<D::State>,
 {
     with_work!(drift, S, x.len(), [g], {
-        pull_back(drift, x, u, time, w, g);
+        vjp(drift, x, u, time, w, g);
         for (w, g) in w.iter_mut().zip(&*g) {
             *w += g.scale(dt);
         }
@@ -110,7 +110,7 @@ fn pull_back_euler<D: Drift, S: Scalar>(
 #[inline(always)]
 fn pull_back_rk4<D: Drift, S: Scalar>(
     drift: &D,
-    pull_back: DriftPullBack<D, S>,
+    vjp: DriftVjp<D, S>,
     x: &[S],
     step: (&[f64], f64, f64),
     w: &mut [S],
@@ -118,7 +118,7 @@ fn pull_back_rk4<D: Drift, S: Scalar>(
     DefaultAllocator: Allocator<D::State>,
 {
     with_work!(drift, S, x.len(), [second, third, fourth, k, sum, g], {
-        pull_back_rk4_step(drift, pull_back, x, step, w, [second, third, fourth, k, sum, g]);
+        pull_back_rk4_step(drift, vjp, x, step, w, [second, third, fourth, k, sum, g]);
     });
 }
 
@@ -126,7 +126,7 @@ fn pull_back_rk4<D: Drift, S: Scalar>(
 #[inline(always)]
 fn pull_back_rk4_step<D: Drift, S: Scalar>(
     drift: &D,
-    pull_back: DriftPullBack<D, S>,
+    vjp: DriftVjp<D, S>,
     x: &[S],
     (u, time, dt): (&[f64], f64, f64),
     w: &mut [S],
@@ -147,14 +147,14 @@ fn pull_back_rk4_step<D: Drift, S: Scalar>(
         fourth[i] = x[i] + k[i].scale(dt);
     }
     let stages = [&*second, &*third, &*fourth];
-    pull_back_stages(drift, pull_back, x, stages, (u, time, dt), w, [k, sum, g]);
+    pull_back_stages(drift, vjp, x, stages, (u, time, dt), w, [k, sum, g]);
 }
 
 /// The adjoints of the stages, backwards.
 #[inline(always)]
 pub(super) fn pull_back_stages<D: Drift, S: Scalar>(
     drift: &D,
-    pull_back: DriftPullBack<D, S>,
+    vjp: DriftVjp<D, S>,
     x: &[S],
     [second, third, fourth]: [&[S]; 3],
     (u, time, dt): (&[f64], f64, f64),
@@ -171,13 +171,13 @@ pub(super) fn pull_back_stages<D: Drift, S: Scalar>(
     for (stage, offset, next, weight) in
         [(fourth, dt, dt, dt / 3.0), (third, half, half, dt / 3.0), (second, half, half, dt / 6.0)]
     {
-        pull_back(drift, stage, u, time + offset, k, g);
+        vjp(drift, stage, u, time + offset, k, g);
         for i in 0..n {
             sum[i] += g[i];
             k[i] = w[i].scale(weight) + g[i].scale(next);
         }
     }
-    pull_back(drift, x, u, time, k, g);
+    vjp(drift, x, u, time, k, g);
     for i in 0..n {
         w[i] = sum[i] + g[i];
     }
@@ -187,7 +187,7 @@ pub(super) fn pull_back_stages<D: Drift, S: Scalar>(
 #[inline(always)]
 pub(super) fn push_forward_steps<D: Drift>(
     model: &Integrated<D>,
-    push_forward: DriftPushForward<D>,
+    jvp: DriftJvp<D>,
     x: &[f64],
     u: &[f64],
     step: &Step,
@@ -206,12 +206,12 @@ pub(super) fn push_forward_steps<D: Drift>(
         let drift = &model.drift;
         match model.method {
             Integrator::Euler => with_work!(drift, f64, x.len(), [g], {
-                push_forward(drift, at, u, time, out, g);
+                jvp(drift, at, u, time, out, g);
                 out.iter_mut().zip(&*g).for_each(|(out, g)| *out += dt * g);
             }),
             Integrator::Rk4 => with_work!(drift, f64, x.len(), [k, at_stage, g, along, sum], {
                 let work = [k, at_stage, g, along, sum];
-                push_forward_rk4_step(drift, push_forward, at, (u, time, dt), out, work);
+                push_forward_rk4_step(drift, jvp, at, (u, time, dt), out, work);
             }),
         }
         if k + 1 < substeps {
@@ -230,7 +230,7 @@ pub(super) fn push_forward_steps<D: Drift>(
 #[inline(always)]
 fn push_forward_rk4_step<D: Drift>(
     drift: &D,
-    push_forward: DriftPushForward<D>,
+    jvp: DriftJvp<D>,
     x: &[f64],
     (u, time, dt): (&[f64], f64, f64),
     v: &mut [f64],
@@ -240,19 +240,19 @@ fn push_forward_rk4_step<D: Drift>(
     let (k, at, g) = (&mut k[..n], &mut at[..n], &mut g[..n]);
     let (along, sum, v) = (&mut along[..n], &mut sum[..n], &mut v[..n]);
     drift.drift(x, u, time, k);
-    push_forward(drift, x, u, time, v, g);
+    jvp(drift, x, u, time, v, g);
     for i in 0..n {
         (at[i], along[i], sum[i]) = (x[i] + half * k[i], v[i] + half * g[i], g[i]);
     }
     for (offset, next) in [(half, half), (half, dt)] {
         drift.drift(at, u, time + offset, k);
-        push_forward(drift, at, u, time + offset, along, g);
+        jvp(drift, at, u, time + offset, along, g);
         for i in 0..n {
             (at[i], along[i], sum[i]) =
                 (x[i] + next * k[i], v[i] + next * g[i], sum[i] + 2.0 * g[i]);
         }
     }
-    push_forward(drift, at, u, time + dt, along, g);
+    jvp(drift, at, u, time + dt, along, g);
     for i in 0..n {
         v[i] += (dt / 6.0) * (sum[i] + g[i]);
     }
@@ -262,7 +262,7 @@ fn push_forward_rk4_step<D: Drift>(
 #[inline(always)]
 pub(super) fn push_forward_stages<D: Drift>(
     drift: &D,
-    push_forward: DriftPushForward<D>,
+    jvp: DriftJvp<D>,
     x: &[f64],
     [second, third, fourth]: [&[f64]; 3],
     (u, time, dt): (&[f64], f64, f64),
@@ -271,17 +271,17 @@ pub(super) fn push_forward_stages<D: Drift>(
 ) {
     let (n, half) = (x.len(), 0.5 * dt);
     let (g, along, sum, v) = (&mut g[..n], &mut along[..n], &mut sum[..n], &mut v[..n]);
-    push_forward(drift, x, u, time, v, g);
+    jvp(drift, x, u, time, v, g);
     for i in 0..n {
         (along[i], sum[i]) = (v[i] + half * g[i], g[i]);
     }
     for (stage, next) in [(second, half), (third, dt)] {
-        push_forward(drift, stage, u, time + half, along, g);
+        jvp(drift, stage, u, time + half, along, g);
         for i in 0..n {
             (along[i], sum[i]) = (v[i] + next * g[i], sum[i] + 2.0 * g[i]);
         }
     }
-    push_forward(drift, fourth, u, time + dt, along, g);
+    jvp(drift, fourth, u, time + dt, along, g);
     for i in 0..n {
         v[i] += (dt / 6.0) * (sum[i] + g[i]);
     }
