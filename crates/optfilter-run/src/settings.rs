@@ -122,7 +122,7 @@ settings! {
     radius: f64 = 4.0, REACH, LETKF, "R", factor("radius of localisation", 0.5, 50.0), "How far away, in states, a measurement counts for two thirds";
     threshold: f64 = 0.5, SHARE, PF, "P", None, "Share of effective particles below which they are resampled; 1: after every row";
     gate: f64 | "none", INSIDE, GAUSSIAN, "P", None, "Share of good measurements to let through, as 0.999";
-    alpha: f64 = 1.0, POSITIVE, UKF, "A", None, "ForecastSummary of the sigma points";
+    alpha: f64 = 1.0, POSITIVE, UKF, "A", None, "Spread of the sigma points";
     beta: f64 = 1.0, FINITE, UKF, "B", None, "Weight of their centre in covariances";
     kappa: f64 | "2 less the number of states", FINITE, UKF, "K", None, "Second spread of the sigma points";
     eps_in_sqrt: bool | "true", NONE, OPTIMIZED, "", None, "Whether RMSprop's eps stands under its square root";
