@@ -225,6 +225,10 @@ mod pool {
         let taken = KINDS.try_with(|kinds| {
             let mut kinds = kinds.borrow_mut();
             let kept = kinds.iter_mut().find_map(|kind| kind.downcast_mut::<Vec<Vec<S>>>())?;
+            // Most were of that length before.
+            if let Some(same) = kept.iter().rposition(|values| values.len() == len) {
+                return Some(kept.swap_remove(same));
+            }
             let fitting = kept.iter().enumerate().filter(|(_, values)| values.capacity() >= len);
             if let Some((best, _)) = fitting.min_by_key(|(_, values)| values.capacity()) {
                 return Some(kept.swap_remove(best));
