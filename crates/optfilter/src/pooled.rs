@@ -291,9 +291,12 @@ mod pool {
     /// The number of sizes that are kept, up to 64 MiB.
     #[cfg(feature = "std")]
     const SIZES: usize = 21;
-    /// Bytes of one size that a thread keeps at most, unless a single block is more.
+    /// Bytes of one size that a thread keeps at most: few of small blocks, and of large ones, whose pages are dear, as many as a filter of a
+    /// million states takes in a step.
     #[cfg(feature = "std")]
-    const KEPT: usize = 1 << 20;
+    const fn most(block: usize) -> usize {
+        if block < 1 << 16 { 1 << 20 } else { 1 << 26 }
+    }
 
     /// What is asked for in place of a layout: a power of two, well aligned.
     #[inline(always)]
@@ -394,7 +397,7 @@ mod pool {
             let Some(which) = size_of_block(block) else { return false };
             let kept = KEPT_HERE.try_with(|kept| {
                 let (first, count) = kept.0[which].get();
-                if count > 0 && (count + 1) * block.size() > KEPT {
+                if (count + 1) * block.size() > most(block.size()) {
                     return false;
                 }
                 // SAFETY: the block is the caller's, larger than a pointer, and as well aligned.

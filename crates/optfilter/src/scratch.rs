@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::ops::{Deref, DerefMut};
 use nalgebra::allocator::Allocator;
-use nalgebra::{DMatrix, DVector, DefaultAllocator, Dim, OMatrix, OVector, U1};
+use nalgebra::{DMatrix, DefaultAllocator, Dim, OMatrix, OVector, U1};
 
 /// Whether code for this dimension is worth a copy for each caller: the compiler knows it, as a type that takes no memory, and the copy is
 /// short. Of any other there is one. (So there is of all in tests, which are compiled more often than run.)
@@ -45,9 +45,8 @@ where
     if !is_long::<N>(dim.value()) {
         return OVector::zeros_generic(dim, U1);
     }
-    let mut values = pool::take::<f64>(dim.value());
-    values.resize(dim.value(), 0.0);
-    OVector::from_vec_generic(dim, U1, values)
+    let kept = pool::take_one::<OVector<f64, N>>(|kept| kept.nrows() == dim.value());
+    kept.unwrap_or_else(|| OVector::zeros_generic(dim, U1))
 }
 
 /// Keeps a vector that is no longer needed, if it is a long one.
@@ -57,10 +56,7 @@ where
     DefaultAllocator: Allocator<N>,
 {
     if is_long::<N>(values.nrows()) {
-        let mut values = Some(values);
-        if let Some(values) = (&mut values as &mut dyn Any).downcast_mut::<Option<DVector<f64>>>() {
-            pool::give(values.take().map(|values| values.data.into()).unwrap_or_default());
-        }
+        pool::give_one(values);
     }
 }
 
@@ -182,7 +178,7 @@ mod pool {
     const KEPT: usize = 16;
 
     std::thread_local! {
-        /// A `Vec<Vec<S>>` for each kind of number.
+        /// A `Vec` for each type that is kept: vectors of each kind of number and of dimension.
         static KINDS: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
         /// Matrices of plain numbers, the longest kept first.
         static MATRICES: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
@@ -244,12 +240,28 @@ mod pool {
 
     /// Keeps a vector, unless the thread is about to end.
     pub(super) fn give<S: Scalar>(values: Vec<S>) {
+        give_one(values);
+    }
+
+    /// The last of a type that was kept and fits.
+    pub(super) fn take_one<T: 'static>(fits: impl Fn(&T) -> bool) -> Option<T> {
+        let taken = KINDS.try_with(|kinds| {
+            let mut kinds = kinds.borrow_mut();
+            let kept = kinds.iter_mut().find_map(|kind| kind.downcast_mut::<Vec<T>>())?;
+            let found = kept.iter().rposition(fits)?;
+            Some(kept.swap_remove(found))
+        });
+        taken.ok().flatten()
+    }
+
+    /// Keeps anything, in the place of what was kept first if there is much.
+    pub(super) fn give_one<T: 'static>(one: T) {
         let _ = KINDS.try_with(|kinds| {
             let mut kinds = kinds.borrow_mut();
-            match kinds.iter_mut().find_map(|kind| kind.downcast_mut::<Vec<Vec<S>>>()) {
-                Some(kept) if kept.len() < KEPT => kept.push(values),
-                Some(_) => {}
-                None => kinds.push(Box::new(alloc::vec![values])),
+            match kinds.iter_mut().find_map(|kind| kind.downcast_mut::<Vec<T>>()) {
+                Some(kept) if kept.len() < KEPT => kept.push(one),
+                Some(kept) => kept[0] = one,
+                None => kinds.push(Box::new(alloc::vec![one])),
             }
         });
     }
@@ -265,6 +277,12 @@ mod pool {
     }
 
     pub(super) fn give<S: Scalar>(_: Vec<S>) {}
+
+    pub(super) fn take_one<T>(_: impl Fn(&T) -> bool) -> Option<T> {
+        None
+    }
+
+    pub(super) fn give_one<T>(_: T) {}
 
     pub(super) fn take_matrix(_: usize) -> Option<Vec<f64>> {
         None
