@@ -350,7 +350,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// A filter whose belief is a sample: what its steps cost is the model, and sizes known to the compiler gain nothing.
+    /// A filter whose belief is a sample: what its steps cost is the model, and sizes known to the compiler gain less than a
+    /// quarter.
     fn sampled(&self, model: Erased) -> Result<Arc<dyn DynFilter>, SpecError> {
         let (n, m) = (model.state_dim(), model.output_dim());
         let wrong = SpecError::from;
